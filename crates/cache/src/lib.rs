@@ -1,0 +1,2 @@
+//! VNF-Cache.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The `enroute` binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Pure decisions, no I/O.
+#![forbid(unsafe_code)]

@@ -1,0 +1,36 @@
+//! Why bytes were refused: where, what was expected, what was there.
+
+/// Why a codec refused bytes. "More bytes needed" is never an error; codecs say `Ok(None)`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes break the protocol.
+    #[error("{protocol}: at byte {offset}: expected {expected}, got {got}")]
+    Malformed {
+        /// Which codec speaks, for example `"mongodb"` or `"redis"`.
+        protocol: &'static str,
+        /// Offset in bytes from the start of the frame.
+        offset: usize,
+        /// What the protocol asks for at this place.
+        expected: &'static str,
+        /// What stood there, short enough to log.
+        got: String,
+    },
+    /// A declared length passes the configured limit.
+    #[error("{protocol}: at byte {offset}: {what} of {got} passes the limit of {limit}")]
+    TooLarge {
+        /// Which codec speaks.
+        protocol: &'static str,
+        /// Offset in bytes from the start of the frame.
+        offset: usize,
+        /// What is too large, with its unit, for example `"frame bytes"`.
+        what: &'static str,
+        /// The limit in force.
+        limit: u64,
+        /// What was declared.
+        got: u64,
+    },
+}
+
+/// What every codec returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

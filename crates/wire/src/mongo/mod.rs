@@ -1,0 +1,1 @@
+//! MongoDB wire protocol.

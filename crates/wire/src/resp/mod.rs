@@ -1,0 +1,1 @@
+//! RESP2 and RESP3, the protocol of Redis and Valkey.
