@@ -1,2 +1,49 @@
-//! VNF-Cache.
+//! VNF-Cache: a cache on the path between a client and its key-value database.
+//!
+//! **What it is.** The paper's three modules. [`filter`] names the flow of every message,
+//! `manager` decides what happens to it, [`storage`] answers or learns. Around them:
+//! [`lease`], which is why nothing stale is ever stored, and [`session`], which is one client
+//! connection as a state machine: bytes in, bytes out.
+//!
+//! **What it is not.** It opens no socket, reads no clock and starts no thread: tier 2 hands it
+//! bytes and the time, and writes what it returns. So all of it runs under a simulated network from
+//! one seed, and its tests do.
+//!
+//! **Read first:** [`session`], then [`lease`].
 #![forbid(unsafe_code)]
+
+mod expected;
+pub mod filter;
+pub mod key;
+pub mod lease;
+mod manager;
+mod output;
+pub mod rules;
+pub mod session;
+pub mod stats;
+pub mod storage;
+mod variants;
+
+pub use output::Output;
+pub use session::Session;
+
+/// The two ends of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Who asks.
+    Client,
+    /// The origin.
+    Server,
+}
+
+/// Why a session cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client broke its protocol or a limit.
+    #[error("from the client: {0}")]
+    Client(wire::Error),
+    /// The origin broke its protocol or a limit.
+    #[error("from the origin: {0}")]
+    Server(wire::Error),
+}

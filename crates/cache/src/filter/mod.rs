@@ -1,0 +1,233 @@
+//! Filter: names the flow of every message (VNF-Cache §3.1).
+//!
+//! The Client Filter tells *manipulation* – reads and writes of data – from *coordination*, which
+//! passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with a
+//! `client` and a `server` file; everything above speaks of keys, variants and scopes only.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use wire::Result;
+
+use crate::{
+    key::{Key, Scope},
+    lease::Character,
+    stats::{NotFilled, WhyNot},
+};
+
+pub mod mongo;
+pub mod resp;
+
+/// Room for what a filter builds while it looks at one request: variants, inflated frames.
+pub type Scratch = Vec<u8>;
+
+/// One message of the client, understood as far as the cache must.
+#[derive(Debug)]
+pub struct Request<'a, T> {
+    /// What it does.
+    pub flow: Flow<'a>,
+    /// What is needed to understand its reply.
+    pub tag: T,
+    /// What comes back.
+    pub reply: Reply,
+    /// Its writes take effect only when a later request settles them (inside MULTI, or a write
+    /// that is never answered).
+    pub holds_writes: bool,
+    /// Its reply settles the writes held so far.
+    pub settles_held: bool,
+}
+
+impl<'a, T> Request<'a, T> {
+    /// A request that is answered once and whose reply is nobody's business.
+    pub fn new(flow: Flow<'a>, tag: T) -> Self {
+        Self { flow, tag, reply: Reply::Plain, holds_writes: false, settles_held: false }
+    }
+}
+
+/// The three flows of the paper; manipulation is told apart further.
+#[derive(Debug)]
+pub enum Flow<'a> {
+    /// Manipulation: a read of one key.
+    Read(Read<'a>),
+    /// Manipulation: a read of several keys whose answers stand side by side.
+    ReadMany(ReadMany<'a>),
+    /// Manipulation: a read that storage does not answer, and why.
+    Bypass(WhyNot),
+    /// Manipulation: a write.
+    Write(Write<'a>),
+    /// Coordination.
+    Coordination,
+}
+
+/// A read of one key.
+#[derive(Debug)]
+pub struct Read<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Which of the key's answers: the command, its options, the user.
+    pub variant: &'a [u8],
+    /// Database and collection by name, for a probe.
+    pub place: (&'a str, &'a str),
+}
+
+/// A read of several keys.
+#[derive(Debug)]
+pub struct ReadMany<'a> {
+    /// The keys in the order asked for.
+    pub keys: SmallVec<[Key<'a>; 8]>,
+    /// Which of each key's answers.
+    pub variant: &'a [u8],
+}
+
+/// A write.
+#[derive(Debug)]
+pub struct Write<'a> {
+    /// All it can touch.
+    pub scopes: SmallVec<[Scope<'a>; 2]>,
+    /// The whole value it gives to its only key, if it says so.
+    pub states: Option<States<'a>>,
+}
+
+impl<'a> Write<'a> {
+    /// A write to one scope.
+    #[must_use]
+    pub fn to(scope: Scope<'a>) -> Self {
+        Self { scopes: SmallVec::from_iter([scope]), states: None }
+    }
+}
+
+/// A value stated by a write.
+#[derive(Debug)]
+pub struct States<'a> {
+    /// The key written.
+    pub key: Key<'a>,
+    /// Which of its answers this is.
+    pub variant: &'a [u8],
+    /// The answer, as [`Filter::admit`] would have packed it.
+    pub answer: Vec<u8>,
+    /// Time to live from when it is sent, if the write gives one.
+    pub lives: Option<Duration>,
+}
+
+/// What comes back for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// One reply, passed on as it comes.
+    Plain,
+    /// One reply that [`Filter::observe`] must see: it changes the connection's state.
+    Observed,
+    /// One reply that [`Filter::rewrite`] changes before the client sees it.
+    Rewritten,
+    /// Nothing.
+    Never,
+    /// From here on the origin speaks when it likes; replies can no longer be told apart.
+    Stream,
+}
+
+/// A piece of the origin's byte stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes that belong to the current message; 0 asks for more bytes before it can be told.
+    pub bytes: usize,
+    /// The message ends with them.
+    pub ends: bool,
+    /// It answers a request (else the origin sent it unasked, like a push).
+    pub answers: bool,
+    /// More messages answer the same request (MongoDB's exhaust).
+    pub continues: bool,
+}
+
+/// What a probe found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    /// When the key expires at the origin.
+    pub expires_at: Option<Duration>,
+    /// What kind of namespace it lives in, if that was asked.
+    pub character: Character,
+}
+
+/// One protocol, seen from the cache. Tier 1's only place where protocol meaning lives.
+pub trait Filter {
+    /// What must be remembered of a request until its reply.
+    type Tag: Clone + std::fmt::Debug;
+
+    /// Client Filter: the next whole request in `bytes` and its length; `None` for more bytes.
+    ///
+    /// # Errors
+    /// The bytes break the protocol or a limit; the connection cannot go on.
+    fn request<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        scratch: &'a mut Scratch,
+    ) -> Result<Option<(Request<'a, Self::Tag>, usize)>>;
+
+    /// Server Filter: how far the current message of the origin reaches into `bytes`.
+    /// `tag` is the request at the head of the queue.
+    ///
+    /// # Errors
+    /// The bytes break the protocol or a limit, or answer a request nobody made.
+    fn cut(&mut self, bytes: &[u8], tag: Option<&Self::Tag>) -> Result<Cut>;
+
+    /// Packs a whole reply for storage.
+    ///
+    /// # Errors
+    /// [`NotFilled`] says why this reply must not be stored.
+    fn admit(
+        &self,
+        tag: &Self::Tag,
+        key: &[u8],
+        reply: &[u8],
+        packed: &mut Vec<u8>,
+    ) -> Result<(), NotFilled>;
+
+    /// Rebuilds the reply to the request of `tag` from what was packed.
+    fn answer(&mut self, tag: &Self::Tag, packed: &[u8], out: &mut Vec<u8>);
+
+    /// Writes a request of our own that asks what must be known before the reply to `read` may be
+    /// stored, and gives its tag; `None` if nothing is missing.
+    fn probe(
+        &mut self,
+        read: &Read<'_>,
+        character: Character,
+        out: &mut Vec<u8>,
+    ) -> Option<Self::Tag>;
+
+    /// Reads the reply to a probe sent at `asked_at`.
+    ///
+    /// # Errors
+    /// [`NotFilled`] if the reply that waits for it must not be stored.
+    fn probed(&self, reply: &[u8], asked_at: Duration) -> Result<Probed, NotFilled>;
+
+    /// Did the origin accept the write of `tag`?
+    fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
+
+    /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
+    fn observe(&mut self, tag: &Self::Tag, reply: &[u8]);
+
+    /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
+    fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>);
+
+    /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
+    fn request_missing<'a>(
+        &mut self,
+        tag: &Self::Tag,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Vec<u8>,
+    );
+
+    /// Begins an answer that puts `count` answers side by side.
+    fn answer_many(&mut self, tag: &Self::Tag, count: usize, out: &mut Vec<u8>);
+
+    /// The answers that stand side by side in `reply`; `None` if it is an error.
+    fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
+
+    /// Writes the protocol's own error for an origin that cannot be reached.
+    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>);
+
+    /// Writes the protocol's own error for a client that broke the protocol, where it has one.
+    fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);
+
+    /// Could a new connection to the origin take over from the one that was lost? Not if the client
+    /// has logged in, chosen a database, or left other state at the origin.
+    fn is_stateless(&self) -> bool;
+}

@@ -1,0 +1,95 @@
+//! What is cached and what a write can touch: keys, and the scopes above them.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Where keys live, from the outside in, as 64-bit hashes of the full names.
+///
+/// A collision of two namespaces merges them for invalidation only: a write to one then also
+/// drops the other's entries. It can never make one answer for the other, because stored keys carry
+/// the namespace's generation, and generations are never shared (see [`crate::lease`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    /// The database: of MongoDB, or the logical database number of Redis.
+    pub database: u64,
+    /// The collection within the database; for Redis the same value as `database`.
+    pub collection: u64,
+}
+
+impl Namespace {
+    /// Names `collection` in `database` behind the origin called `origin`.
+    #[must_use]
+    pub fn new(origin: &str, database: &[u8], collection: &[u8]) -> Self {
+        let origin = xxh3_64(origin.as_bytes());
+        let database = xxh3_64_with_seed(database, origin);
+        Self { database, collection: xxh3_64_with_seed(collection, database) }
+    }
+
+    /// A namespace beside this one for entries that are reached by another unique field, so that
+    /// they can be invalidated together without touching entries reached by `_id`.
+    #[must_use]
+    pub fn by_field(self, field: &[u8]) -> Self {
+        Self { database: self.database, collection: xxh3_64_with_seed(field, !self.collection) }
+    }
+}
+
+/// One key of one namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key<'a> {
+    /// Where it lives.
+    pub namespace: Namespace,
+    /// Its canonical bytes: two requests for the same record have the same bytes.
+    pub bytes: &'a [u8],
+    /// Hash of namespace and bytes; picks the shard, the index slot and the lease.
+    pub hash: u64,
+}
+
+impl<'a> Key<'a> {
+    /// The key `bytes` in `namespace`.
+    #[must_use]
+    pub fn new(namespace: Namespace, bytes: &'a [u8]) -> Self {
+        Self { namespace, bytes, hash: xxh3_64_with_seed(bytes, namespace.collection) }
+    }
+}
+
+/// What a write can touch, narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// One key.
+    Key(Key<'a>),
+    /// Every key of a collection.
+    Collection(Namespace),
+    /// Every key of every collection of a database.
+    Database(u64),
+    /// Whatever there is: the command was not understood, or says so itself.
+    Everything,
+}
+
+/// A scope whose write is under way. Key bytes are gone: the entry was dropped when the write was
+/// sent, and until the write is settled nothing can fill that key again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sent {
+    /// One key, by the hash of [`Key`].
+    Key {
+        /// Where it lives.
+        namespace: Namespace,
+        /// Its hash.
+        hash: u64,
+    },
+    /// A collection.
+    Collection(Namespace),
+    /// A database.
+    Database(u64),
+    /// Everything.
+    Everything,
+}
+
+impl From<Scope<'_>> for Sent {
+    fn from(scope: Scope<'_>) -> Self {
+        match scope {
+            Scope::Key(key) => Self::Key { namespace: key.namespace, hash: key.hash },
+            Scope::Collection(namespace) => Self::Collection(namespace),
+            Scope::Database(database) => Self::Database(database),
+            Scope::Everything => Self::Everything,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+use std::time::Duration;
+
+use super::{Character, Closed, Leases, Ticket};
+use crate::key::{Key, Namespace, Sent};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn users() -> Namespace {
+    Namespace::new("origin", b"shop", b"users")
+}
+
+fn key(bytes: &[u8]) -> Key<'_> {
+    Key::new(users(), bytes)
+}
+
+fn sent(key: Key<'_>) -> Sent {
+    crate::key::Scope::Key(key).into()
+}
+
+/// Every scope that covers the key `a`.
+fn scopes_above() -> [Sent; 4] {
+    let namespace = users();
+    [
+        sent(key(b"a")),
+        Sent::Collection(namespace),
+        Sent::Database(namespace.database),
+        Sent::Everything,
+    ]
+}
+
+#[test]
+fn a_write_at_any_level_revokes_the_lease() {
+    for scope in scopes_above() {
+        let mut leases = Leases::default();
+        let lease = leases.take(key(b"a"), None).unwrap();
+        leases.write_sent(scope);
+        leases.write_settled(scope);
+        assert_eq!(leases.redeem(lease), None, "{scope:?}");
+        assert!(leases.is_idle());
+    }
+}
+
+#[test]
+fn while_a_write_is_unanswered_no_lease_is_given() {
+    for scope in scopes_above() {
+        let mut leases = Leases::default();
+        leases.write_sent(scope);
+        assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "{scope:?}");
+        leases.write_settled(scope);
+        let lease = leases.take(key(b"a"), None).unwrap();
+        assert!(leases.redeem(lease).is_some(), "{scope:?}");
+        assert!(leases.is_idle());
+    }
+}
+
+#[test]
+fn a_write_elsewhere_leaves_the_lease_alone() {
+    let mut leases = Leases::default();
+    let elsewhere = Namespace::new("origin", b"blog", b"posts");
+    let lease = leases.take(key(b"a"), None).unwrap();
+    for scope in [
+        sent(key(b"b")),
+        Sent::Collection(elsewhere),
+        Sent::Database(elsewhere.database),
+        Sent::Key { namespace: elsewhere, hash: Key::new(elsewhere, b"a").hash },
+    ] {
+        leases.write_sent(scope);
+    }
+    assert!(leases.redeem(lease).is_some());
+}
+
+#[test]
+fn a_collection_write_begins_a_generation_that_was_never_used() {
+    let mut leases = Leases::default();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let lease = leases.take(key(b"a"), None).unwrap();
+        seen.extend(leases.redeem(lease));
+        leases.write_sent(Sent::Collection(users()));
+        leases.write_settled(Sent::Collection(users()));
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 3);
+}
+
+#[test]
+fn who_waits_is_woken_by_fill_release_and_write() {
+    type End = fn(&mut Leases, super::Lease);
+    let ends: [End; 3] = [
+        |leases, lease| {
+            leases.redeem(lease);
+        },
+        Leases::release,
+        |leases, lease| {
+            leases.write_sent(sent(key(b"a")));
+            assert_eq!(*leases.woken(), [Ticket(7)], "woken when the write is sent");
+            leases.release(lease);
+        },
+    ];
+    for end in ends {
+        let mut leases = Leases::default();
+        let lease = leases.take(key(b"a"), Some(Ticket(6))).unwrap();
+        assert_eq!(leases.take(key(b"a"), Some(Ticket(7))), Err(Closed::FillPending));
+        end(&mut leases, lease);
+        assert_eq!(*leases.woken(), [Ticket(7)]);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_lease_that_a_write_has_revoked() {
+    let mut leases = Leases::default();
+    let revoked = leases.take(key(b"a"), None).unwrap();
+    leases.write_sent(sent(key(b"a")));
+    leases.write_settled(sent(key(b"a")));
+    let fresh = leases.take(key(b"a"), Some(Ticket(1))).unwrap();
+    assert_eq!(leases.redeem(revoked), None);
+    assert!(leases.redeem(fresh).is_some());
+}
+
+#[test]
+fn a_lost_write_keeps_its_scope_closed_until_quarantine_ends() {
+    for scope in scopes_above() {
+        let mut leases = Leases::default();
+        leases.write_sent(scope);
+        leases.write_lost(scope, 3 * SECOND);
+        leases.advance(2 * SECOND);
+        assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending));
+        leases.advance(3 * SECOND);
+        let lease = leases.take(key(b"a"), None).unwrap();
+        leases.release(lease);
+        assert!(leases.is_idle());
+    }
+}
+
+#[test]
+fn what_is_known_of_a_collection_is_forgotten_with_its_generation() {
+    let mut leases = Leases::default();
+    let lease = leases.take(key(b"a"), None).unwrap();
+    leases.learn(&lease, Character::Plain);
+    leases.release(lease);
+    assert_eq!(leases.character(users()), Character::Plain);
+    leases.write_sent(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()));
+    assert_eq!(leases.character(users()), Character::Unknown);
+
+    let stale = leases.take(key(b"a"), None).unwrap();
+    leases.write_sent(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()));
+    leases.learn(&stale, Character::Plain);
+    assert_eq!(leases.character(users()), Character::Unknown, "learned before the write");
+    leases.release(stale);
+}
+
+#[test]
+fn only_a_write_that_was_always_alone_is_the_sole_writer() {
+    let mut leases = Leases::default();
+    let lease = leases.take(key(b"a"), None).unwrap();
+    leases.release(lease);
+    let scope = sent(key(b"a"));
+    leases.write_sent(scope);
+    let first = leases.events();
+    assert!(leases.is_sole_writer(scope, first));
+    leases.write_sent(scope);
+    let second = leases.events();
+    assert!(!leases.is_sole_writer(scope, first));
+    assert!(!leases.is_sole_writer(scope, second));
+    leases.write_settled(scope);
+    assert!(!leases.is_sole_writer(scope, first), "another write ran beside it");
+}

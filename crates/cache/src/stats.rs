@@ -1,0 +1,236 @@
+//! What happened, as plain counters.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::key::Scope;
+
+/// A counter with one writer and any number of readers.
+///
+/// The single writer is what makes a plain load and store enough; it costs no more than `+= 1`.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Only the owner of the counter may call it.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// The value now.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Why a read was not answered from storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhyNot {
+    /// Nothing is stored for it: never read, evicted, expired or invalidated.
+    NotStored,
+    /// A write to the key, or to something above it, is not settled.
+    WritePending,
+    /// Population is `hot` and the key is not.
+    NotHot,
+    /// Too many namespaces are in use at once.
+    NamespaceLimit,
+    /// The namespace is a view, has a collation or is a time series.
+    Derived,
+    /// An include or exclude rule of the configuration says so.
+    Excluded,
+    /// The read does not name its records by key.
+    NotByKey,
+    /// The command's answer is never stored (random, time, administrative).
+    Command,
+    /// An option of the read changes its meaning.
+    Option,
+    /// A projection or filter computes something.
+    Expression,
+    /// Inside a transaction.
+    Transaction,
+    /// A read concern that only the origin can give (linearizable, snapshot).
+    ReadConcern,
+    /// A causally consistent read names an operation time.
+    Causal,
+    /// The read may go to a secondary.
+    ReadPreference,
+    /// The read opens, continues or tails a cursor.
+    Cursor,
+    /// The client watches keys, or tracks them for a cache of its own.
+    Watched,
+    /// The connection has turned into a stream (subscription, replication, monitor).
+    Stream,
+    /// The connection is changing its user, database or protocol.
+    Unsettled,
+}
+
+impl WhyNot {
+    /// Every reason, in the order of [`Stats::why_not`].
+    pub const ALL: [Self; 18] = [
+        Self::NotStored,
+        Self::WritePending,
+        Self::NotHot,
+        Self::NamespaceLimit,
+        Self::Derived,
+        Self::Excluded,
+        Self::NotByKey,
+        Self::Command,
+        Self::Option,
+        Self::Expression,
+        Self::Transaction,
+        Self::ReadConcern,
+        Self::Causal,
+        Self::ReadPreference,
+        Self::Cursor,
+        Self::Watched,
+        Self::Stream,
+        Self::Unsettled,
+    ];
+
+    /// The reason's name in metrics and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotStored => "not-stored",
+            Self::WritePending => "write-pending",
+            Self::NotHot => "not-hot",
+            Self::NamespaceLimit => "namespace-limit",
+            Self::Derived => "derived",
+            Self::Excluded => "excluded",
+            Self::NotByKey => "not-by-key",
+            Self::Command => "command",
+            Self::Option => "option",
+            Self::Expression => "expression",
+            Self::Transaction => "transaction",
+            Self::ReadConcern => "read-concern",
+            Self::Causal => "causal",
+            Self::ReadPreference => "read-preference",
+            Self::Cursor => "cursor",
+            Self::Watched => "watched",
+            Self::Stream => "stream",
+            Self::Unsettled => "unsettled",
+        }
+    }
+}
+
+/// Why the reply of a missed read was not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotFilled {
+    /// A write came between the read and its reply.
+    Revoked,
+    /// The reply is an error.
+    ErrorReply,
+    /// The reply passes the largest value.
+    TooLarge,
+    /// The reply leaves a cursor open, is partial or has more than one record.
+    Incomplete,
+    /// The record is not the one that was asked for (a collation, most likely).
+    OtherKey,
+    /// The namespace is a view, has a collation or is a time series, or the origin will not say.
+    Derived,
+    /// The origin did not say when the key expires, or it has expired.
+    Expiry,
+    /// The memory refused it.
+    Refused,
+}
+
+impl NotFilled {
+    /// Every reason, in the order of [`Stats::not_filled`].
+    pub const ALL: [Self; 8] = [
+        Self::Revoked,
+        Self::ErrorReply,
+        Self::TooLarge,
+        Self::Incomplete,
+        Self::OtherKey,
+        Self::Derived,
+        Self::Expiry,
+        Self::Refused,
+    ];
+
+    /// The reason's name in metrics and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Revoked => "revoked",
+            Self::ErrorReply => "error-reply",
+            Self::TooLarge => "too-large",
+            Self::Incomplete => "incomplete",
+            Self::OtherKey => "other-key",
+            Self::Derived => "derived",
+            Self::Expiry => "expiry",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Counters of one handle on storage.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Reads answered from storage.
+    pub hits: Counter,
+    /// Reads that waited for another client's fill instead of going to the origin.
+    pub coalesced: Counter,
+    /// Replies stored.
+    pub fills: Counter,
+    /// Writes seen, by how much they could touch: a key, a collection, a database, everything.
+    pub writes: [Counter; 4],
+    /// Writes whose answer never came.
+    pub writes_lost: Counter,
+    /// Reads not answered from storage, by [`WhyNot`].
+    pub why_not: [Counter; WhyNot::ALL.len()],
+    /// Replies not stored, by [`NotFilled`].
+    pub not_filled: [Counter; NotFilled::ALL.len()],
+    /// Frames refused because they break the protocol or a limit.
+    pub refused_frames: Counter,
+}
+
+impl Stats {
+    /// Counts a read that was not answered from storage.
+    pub fn why_not(&self, reason: WhyNot) {
+        if let Some(counter) = self.why_not.get(reason as usize) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts a reply that was not stored.
+    pub fn not_filled(&self, reason: NotFilled) {
+        if let Some(counter) = self.not_filled.get(reason as usize) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts a write by how much it can touch.
+    pub fn wrote(&self, scope: Scope<'_>) {
+        let [key, collection, database, everything] = &self.writes;
+        let counter = match scope {
+            Scope::Key(_) => key,
+            Scope::Collection(_) => collection,
+            Scope::Database(_) => database,
+            Scope::Everything => everything,
+        };
+        counter.add(1);
+    }
+
+    /// Reads not answered from storage.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.why_not.iter().map(Counter::value).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NotFilled, WhyNot};
+
+    #[test]
+    fn reasons_stand_at_their_own_place() {
+        for (place, reason) in WhyNot::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{}", reason.name());
+        }
+        for (place, reason) in NotFilled::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{}", reason.name());
+        }
+    }
+}

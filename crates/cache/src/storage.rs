@@ -1,0 +1,380 @@
+//! Storage: what the Managers ask, and its implementation in memory.
+//!
+//! Storage holds two things that must change together: the stored answers and the leases
+//! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; tier 2 puts as many of
+//! them behind locks as it has use for and routes by the key's hash.
+
+use std::{mem, time::Duration};
+
+use smallvec::SmallVec;
+
+use crate::{
+    key::{Key, Scope, Sent},
+    lease::{Character, Closed, Lease, Leases, Ticket},
+    stats::Stats,
+    variants,
+};
+
+/// When keys come into storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Population {
+    /// The reply of every read that missed is stored.
+    #[default]
+    OnMiss,
+    /// As on miss, and a write that states the whole value stores it when it is answered.
+    OnWrite,
+    /// Only keys that were read at least `threshold` times in the current period are stored.
+    Hot {
+        /// Reads within one period that make a key hot.
+        threshold: u16,
+    },
+}
+
+/// What one shard may hold and for how long.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Limits and replacement policy of the memory.
+    pub memory: store::Config,
+    /// When keys come into storage.
+    pub population: Population,
+    /// Longest time an answer is served without asking the origin again.
+    pub ttl: Duration,
+    /// How long a scope stays closed when the answer to its write never comes.
+    pub quarantine: Duration,
+    /// Length of the period over which reads are counted for [`Population::Hot`].
+    pub hot_period: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory: store::Config::default(),
+            population: Population::OnMiss,
+            ttl: Duration::from_secs(300),
+            quarantine: Duration::from_secs(30),
+            hot_period: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What storage says to a read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Served; the stored answer was handed to the caller's closure.
+    Hit,
+    /// Somebody's read of the key is on its way; the ticket is woken when it is over.
+    Pending(Ticket),
+    /// Not stored. With a lease, the reply may be.
+    Miss(Result<Grant, Refusal>),
+}
+
+/// A lease, and whether the origin must be asked what kind of namespace this is before it is used.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The right to fill.
+    pub lease: Lease,
+    /// What is known of the namespace.
+    pub character: Character,
+}
+
+/// Why a missing key may not be filled by this read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A scope is closed.
+    Closed(Closed),
+    /// Not read often enough yet ([`Population::Hot`]).
+    NotHot,
+}
+
+/// A write that was sent and not yet settled.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a write that is not settled or lost keeps its scope closed for ever"]
+pub struct Write {
+    /// What it can touch.
+    pub scope: Sent,
+    /// The shard's event number when it was sent.
+    sent_at: u64,
+    /// Was no other write to the key under way when it was sent?
+    alone: bool,
+}
+
+/// What the Managers ask of storage. Contract 2 and 3 of ARCHITECTURE.md.
+pub trait Storage {
+    /// Answers a read of `variant` of `key`, handing the stored answer to `hit`.
+    fn read(
+        &mut self,
+        key: Key<'_>,
+        variant: &[u8],
+        ticket: Option<Ticket>,
+        now: Duration,
+        hit: impl FnOnce(&[u8]),
+    ) -> Answer;
+
+    /// Stores `answer` unless a write came since the lease was taken; `expires_at` is the key's own
+    /// expiry at the origin. Says whether it was stored.
+    fn fill(
+        &mut self,
+        lease: Lease,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> bool;
+
+    /// Gives back a lease whose reply cannot be stored.
+    fn release(&mut self, lease: Lease);
+
+    /// Records what the origin said about the namespace the lease was taken in.
+    fn learn(&mut self, lease: &Lease, character: Character);
+
+    /// Drops what the write can touch and closes its scope. Call it before the write is sent.
+    fn write_sent(&mut self, scope: Scope<'_>) -> Write;
+
+    /// The write was answered.
+    fn write_settled(&mut self, write: Write);
+
+    /// The write was answered and states the whole value of its key: stores it, if population says
+    /// so and no other write was under way.
+    fn write_settled_with(
+        &mut self,
+        write: Write,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    );
+
+    /// The answer to the write will never come: its scope stays closed for the quarantine.
+    fn write_lost(&mut self, write: Write, now: Duration);
+
+    /// Counters of whoever uses this handle.
+    fn stats(&self) -> &Stats;
+}
+
+/// One shard of storage, in memory.
+#[derive(Debug)]
+pub struct MemoryStorage {
+    config: Config,
+    memory: store::Memory,
+    leases: Leases,
+    hot: Option<policy::hotkey::Detector>,
+    hot_until: Duration,
+    scratch: Vec<u8>,
+    stats: Stats,
+}
+
+/// Bytes of a generation in a stored key: 2^48 invalidations of a whole collection.
+const GENERATION_BYTES: usize = 6;
+type StoredKey = SmallVec<[u8; 128]>;
+
+impl MemoryStorage {
+    /// An empty shard.
+    #[must_use]
+    pub fn new(config: Config, seed: u64) -> Self {
+        let hot = match config.population {
+            Population::Hot { threshold } => {
+                let config = policy::hotkey::Config { threshold, ..Default::default() };
+                Some(policy::hotkey::Detector::new(config, seed))
+            }
+            Population::OnMiss | Population::OnWrite => None,
+        };
+        Self {
+            memory: store::Memory::new(config.memory.clone(), seed),
+            leases: Leases::default(),
+            hot,
+            hot_until: config.hot_period,
+            scratch: Vec::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Does what time asks for: quarantines that end, periods that begin, a bounded step of
+    /// shrinking and expiring. Says whether there is more to do at once.
+    pub fn advance(&mut self, now: Duration) -> bool {
+        self.leases.advance(now);
+        if let Some(hot) = &mut self.hot
+            && now >= self.hot_until
+        {
+            hot.clear();
+            self.hot_until = now + self.config.hot_period;
+        }
+        self.memory.step(STEP_WORK)
+    }
+
+    /// Changes the limits; the memory follows in bounded steps of [`Self::advance`].
+    pub fn resize(&mut self, items_max: usize, bytes_max: usize) {
+        self.memory.resize(items_max, bytes_max);
+    }
+
+    /// Forgets every stored answer; what is under way goes on.
+    pub fn clear(&mut self) {
+        self.memory.clear();
+    }
+
+    /// What the memory holds.
+    #[must_use]
+    pub fn memory(&self) -> store::Stats {
+        self.memory.stats()
+    }
+
+    /// Readers to be told that the fill they waited for is over.
+    pub fn woken(&mut self) -> &mut Vec<Ticket> {
+        self.leases.woken()
+    }
+
+    /// Is no read or write under way?
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.leases.is_idle()
+    }
+
+    fn stored_key(generation: u64, key: &[u8]) -> StoredKey {
+        let mut stored = StoredKey::from_slice(&generation.to_le_bytes()[..GENERATION_BYTES]);
+        stored.extend_from_slice(key);
+        stored
+    }
+
+    fn store(
+        &mut self,
+        generation: u64,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> bool {
+        let stored = Self::stored_key(generation, key.bytes);
+        let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
+        let mut value = mem::take(&mut self.scratch);
+        let older = match self.memory.peek(key.hash, &stored, now) {
+            Some(item) => {
+                expires_at = expires_at.min(item.expires_at.unwrap_or(Duration::MAX));
+                item.value
+            }
+            None => &[],
+        };
+        variants::put(older, variant, answer, self.config.memory.value_bytes_max, &mut value);
+        let inserted = expires_at > now
+            && self.memory.insert(key.hash, &stored, &value, Some(expires_at), now).is_ok();
+        value.clear();
+        if value.capacity() <= SCRATCH_BYTES_MAX {
+            self.scratch = value;
+        }
+        inserted
+    }
+}
+
+/// Work of one [`MemoryStorage::advance`], in the memory's own units (items looked at).
+const STEP_WORK: usize = 1_024;
+/// The scratch buffer is kept between fills up to this size.
+const SCRATCH_BYTES_MAX: usize = 64 * 1_024;
+
+impl Storage for MemoryStorage {
+    fn read(
+        &mut self,
+        key: Key<'_>,
+        variant: &[u8],
+        ticket: Option<Ticket>,
+        now: Duration,
+        hit: impl FnOnce(&[u8]),
+    ) -> Answer {
+        if let Some(generation) = self.leases.generation(key.namespace) {
+            let stored = Self::stored_key(generation, key.bytes);
+            let value = self.memory.lookup(key.hash, &stored, now);
+            if let Some(answer) = value.and_then(|value| variants::find(value, variant)) {
+                hit(answer);
+                return Answer::Hit;
+            }
+        }
+        if let Some(hot) = &mut self.hot
+            && !hot.record(key.hash)
+        {
+            return Answer::Miss(Err(Refusal::NotHot));
+        }
+        match self.leases.take(key, ticket) {
+            Ok(lease) => {
+                let character = self.leases.character(key.namespace);
+                Answer::Miss(Ok(Grant { lease, character }))
+            }
+            Err(Closed::FillPending) => {
+                ticket.map_or(Answer::Miss(Err(Refusal::Closed(Closed::FillPending))), |ticket| {
+                    Answer::Pending(ticket)
+                })
+            }
+            Err(closed) => Answer::Miss(Err(Refusal::Closed(closed))),
+        }
+    }
+
+    fn fill(
+        &mut self,
+        lease: Lease,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> bool {
+        let Some(generation) = self.leases.redeem(lease) else { return false };
+        self.store(generation, key, variant, answer, expires_at, now)
+    }
+
+    fn release(&mut self, lease: Lease) {
+        self.leases.release(lease);
+    }
+
+    fn learn(&mut self, lease: &Lease, character: Character) {
+        self.leases.learn(lease, character);
+    }
+
+    fn write_sent(&mut self, scope: Scope<'_>) -> Write {
+        match scope {
+            Scope::Key(key) => {
+                if let Some(generation) = self.leases.generation(key.namespace) {
+                    let stored = Self::stored_key(generation, key.bytes);
+                    self.memory.remove(key.hash, &stored);
+                }
+            }
+            // A new generation hides what is stored; only everything is worth giving back at once.
+            Scope::Collection(_) | Scope::Database(_) => {}
+            Scope::Everything => self.memory.clear(),
+        }
+        let scope = Sent::from(scope);
+        self.leases.write_sent(scope);
+        let sent_at = self.leases.events();
+        Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at) }
+    }
+
+    fn write_settled(&mut self, write: Write) {
+        self.leases.write_settled(write.scope);
+    }
+
+    fn write_settled_with(
+        &mut self,
+        write: Write,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) {
+        let alone = write.alone && self.leases.is_sole_writer(write.scope, write.sent_at);
+        self.leases.write_settled(write.scope);
+        if alone
+            && self.config.population == Population::OnWrite
+            && let Some(generation) = self.leases.generation(key.namespace)
+        {
+            self.store(generation, key, variant, answer, expires_at, now);
+        }
+    }
+
+    fn write_lost(&mut self, write: Write, now: Duration) {
+        self.leases.write_lost(write.scope, now + self.config.quarantine);
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
