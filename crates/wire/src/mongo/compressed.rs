@@ -1,0 +1,218 @@
+//! OP_COMPRESSED: another frame whose body is compressed.
+//!
+//! After the header stand the original opcode, the body's length before compression and the
+//! compressor's number. Nothing is allocated because that length asks for it: output grows with
+//! what the compressor really yields and stops at the limit.
+
+use std::io::{Read, Write};
+
+use super::frame::{HEADER_BYTES, Header, Limits, opcode};
+use super::reader::{PROTOCOL, Reader, malformed};
+use crate::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the uncompressed size stands, from the start of the frame.
+const SIZE_OFFSET: usize = HEADER_BYTES + 4;
+/// Where the compressed bytes begin.
+const PAYLOAD_OFFSET: usize = HEADER_BYTES + 9;
+/// Snappy's densest element is three bytes for sixty-four.
+const SNAPPY_RATIO_MAX: usize = 22;
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compressor {
+    /// Not at all.
+    Noop,
+    /// Snappy's raw format.
+    Snappy,
+    /// Zlib.
+    Zlib,
+    /// Zstandard.
+    Zstd,
+    /// A number no specification names yet; such a frame can only be passed on.
+    Unknown(u8),
+}
+
+impl Compressor {
+    fn from_byte(byte: u8) -> Self {
+        match byte {
+            0 => Self::Noop,
+            1 => Self::Snappy,
+            2 => Self::Zlib,
+            3 => Self::Zstd,
+            other => Self::Unknown(other),
+        }
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Self::Noop => 0,
+            Self::Snappy => 1,
+            Self::Zlib => 2,
+            Self::Zstd => 3,
+            Self::Unknown(other) => other,
+        }
+    }
+}
+
+/// A compressed frame's body.
+#[derive(Debug, Clone, Copy)]
+pub struct Compressed<'a> {
+    header: Header,
+    opcode: i32,
+    size: usize,
+    compressor: Compressor,
+    payload: &'a [u8],
+}
+
+impl<'a> Compressed<'a> {
+    pub(super) fn read(mut reader: Reader<'a>, header: Header) -> Result<Self> {
+        let opcode = reader.i32("an original opcode")?;
+        if opcode == opcode::COMPRESSED {
+            return Err(malformed(HEADER_BYTES, "a frame compressed once", "one twice"));
+        }
+        let declared = reader.i32("an uncompressed size")?;
+        let Ok(size) = usize::try_from(declared) else {
+            return Err(malformed(SIZE_OFFSET, "an uncompressed size", format_args!("{declared}")));
+        };
+        let compressor = Compressor::from_byte(reader.u8("a compressor")?);
+        Ok(Self { header, opcode, size, compressor, payload: reader.rest() })
+    }
+
+    /// How it is compressed: a reply may use the same.
+    pub fn compressor(&self) -> Compressor {
+        self.compressor
+    }
+
+    /// The original frame's opcode.
+    pub fn opcode(&self) -> i32 {
+        self.opcode
+    }
+
+    /// Appends the uncompressed frame, header included, to `out`. Beside the output, a zstd frame
+    /// may keep a window of up to [`Limits::inflated_bytes_max`]. On error `out` is unchanged.
+    ///
+    /// # Errors
+    /// When the declared size passes the limit, the payload does not decompress, or what comes out
+    /// is not of the declared size.
+    pub fn inflate(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<()> {
+        let length = self.size.saturating_add(HEADER_BYTES);
+        if length > limits.inflated_bytes_max {
+            return Err(Error::TooLarge {
+                protocol: PROTOCOL,
+                offset: SIZE_OFFSET,
+                what: "inflated frame bytes",
+                limit: limits.inflated_bytes_max as u64,
+                got: length as u64,
+            });
+        }
+        let start = out.len();
+        let header = Header { length, opcode: self.opcode, ..self.header };
+        out.extend_from_slice(&header.encode());
+        let inflated = self.inflate_body(limits, out);
+        if inflated.is_err() {
+            out.truncate(start);
+        }
+        inflated
+    }
+
+    fn inflate_body(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<()> {
+        match self.compressor {
+            Compressor::Noop => self.copy(self.payload, out),
+            Compressor::Snappy => self.inflate_snappy(out),
+            Compressor::Zlib => self.copy(flate2::bufread::ZlibDecoder::new(self.payload), out),
+            Compressor::Zstd => {
+                let window_bytes_max = limits.inflated_bytes_max as u64;
+                let decoder = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(
+                    self.payload,
+                    window_bytes_max,
+                );
+                self.copy(decoder.map_err(broken)?, out)
+            }
+            Compressor::Unknown(number) => {
+                Err(malformed(SIZE_OFFSET + 4, "compressor 0, 1, 2 or 3", number))
+            }
+        }
+    }
+
+    /// Appends what `source` yields, which must be exactly the declared size.
+    fn copy(&self, source: impl Read, out: &mut Vec<u8>) -> Result<()> {
+        // One byte more than declared tells a longer yield from an exact one.
+        let yielded = source.take(self.size as u64 + 1).read_to_end(out).map_err(broken)?;
+        self.check_size(yielded)
+    }
+
+    fn inflate_snappy(&self, out: &mut Vec<u8>) -> Result<()> {
+        let size = snap::raw::decompress_len(self.payload).map_err(broken)?;
+        self.check_size(size)?;
+        // Snappy writes into a buffer of the final size, so its claim must be possible at all.
+        if size > self.payload.len().saturating_mul(SNAPPY_RATIO_MAX) {
+            return Err(broken(format_args!("{size} bytes claimed of {}", self.payload.len())));
+        }
+        let start = out.len();
+        out.resize(start + size, 0);
+        let place = out.get_mut(start..).unwrap_or_default();
+        snap::raw::Decoder::new().decompress(self.payload, place).map_err(broken)?;
+        Ok(())
+    }
+
+    fn check_size(&self, size: usize) -> Result<()> {
+        if size == self.size {
+            return Ok(());
+        }
+        let got = format_args!("{} declared, at least {size} found", self.size);
+        Err(malformed(SIZE_OFFSET, "the payload's uncompressed size", got))
+    }
+}
+
+/// Appends `frame`, a whole uncompressed frame, as OP_COMPRESSED.
+///
+/// # Errors
+/// When `frame` is shorter than a header, or the compressor is unknown.
+pub fn compress(frame: &[u8], compressor: Compressor, out: &mut Vec<u8>) -> Result<()> {
+    let mut reader = Reader::new(frame, 0);
+    reader.i32("a frame's length")?;
+    let mut header = Header {
+        length: 0,
+        request_id: reader.i32("a request id")?,
+        response_to: reader.i32("a response id")?,
+        opcode: opcode::COMPRESSED,
+    };
+    let original = reader.i32("an opcode")?;
+    let body = reader.rest();
+    let payload = deflate(body, compressor)?;
+    header.length = PAYLOAD_OFFSET + payload.len();
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(&original.to_le_bytes());
+    out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.push(compressor.byte());
+    out.extend_from_slice(&payload);
+    Ok(())
+}
+
+fn deflate(body: &[u8], compressor: Compressor) -> Result<Vec<u8>> {
+    match compressor {
+        Compressor::Noop => Ok(body.to_vec()),
+        Compressor::Snappy => snap::raw::Encoder::new().compress_vec(body).map_err(broken),
+        Compressor::Zlib => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(body).map_err(broken)?;
+            encoder.finish().map_err(broken)
+        }
+        Compressor::Zstd => {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            Ok(ruzstd::encoding::compress_to_vec(body, level))
+        }
+        Compressor::Unknown(number) => {
+            Err(malformed(SIZE_OFFSET + 4, "compressor 0, 1, 2 or 3", number))
+        }
+    }
+}
+
+#[cold]
+fn broken(reason: impl std::fmt::Display) -> Error {
+    malformed(PAYLOAD_OFFSET, "a body that decompresses", reason)
+}
