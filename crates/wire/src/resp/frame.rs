@@ -1,0 +1,131 @@
+//! Replies: what a server sends, cut out of the stream with its original bytes.
+
+use super::{Limits, PROTOCOL, Scanner};
+use crate::{Error, Result};
+
+/// What a type byte announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `+`
+    Simple,
+    /// `-`
+    Error,
+    /// `:`
+    Integer,
+    /// `$`, also RESP2's null `$-1` and the streamed string `$?`
+    Bulk,
+    /// `*`, also RESP2's null array `*-1`
+    Array,
+    /// `_`
+    Null,
+    /// `#`
+    Boolean,
+    /// `,`
+    Double,
+    /// `(`
+    BigNumber,
+    /// `!`
+    BulkError,
+    /// `=`
+    Verbatim,
+    /// `%`
+    Map,
+    /// `~`
+    Set,
+    /// `|`, decorates the value behind it
+    Attribute,
+    /// `>`, sent unasked and no answer to a request
+    Push,
+}
+
+impl Kind {
+    /// The kind a type byte announces.
+    pub fn of(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'+' => Self::Simple,
+            b'-' => Self::Error,
+            b':' => Self::Integer,
+            b'$' => Self::Bulk,
+            b'*' => Self::Array,
+            b'_' => Self::Null,
+            b'#' => Self::Boolean,
+            b',' => Self::Double,
+            b'(' => Self::BigNumber,
+            b'!' => Self::BulkError,
+            b'=' => Self::Verbatim,
+            b'%' => Self::Map,
+            b'~' => Self::Set,
+            b'|' => Self::Attribute,
+            b'>' => Self::Push,
+            _ => return None,
+        })
+    }
+
+    /// Whether elements follow the header.
+    pub fn is_aggregate(self) -> bool {
+        matches!(self, Self::Array | Self::Map | Self::Set | Self::Attribute | Self::Push)
+    }
+
+    /// Whether elements come as keys and values in turn.
+    pub fn has_pairs(self) -> bool {
+        matches!(self, Self::Map | Self::Attribute)
+    }
+
+    /// Whether the header line holds a length.
+    pub(super) fn has_length(self) -> bool {
+        self.is_aggregate() || matches!(self, Self::Bulk | Self::BulkError | Self::Verbatim)
+    }
+}
+
+/// One whole reply, or one element of one, borrowed from the buffer it was decoded from.
+/// [`response`](super::response) reads what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    bytes: &'a [u8],
+    value_offset: usize,
+    kind: Kind,
+}
+
+impl<'a> Frame<'a> {
+    /// The reply as it came, attributes included, to be forwarded byte for byte.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What kind of reply it is, attributes aside.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The reply without the attributes ahead of it.
+    pub fn value_bytes(&self) -> &'a [u8] {
+        self.bytes.get(self.value_offset..).unwrap_or_default()
+    }
+}
+
+/// Decodes the first reply of `bytes`: the reply and how many bytes it took, or `None` if more
+/// bytes are needed.
+///
+/// Every call starts at the first byte. A caller that reads a large reply in many chunks finds its
+/// end with a [`Scanner`] and decodes once, or never.
+pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>, usize)>> {
+    let mut scanner = Scanner::new(limits);
+    let progress = scanner.advance(bytes)?;
+    let taken = progress.consumed;
+    let reply_bytes = taken.saturating_add(scanner.bytes_due());
+    if reply_bytes > limits.reply_bytes_max {
+        return Err(Error::TooLarge {
+            protocol: PROTOCOL,
+            offset: 0,
+            what: "reply bytes",
+            limit: limits.reply_bytes_max as u64,
+            got: reply_bytes as u64,
+        });
+    }
+    let (true, Some(kind)) = (progress.complete, progress.kind) else { return Ok(None) };
+    let bytes = bytes.get(..taken).unwrap_or_default();
+    Ok(Some((Frame { bytes, value_offset: scanner.value_offset(), kind }, taken)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Requests: what a client sends.
+//!
+//! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or one line typed by
+//! hand (`GET k\r\n`, "inline"). Lengths are read as strictly as Redis reads them. Where Redis
+//! skips two bytes without looking, this codec wants CR LF: bytes that two programs could cut
+//! differently must not pass a cache.
+
+use std::borrow::Cow;
+
+use super::length::{self, Length, LengthReader};
+use super::{Limits, PROTOCOL};
+use crate::{Error, Result};
+
+mod inline;
+
+/// One command with its arguments, borrowed from the buffer it was decoded from.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    bytes: &'a [u8],
+    /// The arguments as bulk strings without the `*` header. An inline command is rewritten into
+    /// this form, so that everything behind the decoder knows one form only.
+    bulks: Cow<'a, [u8]>,
+    len: usize,
+}
+
+#[expect(clippy::len_without_is_empty, reason = "a request has a name: never empty")]
+impl<'a> Request<'a> {
+    /// The request as it came, to be forwarded byte for byte. Blank lines ahead of it are left out.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Arguments including the name, at least 1 (what Redis calls `argc`).
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The command name as the client wrote it.
+    pub fn name(&self) -> &[u8] {
+        self.arguments().next().unwrap_or_default()
+    }
+
+    /// All arguments, the name first. Allocates nothing.
+    pub fn arguments(&self) -> Arguments<'_> {
+        Arguments { bulks: &self.bulks }
+    }
+
+    /// Argument `index`, counted from the name as 0; a walk over the arguments before it.
+    pub fn argument(&self, index: usize) -> Option<&[u8]> {
+        self.arguments().nth(index)
+    }
+}
+
+/// The arguments of one [`Request`] in order.
+#[derive(Debug, Clone)]
+pub struct Arguments<'r> {
+    bulks: &'r [u8],
+}
+
+impl<'r> Iterator for Arguments<'r> {
+    type Item = &'r [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'r [u8]> {
+        let header = self.bulks.get(1..)?;
+        let (Length::Value(length), header_bytes) = LengthReader::default().feed(header) else {
+            return None;
+        };
+        let body = header.get(header_bytes..)?;
+        let (argument, rest) = body.split_at_checked(usize::try_from(length).ok()?)?;
+        self.bulks = rest.get(2..)?;
+        Some(argument)
+    }
+}
+
+/// Decodes the first request of `bytes`: the request and how many bytes it took, or `None` if more
+/// bytes are needed.
+///
+/// Empty lines, `*0` and `*-1` ahead of the request are skipped, as Redis answers nothing to them;
+/// they count as taken. A caller that reads a large request in many chunks keeps a [`Decoder`].
+pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Request<'a>, usize)>> {
+    Decoder::default().decode(bytes, limits)
+}
+
+/// A decoder that remembers how far it came, so that a request arriving in many chunks costs one
+/// pass over its bytes and not one pass per chunk.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder {
+    /// Where the request starts behind skipped blanks.
+    start: usize,
+    /// Where the first bulk string starts.
+    bulks: usize,
+    /// Everything before is decoded.
+    position: usize,
+    /// How far an unfinished inline command was searched for its end.
+    searched: usize,
+    arguments: usize,
+    arguments_left: usize,
+}
+
+impl Decoder {
+    /// Like [`decode`]. After `None` call again with the same bytes and more behind them; after a
+    /// request, with what follows the bytes taken; after an error the connection is lost.
+    #[inline]
+    pub fn decode<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Option<(Request<'a>, usize)>> {
+        if self.arguments_left == 0 {
+            match self.begin(bytes, limits)? {
+                Begun::Partial => return Ok(None),
+                Begun::Multibulk => {}
+                Begun::Inline(request) => return Ok(Some(self.finish(request))),
+            }
+        }
+        while self.arguments_left > 0 {
+            let Some(end) = self.bulk_end(bytes, limits)? else { return Ok(None) };
+            self.position = end;
+            self.arguments_left -= 1;
+        }
+        let request = Request {
+            bytes: bytes.get(self.start..self.position).unwrap_or_default(),
+            bulks: Cow::Borrowed(bytes.get(self.bulks..self.position).unwrap_or_default()),
+            len: self.arguments,
+        };
+        Ok(Some(self.finish(request)))
+    }
+
+    fn finish<'a>(&mut self, request: Request<'a>) -> (Request<'a>, usize) {
+        let taken = self.position;
+        *self = Self::default();
+        (request, taken)
+    }
+
+    /// Skips blanks and reads the `*` header, or a whole inline command.
+    #[inline]
+    fn begin<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Begun<'a>> {
+        loop {
+            if self.position > limits.inline_bytes_max {
+                let got = self.position as u64;
+                return Err(too_large(0, BLANK_BYTES, limits.inline_bytes_max, got));
+            }
+            self.start = self.position;
+            let Some((&first, header)) = bytes.get(self.start..).and_then(<[u8]>::split_first)
+            else {
+                return Ok(Begun::Partial);
+            };
+            if first != b'*' {
+                match self.inline(bytes, limits)? {
+                    Some(request) if request.len == 0 => continue,
+                    Some(request) => return Ok(Begun::Inline(request)),
+                    None => return Ok(Begun::Partial),
+                }
+            }
+            let count = match LengthReader::default().feed(header) {
+                (Length::Value(count), header_bytes) => {
+                    self.position += 1 + header_bytes;
+                    count
+                }
+                (Length::Partial, _) => return Ok(Begun::Partial),
+                (_, at) => return Err(invalid_arguments(self.start + 1 + at)),
+            };
+            let Some(arguments) = usize::try_from(count).ok().filter(|&count| count > 0) else {
+                continue;
+            };
+            if arguments > limits.arguments_max {
+                let got = arguments as u64;
+                return Err(too_large(self.start, ARGUMENTS, limits.arguments_max, got));
+            }
+            self.bulks = self.position;
+            self.arguments = arguments;
+            self.arguments_left = arguments;
+            return Ok(Begun::Multibulk);
+        }
+    }
+
+    /// Where the bulk string at the current position ends, its CR LF included.
+    #[inline]
+    fn bulk_end(&self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>> {
+        let at = self.position;
+        let Some((&first, header)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
+            return Ok(None);
+        };
+        if first != b'$' {
+            return Err(not_a_bulk(at, first));
+        }
+        let (length, body) = match LengthReader::default().feed(header) {
+            (Length::Value(length), header_bytes) => (length, at + 1 + header_bytes),
+            (Length::Partial, _) => return Ok(None),
+            (_, offset) => return Err(invalid_bulk(at + 1 + offset)),
+        };
+        let Ok(length) = usize::try_from(length) else { return Err(invalid_bulk(at + 1)) };
+        if length > limits.bulk_bytes_max {
+            return Err(too_large(at, BULK_BYTES, limits.bulk_bytes_max, length as u64));
+        }
+        let end = (body + 2).saturating_add(length);
+        if end - self.start > limits.request_bytes_max {
+            let got = (end - self.start) as u64;
+            return Err(too_large(at, REQUEST_BYTES, limits.request_bytes_max, got));
+        }
+        match bytes.get(end - 2..end) {
+            Some(b"\r\n") => Ok(Some(end)),
+            Some(_) => Err(unterminated_bulk(end - 2)),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads one inline command; without arguments if the line is blank.
+    #[cold]
+    fn inline<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Option<Request<'a>>> {
+        let from = self.searched.max(self.start);
+        let unsearched = bytes.get(from..).unwrap_or_default();
+        let found = memchr::memchr(b'\n', unsearched);
+        let line_bytes = found.unwrap_or(unsearched.len()) + from - self.start;
+        if line_bytes > limits.inline_bytes_max {
+            let got = line_bytes as u64;
+            return Err(too_large(self.start, INLINE_BYTES, limits.inline_bytes_max, got));
+        }
+        let Some(found) = found else {
+            self.searched = bytes.len();
+            return Ok(None);
+        };
+        self.position = from + found + 1;
+        let line = bytes.get(self.start..from + found).unwrap_or_default();
+        let (bulks, len) = inline::split(line, self.start)?;
+        let bytes = bytes.get(self.start..self.position).unwrap_or_default();
+        Ok(Some(Request { bytes, bulks: Cow::Owned(bulks), len }))
+    }
+}
+
+/// What stands at the start of a request.
+enum Begun<'a> {
+    Partial,
+    Multibulk,
+    Inline(Request<'a>),
+}
+
+/// Appends a command in the form every server reads, an array of bulk strings.
+pub fn write_command(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
+    length::write(out, b'*', arguments.len());
+    for argument in arguments {
+        super::response::write_bulk(out, argument.as_ref());
+    }
+}
+
+const ARGUMENTS: &str = "arguments";
+const BLANK_BYTES: &str = "blank bytes before a command";
+const BULK_BYTES: &str = "bulk bytes";
+const INLINE_BYTES: &str = "inline bytes";
+const REQUEST_BYTES: &str = "request bytes";
+
+/// The error reply to send before closing, in Redis's words where Redis has words for it.
+///
+/// # Example
+///
+/// ```
+/// use wire::resp::{Limits, request};
+/// let error = request::decode(b"*1\r\n$x\r\n", &Limits::default()).unwrap_err();
+/// assert_eq!(request::error_line(&error), b"-ERR Protocol error: invalid bulk length\r\n");
+/// ```
+pub fn error_line(error: &Error) -> Vec<u8> {
+    let reason = match error {
+        Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
+        Error::Malformed { got, .. } => got.clone(),
+        Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
+        Error::TooLarge { what: BULK_BYTES, .. } => "invalid bulk length".to_owned(),
+        Error::TooLarge { what: INLINE_BYTES, .. } => "too big inline request".to_owned(),
+        Error::TooLarge { what, limit, .. } => format!("more than {limit} {what}"),
+    };
+    format!("-ERR Protocol error: {reason}\r\n").into_bytes()
+}
+
+#[cold]
+fn too_large(offset: usize, what: &'static str, limit: usize, got: u64) -> Error {
+    Error::TooLarge { protocol: PROTOCOL, offset, what, limit: limit as u64, got }
+}
+
+#[cold]
+fn malformed(offset: usize, expected: &'static str, got: impl Into<String>) -> Error {
+    Error::Malformed { protocol: PROTOCOL, offset, expected, got: got.into() }
+}
+
+#[cold]
+fn invalid_arguments(offset: usize) -> Error {
+    malformed(offset, "a number of arguments", "invalid multibulk length")
+}
+
+#[cold]
+fn invalid_bulk(offset: usize) -> Error {
+    malformed(offset, "a length in bytes", "invalid bulk length")
+}
+
+#[cold]
+fn unterminated_bulk(offset: usize) -> Error {
+    malformed(offset, "CR LF behind the declared length", "invalid bulk length")
+}
+
+#[cold]
+fn not_a_bulk(offset: usize, first: u8) -> Error {
+    malformed(offset, "'$'", format!("'{}'", first.escape_ascii()))
+}
+
+#[cfg(test)]
+mod tests;
