@@ -18,7 +18,7 @@ nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
 ip              iproute2     6.1.*"
 
-pieces="ferretdb mongo-java python"
+pieces="ferretdb mongo-java python checker"
 
 describe() {
     case $1 in
