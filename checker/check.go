@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+type input struct{ op, value string }
+
+// register is a value that is read, overwritten and deleted; its state is the value as JSON.
+var register = porcupine.Model{
+	Init: func() any { return absent },
+	Step: func(state, called, returned any) (bool, any) {
+		operation := called.(input)
+		if operation.op == "read" {
+			return operation.value == state, state
+		}
+		return true, operation.value
+	},
+	DescribeOperation: func(called, returned any) string {
+		operation := called.(input)
+		return fmt.Sprintf("%s %s%s", operation.op, operation.value, returned)
+	},
+	DescribeState: func(state any) string { return state.(string) },
+}
+
+type verdict struct {
+	result porcupine.CheckResult
+	key    string
+	// prefix is the history of key up to the first return that cannot be explained.
+	prefix History
+}
+
+// check judges every key; the first violation, in the order of keys, ends it.
+func check(history History, timeout time.Duration) verdict {
+	parts := history.byKey()
+	keys := make([]string, 0, len(parts))
+	for key := range parts {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+
+	overall := verdict{result: porcupine.Ok}
+	for _, key := range keys {
+		switch judge(parts[key], timeout) {
+		case porcupine.Illegal:
+			return verdict{porcupine.Illegal, key, firstIllegalPrefix(parts[key], timeout)}
+		case porcupine.Unknown:
+			overall = verdict{result: porcupine.Unknown, key: key}
+		}
+	}
+	return overall
+}
+
+func judge(history History, timeout time.Duration) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(register, operations(history), timeout)
+}
+
+// draw writes the history of one key and its longest linearizations as an HTML page.
+func draw(history History, path string, timeout time.Duration) error {
+	_, info := porcupine.CheckOperationsVerbose(register, operations(history), timeout)
+	return porcupine.VisualizePath(register, info, path)
+}
+
+// operations translates the history of one key.
+//
+// What certainly had no effect says nothing, nor does a read without an answer. Any other operation
+// of unknown outcome returns after everything else: taking effect at the very end, where nothing
+// observes it, is the same as never.
+func operations(history History) []porcupine.Operation {
+	end := int64(math.MinInt64)
+	for _, operation := range history {
+		end = max(end, operation.CallNS, operation.ReturnNS)
+	}
+	rows := make(map[string]int)
+	row := func(name string) int {
+		if _, known := rows[name]; !known {
+			rows[name] = len(rows)
+		}
+		return rows[name]
+	}
+
+	var translated []porcupine.Operation
+	for index, operation := range history {
+		if operation.OK == Failed || operation.OK == Uncertain && operation.Op == "read" {
+			continue
+		}
+		client, returned, note := row(string(operation.Client)), operation.ReturnNS, ""
+		if operation.OK == Uncertain {
+			// Its client goes on meanwhile, so in the picture it gets a row of its own.
+			client, returned, note = row(fmt.Sprintf("uncertain %d", index)), end+1, " (unknown)"
+		}
+		translated = append(translated, porcupine.Operation{
+			ClientId: client,
+			Input:    input{operation.Op, string(operation.Value)},
+			Call:     operation.CallNS,
+			Output:   note,
+			Return:   returned,
+		})
+	}
+	return translated
+}

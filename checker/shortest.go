@@ -1,0 +1,104 @@
+package main
+
+import (
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// firstIllegalPrefix cuts the history of one key at the earliest return that makes it illegal. What
+// is still running there has an unknown outcome.
+func firstIllegalPrefix(history History, timeout time.Duration) History {
+	var returns []int64
+	for _, operation := range history {
+		if operation.OK == Succeeded {
+			returns = append(returns, operation.ReturnNS)
+		}
+	}
+	sort.Slice(returns, func(a, b int) bool { return returns[a] < returns[b] })
+	// More history never makes an illegal one legal, so the first illegal cut can be bisected.
+	first := sort.Search(len(returns)-1, func(index int) bool {
+		return judge(until(history, returns[index]), timeout) == porcupine.Illegal
+	})
+	return until(history, returns[first])
+}
+
+func until(history History, instant int64) History {
+	var prefix History
+	for _, operation := range history {
+		if operation.CallNS > instant {
+			continue
+		}
+		if operation.OK == Succeeded && operation.ReturnNS > instant {
+			operation.OK = Uncertain
+		}
+		prefix = append(prefix, operation)
+	}
+	return prefix
+}
+
+// shortest leaves out of an illegal history of one key everything it stays illegal without.
+//
+// Two kinds of omission prove something about the whole: a read, and all operations on one value
+// together. (Leaving out a write alone would accuse the reads of its value.)
+func shortest(history History, timeout time.Duration) History {
+	byValue := withoutGroups(history, timeout, func(operation Operation, _ int) string {
+		return string(operation.Value)
+	})
+	return withoutGroups(byValue, timeout, func(operation Operation, index int) string {
+		if operation.Op != "read" {
+			return kept
+		}
+		return strconv.Itoa(index)
+	})
+}
+
+// kept is the group of what is never left out.
+const kept = ""
+
+// withoutGroups tries to leave out runs of groups, halving the runs down to single groups.
+func withoutGroups(history History, timeout time.Duration, group func(Operation, int) string) History {
+	members := make(map[string][]int)
+	var groups []string
+	for index, operation := range history {
+		name := group(operation, index)
+		if name != kept && members[name] == nil {
+			groups = append(groups, name)
+		}
+		members[name] = append(members[name], index)
+	}
+
+	omitted := make([]bool, len(history))
+	omit := func(run []string, omission bool) {
+		for _, name := range run {
+			for _, index := range members[name] {
+				omitted[index] = omission
+			}
+		}
+	}
+	remaining := func() History {
+		var rest History
+		for index, operation := range history {
+			if !omitted[index] {
+				rest = append(rest, operation)
+			}
+		}
+		return rest
+	}
+
+	for length := (len(groups) + 1) / 2; length > 0; length /= 2 {
+		var needed []string
+		for start := 0; start < len(groups); start += length {
+			run := groups[start:min(start+length, len(groups))]
+			omit(run, true)
+			if judge(remaining(), timeout) != porcupine.Illegal {
+				omit(run, false)
+				needed = append(needed, run...)
+			}
+		}
+		groups = needed
+	}
+	return remaining()
+}

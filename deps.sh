@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# Installs what the tests need from outside: everything with a lock file under .deps/ in this
+# repository, the rest as Debian packages. Says what it is going to do before it does it, skips what
+# is present and current, and goes on without what it cannot install.
+#
+# Exit status: 0 done (perhaps with something missing, which it names), 1 an installation failed, or
+# CI=true and something is missing.
+set -euo pipefail
+cd "$(dirname "$0")"
+deps=$PWD/.deps
+
+# Command, Debian package, the version series the tests were written against.
+debian_packages="\
+redis-server    redis-server 5:7.0.*
+redis-cli       redis-tools  5:7.0.*
+redis-benchmark redis-tools  5:7.0.*
+nutcracker      nutcracker   0.5.*
+nft             nftables     1.0.*
+ip              iproute2     6.1.*"
+
+pieces="ferretdb mongo-java python checker"
+
+describe() {
+    case $1 in
+    ferretdb) echo "FerretDB 1.24.0 on SQLite, built from origins/ferretdb (about 70 CPU seconds)" ;;
+    mongo-java) echo "mongo-java-server 1.47.0, from origins/mongo-java" ;;
+    python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
+    checker) echo "linearizability checker, built from checker/" ;;
+    esac
+}
+
+# Commands the piece is made with. They are the developer's to choose, so they are not installed.
+tools() {
+    case $1 in
+    ferretdb | checker) echo go ;;
+    mongo-java) echo mvn java javac ;;
+    python) echo python3 ;;
+    esac
+}
+
+# What decides the outcome: a piece is current while the hash of these is unchanged.
+inputs() {
+    case $1 in
+    ferretdb) cat origins/ferretdb/{main.go,go.mod,go.sum} && go version ;;
+    mongo-java) cat origins/mongo-java/{pom.xml,jars.sha256,MongoJava.java} ;;
+    python) cat origins/python/requirements.txt && python3 --version ;;
+    checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
+    esac
+}
+
+product() {
+    case $1 in
+    ferretdb | checker) echo "$deps/bin/$1" ;;
+    mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
+    python) echo "$deps/python/bin/python" ;;
+    esac
+}
+
+install() {
+    case $1 in
+    ferretdb) build_go origins/ferretdb ferretdb ;;
+    checker) build_go checker checker ;;
+    mongo-java) install_mongo_java ;;
+    python) install_python ;;
+    esac
+}
+
+build_go() { # directory, name
+    mkdir -p "$deps/bin" &&
+        (cd "$1" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$deps/bin/$2" .)
+}
+
+install_mongo_java() {
+    local target=$deps/mongo-java
+    rm -rf "$target" &&
+        mkdir -p "$target/lib" &&
+        mvn -q -B -Dstyle.color=never -f origins/mongo-java/pom.xml dependency:copy-dependencies \
+            -DoutputDirectory="$target/lib" </dev/null &&
+        (cd "$target/lib" && sha256sum --quiet --strict -c ../../../origins/mongo-java/jars.sha256) &&
+        javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
+}
+
+install_python() {
+    rm -rf "$deps/python" &&
+        python3 -m venv "$deps/python" &&
+        "$deps/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
+            -r origins/python/requirements.txt
+}
+
+hash_of() { inputs "$1" 2>&1 | sha256sum | cut -d' ' -f1; }
+
+is_current() {
+    [ -x "$(product "$1")" ] || [ -f "$(product "$1")" ] || return 1
+    [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$(hash_of "$1")" ]
+}
+
+missing_tools() {
+    local tool
+    for tool in $(tools "$1"); do
+        command -v "$tool" >/dev/null || echo "$tool"
+    done
+}
+
+# The Debian packages, as apt-get arguments, whose command is absent here.
+missing_packages() {
+    {
+        while read -r tool package series; do
+            PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || echo "$package=$series"
+        done <<<"$debian_packages"
+        # Debian splits what makes a virtualenv from its python3.
+        if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
+            echo python3-venv
+        fi
+    } | sort -u
+}
+
+# A service that is installed here must not start: not now, and not at the next boot.
+install_packages() {
+    local guard=/usr/sbin/policy-rc.d guarded='' status=0
+    if [ ! -e "$guard" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$guard"
+        chmod 755 "$guard"
+        guarded=yes
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; } \
+        </dev/null >"$deps/apt.log" 2>&1 || status=$?
+    if [ -n "$guarded" ]; then
+        rm -f "$guard"
+        trap - EXIT
+    fi
+    [ "$status" = 0 ] || { tail -n 20 "$deps/apt.log" >&2; return "$status"; }
+    local service
+    for service in redis-server nutcracker; do
+        case " $* " in
+        *" $service="*)
+            [ ! -d /run/systemd/system ] || systemctl disable --now --quiet "$service" || true
+            update-rc.d "$service" disable >/dev/null 2>&1 || true
+            ;;
+        esac
+    done
+}
+
+mkdir -p "$deps/stamps"
+exec 9>"$deps/lock"
+flock 9
+
+absent=()
+plan=()
+packages=$(missing_packages | tr '\n' ' ')
+if [ -n "$packages" ]; then
+    if ! command -v apt-get >/dev/null; then
+        absent+=("no apt-get here; install by hand: $packages")
+        packages=''
+    elif [ "$(id -u)" != 0 ]; then
+        absent+=("not root; install by hand: apt-get install $packages")
+        packages=''
+    fi
+fi
+for piece in $pieces; do
+    lacking=$(missing_tools "$piece" | tr '\n' ' ')
+    if [ -n "$lacking" ]; then
+        absent+=("$(describe "$piece"): needs ${lacking% }, not found")
+    elif ! is_current "$piece"; then
+        plan+=("$piece")
+    fi
+done
+
+if [ -z "$packages" ] && [ ${#plan[@]} = 0 ]; then
+    echo "deps: nothing to install"
+else
+    echo "deps: going to install"
+    [ -z "$packages" ] || echo "  Debian packages (no service is started): $packages"
+    for piece in ${plan[@]+"${plan[@]}"}; do
+        echo "  $(describe "$piece") -> .deps/"
+    done
+fi
+
+failed=()
+step() { # name, command...
+    local name=$1 started=$SECONDS
+    shift
+    if "$@"; then
+        echo "deps: $name: done in $((SECONDS - started)) s"
+    else
+        echo "deps: $name: FAILED after $((SECONDS - started)) s" >&2
+        failed+=("$name")
+        return 1
+    fi
+}
+
+if [ -n "$packages" ]; then
+    # shellcheck disable=SC2086 # a list of words
+    step "Debian packages" install_packages $packages || true
+fi
+for piece in ${plan[@]+"${plan[@]}"}; do
+    rm -f "$deps/stamps/$piece"
+    if step "$piece" install "$piece"; then
+        hash_of "$piece" >"$deps/stamps/$piece"
+    fi
+done
+
+for line in ${absent[@]+"${absent[@]}"}; do
+    echo "deps: MISSING, tests that need it will be skipped: $line" >&2
+done
+[ ${#failed[@]} = 0 ] || exit 1
+[ ${#absent[@]} = 0 ] || [ "${CI:-}" != true ] || exit 1
