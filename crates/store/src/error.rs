@@ -1,0 +1,35 @@
+//! Why an item was not stored.
+
+/// Why an insert stored nothing. Whatever was stored under the key before is gone too: a cache
+/// must not go on serving what the caller meant to replace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// `items_max` is 0.
+    #[error("nothing is stored: items_max is 0; raise it to store items")]
+    Off,
+    /// The key passes `key_bytes_max`.
+    #[error("key of {got} bytes passes key_bytes_max = {limit}")]
+    KeyTooLong {
+        /// Length of the key in bytes.
+        got: usize,
+        /// The limit in force, in bytes.
+        limit: usize,
+    },
+    /// The value passes `value_bytes_max`.
+    #[error("value of {got} bytes passes value_bytes_max = {limit}")]
+    ValueTooLong {
+        /// Length of the value in bytes.
+        got: usize,
+        /// The limit in force, in bytes.
+        limit: usize,
+    },
+    /// The item does not fit `bytes_max` even with everything else evicted.
+    #[error("item of {got} bytes does not fit bytes_max = {limit} with everything else evicted")]
+    NoRoom {
+        /// Bytes the item takes with its header.
+        got: usize,
+        /// The limit in force, in bytes.
+        limit: usize,
+    },
+}

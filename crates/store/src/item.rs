@@ -1,0 +1,172 @@
+//! How one item lies in memory.
+//!
+//! ```text
+//! 0        4        8        12       16
+//! | prev   | next   | hash   | meta   | [long: value u32, key u32] [expiry u64] key value padding
+//! ```
+//!
+//! `prev` and `next` link the policy's queues. `meta` holds, from bit 0: marks of the policy (4),
+//! dead (1), has expiry (1), long (1), unused (1), key length (8), value length (16). Lengths that
+//! do not fit move to the two words after the header and `long` is set: a 64-byte value under a
+//! 16-byte key takes 96 bytes in all. Everything is padded to [`UNIT_BYTES`], so that a [`Location`] of 32
+//! bits reaches 32 GiB.
+
+use std::time::Duration;
+
+use bytemuck::{Pod, Zeroable};
+
+/// Where an item starts, in units of [`UNIT_BYTES`] from the start of the arena.
+pub(crate) type Location = u32;
+
+/// Granularity of locations and padding.
+pub(crate) const UNIT_BYTES: usize = 8;
+
+/// Bits of `meta` that belong to the policy.
+pub(crate) const MARKS: u32 = 0xf;
+const DEAD: u32 = 1 << 4;
+const EXPIRES: u32 = 1 << 5;
+const LONG: u32 = 1 << 6;
+const KEY_SHIFT: u32 = 8;
+const VALUE_SHIFT: u32 = 16;
+
+/// The sixteen bytes before every item.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) prev: Location,
+    pub(crate) next: Location,
+    pub(crate) hash: u32,
+    pub(crate) meta: u32,
+}
+
+/// Bytes of [`Header`].
+pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+
+impl Header {
+    pub(crate) fn is_dead(self) -> bool {
+        self.meta & DEAD != 0
+    }
+
+    pub(crate) fn set_dead(&mut self) {
+        self.meta |= DEAD;
+    }
+}
+
+/// Lengths of one item; everything else about its layout follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) expires: bool,
+}
+
+impl Shape {
+    fn is_long(self) -> bool {
+        self.key_bytes > 0xff || self.value_bytes > 0xffff
+    }
+
+    fn key_offset(self) -> usize {
+        let long = if self.is_long() { 8 } else { 0 };
+        let expiry = if self.expires { 8 } else { 0 };
+        HEADER_BYTES + long + expiry
+    }
+
+    /// Bytes the item takes, padding included.
+    pub(crate) fn bytes(self) -> usize {
+        (self.key_offset() + self.key_bytes + self.value_bytes).next_multiple_of(UNIT_BYTES)
+    }
+
+    /// Whether an item of shape `new` can be written where one of this shape lies.
+    pub(crate) fn fits_in_place_of(self, new: Self) -> bool {
+        self.expires == new.expires && self.bytes() == new.bytes()
+    }
+
+    fn meta(self) -> u32 {
+        let lengths = if self.is_long() {
+            LONG
+        } else {
+            (self.key_bytes as u32) << KEY_SHIFT | (self.value_bytes as u32) << VALUE_SHIFT
+        };
+        lengths | if self.expires { EXPIRES } else { 0 }
+    }
+
+    /// Reads the shape of the item that starts at `bytes`.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let meta = header(bytes).meta;
+        let expires = meta & EXPIRES != 0;
+        if meta & LONG == 0 {
+            let key_bytes = (meta >> KEY_SHIFT & 0xff) as usize;
+            return Self { key_bytes, value_bytes: (meta >> VALUE_SHIFT) as usize, expires };
+        }
+        let lengths: &[u32; 2] = bytemuck::from_bytes(&bytes[HEADER_BYTES..HEADER_BYTES + 8]);
+        Self { key_bytes: lengths[1] as usize, value_bytes: lengths[0] as usize, expires }
+    }
+}
+
+/// The header at the start of `bytes`.
+pub(crate) fn header(bytes: &[u8]) -> Header {
+    *bytemuck::from_bytes(&bytes[..HEADER_BYTES])
+}
+
+/// The header at the start of `bytes`, to change.
+pub(crate) fn header_mut(bytes: &mut [u8]) -> &mut Header {
+    bytemuck::from_bytes_mut(&mut bytes[..HEADER_BYTES])
+}
+
+/// Nanoseconds as stored; what is more than five centuries away is never.
+pub(crate) fn nanos(at: Duration) -> u64 {
+    u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One item as the caller knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'a> {
+    pub(crate) hash: u32,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) expires_at: Option<Duration>,
+}
+
+impl<'a> Item<'a> {
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            key_bytes: self.key.len(),
+            value_bytes: self.value.len(),
+            expires: self.expires_at.is_some(),
+        }
+    }
+
+    /// Writes the item to the start of `bytes`, without links or marks.
+    pub(crate) fn write(&self, bytes: &mut [u8]) {
+        let shape = self.shape();
+        *header_mut(bytes) = Header { prev: 0, next: 0, hash: self.hash, meta: shape.meta() };
+        if shape.is_long() {
+            let lengths = [self.value.len() as u32, self.key.len() as u32];
+            bytes[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(bytemuck::bytes_of(&lengths));
+        }
+        let key_offset = shape.key_offset();
+        if let Some(at) = self.expires_at {
+            bytes[key_offset - 8..key_offset].copy_from_slice(bytemuck::bytes_of(&nanos(at)));
+        }
+        let value_offset = key_offset + self.key.len();
+        bytes[key_offset..value_offset].copy_from_slice(self.key);
+        bytes[value_offset..value_offset + self.value.len()].copy_from_slice(self.value);
+    }
+
+    /// Reads the item at the start of `bytes`.
+    pub(crate) fn read(bytes: &'a [u8]) -> Self {
+        let shape = Shape::read(bytes);
+        let key_offset = shape.key_offset();
+        let value_offset = key_offset + shape.key_bytes;
+        let expires_at = shape.expires.then(|| {
+            let nanos: u64 = *bytemuck::from_bytes(&bytes[key_offset - 8..key_offset]);
+            Duration::from_nanos(nanos)
+        });
+        Self {
+            hash: header(bytes).hash,
+            key: &bytes[key_offset..value_offset],
+            value: &bytes[value_offset..value_offset + shape.value_bytes],
+            expires_at,
+        }
+    }
+}

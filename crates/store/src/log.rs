@@ -1,0 +1,413 @@
+//! The arena: items packed one after another into mapped segments.
+//!
+//! A new item goes to the end of the open segment; a dead one leaves a hole. When holes pass an
+//! eighth of everything, the segment with the most of them is compacted: its survivors move to a
+//! second open segment, apart from new items because they have proved to live longer, and its
+//! memory is used again or returned. Because any item fits any segment, no mix of sizes, and no
+//! change of it, can strand memory, as size classes would.
+//!
+//! An item too large to pack gets neighbouring segment slots of its own, of which only the pages
+//! it fills are resident.
+//!
+//! What counts as charged is pages, not items: dead items and padding included.
+
+use std::time::Duration;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::config::Config;
+use crate::item::{self, Header, Item, Location, MARKS, Shape, UNIT_BYTES, nanos};
+use crate::mapping::{Mapping, PAGE_BYTES, pages};
+use crate::replacement::Arena;
+use crate::slots::Slots;
+
+/// Large enough that a segment is returned by one cheap call, small enough that compacting one
+/// takes well under a millisecond.
+pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
+/// Larger items get slots of their own: packed, they could leave an eighth of a segment unused.
+pub(crate) const PACKED_BYTES_MAX: usize = SEGMENT_BYTES / 8;
+const SLOTS: usize = Config::BYTES_MAX / SEGMENT_BYTES;
+/// Compact when more than one part in this many is dead. Lower wastes memory, higher copies more:
+/// at 8 and uniformly random deaths each byte is copied about three times, at 5 twice.
+const DEAD_SHARE: usize = 8;
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Segment {
+    /// Slots taken; 0 is free.
+    run: u32,
+    /// Bytes filled from the start.
+    used: u32,
+    /// Bytes of items not dead. A large item counts whole pages, as nothing else can use them.
+    live: u32,
+    large: u32,
+    /// No item here expires before, in nanoseconds.
+    earliest: u64,
+}
+
+/// Which open segment an item joins.
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    New,
+    Survivors,
+}
+
+/// The segment being compacted and how far.
+#[derive(Debug, Clone, Copy)]
+struct Scan {
+    slot: usize,
+    offset: usize,
+}
+
+pub(crate) struct Log {
+    arena: Mapping<u8>,
+    segments: Mapping<Segment>,
+    slots: Slots,
+    /// Slots at and above were never taken.
+    slots_end: usize,
+    /// By [`Stream`].
+    open: [Option<usize>; 2],
+    /// A free segment kept resident, so that a steady state costs no system calls.
+    spare: Option<usize>,
+    compacting: Option<Scan>,
+    /// Pages filled, without the segment being compacted.
+    filled: usize,
+    live: usize,
+    /// No item expires before, in nanoseconds.
+    earliest: u64,
+}
+
+impl Log {
+    /// Resident beyond [`Log::charge`] at most: the two open segments, the spare one, the one
+    /// being compacted.
+    pub(crate) const UNCHARGED_BYTES_MAX: usize = 4 * SEGMENT_BYTES;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            arena: Mapping::reserve(SLOTS * SEGMENT_BYTES),
+            segments: Mapping::reserve(SLOTS),
+            slots: Slots::new(SLOTS),
+            slots_end: 0,
+            open: [None; 2],
+            spare: None,
+            compacting: None,
+            filled: 0,
+            live: 0,
+            earliest: u64::MAX,
+        }
+    }
+
+    /// Bytes that count against the budget.
+    pub(crate) fn charge(&self) -> usize {
+        let table = pages(self.slots_end * size_of::<Segment>());
+        // Survivors still to move are charged once, here; then where they go.
+        let moving =
+            self.compacting.map_or(0, |scan| self.segments[scan.slot].live as usize + PAGE_BYTES);
+        self.filled + moving + table
+    }
+
+    /// Bytes of live items.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// How much [`Log::charge`] grows when an item of `bytes` is appended.
+    pub(crate) fn cost(&self, bytes: usize) -> usize {
+        match self.open[Stream::New as usize].map(|slot| self.segments[slot].used as usize) {
+            Some(used) if bytes <= PACKED_BYTES_MAX && used + bytes <= SEGMENT_BYTES => {
+                pages(used + bytes) - pages(used)
+            }
+            _ => pages(bytes),
+        }
+    }
+
+    /// The item at `location`.
+    #[inline]
+    pub(crate) fn item(&self, location: Location) -> Item<'_> {
+        Item::read(&self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    /// The header at `location`.
+    #[inline]
+    pub(crate) fn header(&self, location: Location) -> Header {
+        item::header(&self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    #[inline]
+    fn header_mut(&mut self, location: Location) -> &mut Header {
+        item::header_mut(&mut self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    /// The lengths of the item at `location`.
+    pub(crate) fn shape(&self, location: Location) -> Shape {
+        Shape::read(&self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    /// Stores an item; `None` when no addresses are left for it.
+    pub(crate) fn append(&mut self, item: &Item<'_>) -> Option<Location> {
+        let location = self.allocate(Stream::New, item.shape().bytes())?;
+        item.write(&mut self.arena[location as usize * UNIT_BYTES..]);
+        self.note_expiry(location);
+        Some(location)
+    }
+
+    /// Writes an item of the same shape over the one at `location`; links and marks stay.
+    pub(crate) fn overwrite(&mut self, location: Location, item: &Item<'_>) {
+        let Header { prev, next, meta, .. } = self.header(location);
+        item.write(&mut self.arena[location as usize * UNIT_BYTES..]);
+        let header = self.header_mut(location);
+        (header.prev, header.next) = (prev, next);
+        header.meta |= meta & MARKS;
+        self.note_expiry(location);
+    }
+
+    /// Takes over links and marks from another item.
+    pub(crate) fn inherit(&mut self, from: Location, to: Location) {
+        let Header { prev, next, meta, .. } = self.header(from);
+        let header = self.header_mut(to);
+        (header.prev, header.next) = (prev, next);
+        header.meta = header.meta & !MARKS | meta & MARKS;
+    }
+
+    /// Gives up the item at `location`, and the segment with its last.
+    pub(crate) fn kill(&mut self, location: Location) {
+        self.header_mut(location).set_dead();
+        let slot = slot_of(location);
+        let bytes = self.shape(location).bytes();
+        let segment = &mut self.segments[slot];
+        let bytes = if segment.large != 0 { pages(bytes) } else { bytes };
+        segment.live -= bytes as u32;
+        self.live -= bytes;
+        if self.segments[slot].live > 0 || self.compacting.is_some_and(|scan| scan.slot == slot) {
+            return;
+        }
+        self.filled -= pages(self.segments[slot].used as usize);
+        if self.open.contains(&Some(slot)) {
+            self.segments[slot].used = 0;
+        } else {
+            self.free(slot);
+        }
+    }
+
+    /// Chooses the segment with the most dead bytes for compaction, if enough of everything is
+    /// dead and at least one page would be won. Not while one is being compacted.
+    pub(crate) fn begin_compaction(&mut self) -> bool {
+        debug_assert!(self.compacting.is_none());
+        if (self.filled - self.live.min(self.filled)) * DEAD_SHARE <= self.filled {
+            return false;
+        }
+        let gain = |segment: &Segment| match segment.large {
+            0 => pages(segment.used as usize) - pages(segment.live as usize),
+            _ => 0,
+        };
+        let best = (0..self.slots_end).max_by_key(|&slot| gain(&self.segments[slot]));
+        // One page may be lost again where the survivors go.
+        let Some(slot) = best.filter(|&slot| gain(&self.segments[slot]) > PAGE_BYTES) else {
+            return false;
+        };
+        for open in &mut self.open {
+            *open = open.filter(|&other| other != slot);
+        }
+        self.filled -= pages(self.segments[slot].used as usize);
+        self.compacting = Some(Scan { slot, offset: 0 });
+        true
+    }
+
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.compacting.is_some()
+    }
+
+    /// The next live item of the segment being compacted, to be relocated or killed before the
+    /// next call. Subtracts what it looked at from `budget`, in bytes, and stops at zero.
+    pub(crate) fn survivor(&mut self, budget: &mut usize) -> Option<Location> {
+        while let Some(Scan { slot, offset }) = self.compacting
+            && *budget > 0
+        {
+            let segment = self.segments[slot];
+            if segment.live == 0 || offset >= segment.used as usize {
+                debug_assert_eq!(segment.live, 0, "survivors left behind");
+                self.compacting = None;
+                self.free(slot);
+                return None;
+            }
+            let location = location_at(slot, offset);
+            let bytes = self.shape(location).bytes();
+            self.compacting = Some(Scan { slot, offset: offset + bytes });
+            *budget = budget.saturating_sub(bytes);
+            if !self.header(location).is_dead() {
+                return Some(location);
+            }
+        }
+        None
+    }
+
+    /// Moves a survivor; `None` when no addresses are left for it.
+    pub(crate) fn relocate(&mut self, from: Location) -> Option<Location> {
+        let bytes = self.shape(from).bytes();
+        let to = self.allocate(Stream::Survivors, bytes)?;
+        let start = from as usize * UNIT_BYTES;
+        self.arena.copy_within(start..start + bytes, to as usize * UNIT_BYTES);
+        self.note_expiry(to);
+        self.kill(from);
+        Some(to)
+    }
+
+    /// A segment in which something may have expired by `now`.
+    pub(crate) fn due(&mut self, now: Duration) -> Option<usize> {
+        if self.earliest > nanos(now) {
+            return None;
+        }
+        let segments = &self.segments[..self.slots_end];
+        let taken = |segment: &&Segment| segment.run > 0;
+        let due =
+            segments.iter().position(|segment| segment.run > 0 && segment.earliest <= nanos(now));
+        if due.is_none() {
+            self.earliest =
+                segments.iter().filter(taken).map(|s| s.earliest).min().unwrap_or(u64::MAX);
+        }
+        due
+    }
+
+    /// The next live item of a segment at or after `offset`, which moves past it.
+    pub(crate) fn next_in(&self, slot: usize, offset: &mut usize) -> Option<Location> {
+        while *offset < self.segments[slot].used as usize {
+            let location = location_at(slot, *offset);
+            *offset += self.shape(location).bytes();
+            if !self.header(location).is_dead() {
+                return Some(location);
+            }
+        }
+        None
+    }
+
+    /// Works out anew when the first item left in a segment expires.
+    pub(crate) fn renew_due(&mut self, slot: usize) {
+        let mut earliest = u64::MAX;
+        let mut offset = 0;
+        while let Some(location) = self.next_in(slot, &mut offset) {
+            earliest = earliest.min(self.item(location).expires_at.map_or(u64::MAX, nanos));
+        }
+        self.segments[slot].earliest = earliest;
+    }
+
+    fn allocate(&mut self, stream: Stream, bytes: usize) -> Option<Location> {
+        if bytes > PACKED_BYTES_MAX {
+            return self.allocate_large(bytes);
+        }
+        let fits = |slot: &usize| self.segments[*slot].used as usize + bytes <= SEGMENT_BYTES;
+        let slot = match self.open[stream as usize].filter(fits) {
+            Some(slot) => slot,
+            None => {
+                self.close(stream);
+                let slot = self.claim_segment()?;
+                self.open[stream as usize] = Some(slot);
+                slot
+            }
+        };
+        let segment = &mut self.segments[slot];
+        let offset = segment.used as usize;
+        segment.used += bytes as u32;
+        segment.live += bytes as u32;
+        self.filled += pages(offset + bytes) - pages(offset);
+        self.live += bytes;
+        Some(location_at(slot, offset))
+    }
+
+    fn allocate_large(&mut self, bytes: usize) -> Option<Location> {
+        let run = bytes.div_ceil(SEGMENT_BYTES);
+        let slot = self.slots.claim(run)?;
+        self.slots_end = self.slots_end.max(slot + run);
+        let whole = pages(bytes);
+        self.segments[slot] = Segment {
+            run: run as u32,
+            used: whole as u32,
+            live: whole as u32,
+            large: 1,
+            earliest: u64::MAX,
+        };
+        self.filled += whole;
+        self.live += whole;
+        Some(location_at(slot, 0))
+    }
+
+    fn claim_segment(&mut self) -> Option<usize> {
+        let slot = self.spare.take().or_else(|| self.slots.claim(1))?;
+        self.slots_end = self.slots_end.max(slot + 1);
+        self.segments[slot] = Segment { run: 1, earliest: u64::MAX, ..Segment::zeroed() };
+        Some(slot)
+    }
+
+    /// Stops filling the open segment of `stream`; the pages after its end may be resident from an
+    /// earlier use and go back.
+    fn close(&mut self, stream: Stream) {
+        let Some(slot) = self.open[stream as usize].take() else { return };
+        let start = slot * SEGMENT_BYTES;
+        let used = self.segments[slot].used as usize;
+        if used == 0 {
+            self.free(slot);
+        } else {
+            self.arena.release(start + used..start + SEGMENT_BYTES);
+        }
+    }
+
+    /// Keeps or returns the memory of a segment or a large item without live items.
+    fn free(&mut self, slot: usize) {
+        let Segment { run, used, large, .. } = self.segments[slot];
+        self.segments[slot] = Segment::zeroed();
+        if large == 0 && self.spare.is_none() {
+            self.spare = Some(slot);
+            return;
+        }
+        let start = slot * SEGMENT_BYTES;
+        let end = start + if large == 0 { SEGMENT_BYTES } else { used as usize };
+        self.arena.release(start..end);
+        self.slots.free(slot, run as usize);
+    }
+
+    fn note_expiry(&mut self, location: Location) {
+        if let Some(at) = self.item(location).expires_at {
+            let segment = &mut self.segments[slot_of(location)];
+            segment.earliest = segment.earliest.min(nanos(at));
+            self.earliest = self.earliest.min(nanos(at));
+        }
+    }
+}
+
+fn slot_of(location: Location) -> usize {
+    location as usize / (SEGMENT_BYTES / UNIT_BYTES)
+}
+
+fn location_at(slot: usize, offset: usize) -> Location {
+    ((slot * SEGMENT_BYTES + offset) / UNIT_BYTES) as Location
+}
+
+impl Arena for Log {
+    fn prev(&self, id: Location) -> Location {
+        self.header(id).prev
+    }
+
+    fn set_prev(&mut self, id: Location, prev: Location) {
+        self.header_mut(id).prev = prev;
+    }
+
+    fn next(&self, id: Location) -> Location {
+        self.header(id).next
+    }
+
+    fn set_next(&mut self, id: Location, next: Location) {
+        self.header_mut(id).next = next;
+    }
+
+    fn marks(&self, id: Location) -> u8 {
+        (self.header(id).meta & MARKS) as u8
+    }
+
+    fn set_marks(&mut self, id: Location, marks: u8) {
+        let header = self.header_mut(id);
+        header.meta = header.meta & !MARKS | u32::from(marks) & MARKS;
+    }
+
+    fn hash(&self, id: Location) -> u32 {
+        self.header(id).hash
+    }
+}

@@ -1,0 +1,274 @@
+//! The memory tier: index, log and policy put together.
+
+mod room;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::error::Refused;
+use crate::index::Index;
+use crate::item::{Item, Location};
+use crate::log::Log;
+use crate::replacement::{Policy, policy};
+use crate::stats::Stats;
+
+/// What an insert did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Insert {
+    /// An older value of the same key was there, and is gone.
+    pub replaced: bool,
+    /// Items evicted to make room.
+    pub evicted: usize,
+}
+
+/// Items in memory, bounded by number and by bytes.
+///
+/// Every call takes the caller's 64-bit `hash` of the key, always the same for the same key.
+/// `now` is the time since start.
+pub struct Memory {
+    config: Config,
+    seed: u64,
+    index: Index,
+    log: Log,
+    policy: Box<dyn Policy<Log>>,
+    /// The limits in force: those of `config`, or on the way down to them.
+    items_limit: usize,
+    bytes_limit: usize,
+    stats: Stats,
+}
+
+impl Memory {
+    /// Resident memory is at most [`Stats::accounted_bytes`] plus this, whatever the load: segments
+    /// being filled or emptied, and fixed tables.
+    pub const BASE_BYTES: usize = Log::UNCHARGED_BYTES_MAX + (64 << 10);
+
+    /// An empty memory tier. It reserves addresses (no memory) for [`Config::BYTES_MAX`].
+    ///
+    /// `seed` is mixed into the hashes.
+    ///
+    /// # Panics
+    /// When the system refuses the addresses (`ulimit -v`, or `vm.overcommit_memory` = 2).
+    pub fn new(config: Config, seed: u64) -> Self {
+        let bytes_limit = config.bytes_max.min(Config::BYTES_MAX);
+        Self {
+            seed,
+            index: Index::new(),
+            log: Log::new(),
+            policy: policy(config.replacement),
+            items_limit: config.items_max,
+            bytes_limit,
+            stats: Stats::default(),
+            config: Config { bytes_max: bytes_limit, ..config },
+        }
+    }
+
+    /// The value stored under `key`, counted as a use. An expired item is a miss, and is removed.
+    pub fn lookup(&mut self, hash: u64, key: &[u8], now: Duration) -> Option<&[u8]> {
+        let hash = self.fold(hash);
+        let Some(location) = self.find(hash, key) else {
+            self.stats.misses += 1;
+            return None;
+        };
+        if is_expired(&self.log.item(location), now) {
+            self.stats.misses += 1;
+            self.expire(location);
+            return None;
+        }
+        self.stats.hits += 1;
+        self.policy.on_hit(&mut self.log, location);
+        Some(self.log.item(location).value)
+    }
+
+    /// The value stored under `key` and not expired, without counting as a use.
+    pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<&[u8]> {
+        let location = self.find(self.fold(hash), key)?;
+        let item = self.log.item(location);
+        (!is_expired(&item, now)).then_some(item.value)
+    }
+
+    /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if
+    /// `None`), and evicts as needed. Storing over a value held counts as a use of it.
+    ///
+    /// # Errors
+    /// When nothing was stored; then nothing is stored under `key` any more.
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> Result<Insert, Refused> {
+        let item = Item { hash: self.fold(hash), key, value, expires_at };
+        let inserted = self.check(&item).and_then(|()| self.store(&item, now));
+        match &inserted {
+            Ok(insert) if insert.replaced => self.stats.replaces += 1,
+            Ok(_) => self.stats.inserts += 1,
+            Err(_) => {
+                self.remove(hash, key);
+                self.stats.refusals += 1;
+            }
+        }
+        self.tidy(item.shape().bytes(), now);
+        inserted
+    }
+
+    /// Removes what is stored under `key`; true if something was.
+    pub fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
+        let found = self.find(self.fold(hash), key);
+        if let Some(location) = found {
+            self.drop_item(location);
+            self.stats.removals += 1;
+        }
+        found.is_some()
+    }
+
+    /// Removes everything. Counters go on.
+    pub fn clear(&mut self) {
+        self.stats.removals += self.index.len() as u64;
+        self.index = Index::new();
+        self.log = Log::new();
+        self.policy = policy(self.config.replacement);
+    }
+
+    /// Sets the limits. Higher ones count at once. Lower ones are reached by [`Memory::step`] and,
+    /// a little, by every insert; until then the present size is the limit.
+    pub fn resize(&mut self, items_max: usize, bytes_max: usize) {
+        self.config.items_max = items_max;
+        self.config.bytes_max = bytes_max.min(Config::BYTES_MAX);
+        self.lower_limits();
+    }
+
+    /// Does up to `work` items' worth of shrinking, compacting and expiring, at most one segment
+    /// (256 KiB) beyond it; true while there is more to do.
+    pub fn step(&mut self, work: usize, now: Duration) -> bool {
+        self.upkeep(work, now)
+    }
+
+    /// The limits asked for last, and the policy.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters and sizes.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            items: self.index.len(),
+            live_bytes: self.log.live(),
+            accounted_bytes: self.accounted_bytes(),
+            index_bytes: self.index.bytes(),
+            policy_bytes: self.policy.bytes(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of MurmurHash3).
+    fn fold(&self, hash: u64) -> u32 {
+        let mixed = (hash ^ self.seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32
+    }
+
+    fn find(&self, hash: u32, key: &[u8]) -> Option<Location> {
+        self.index.find(hash, |location| self.log.item(location).key == key)
+    }
+
+    fn check(&self, item: &Item<'_>) -> Result<(), Refused> {
+        let Config { key_bytes_max, value_bytes_max, .. } = self.config;
+        let value_bytes_max = value_bytes_max.min(VALUE_BYTES_LIMIT);
+        if self.config.items_max == 0 {
+            return Err(Refused::Off);
+        }
+        if item.key.len() > key_bytes_max.min(VALUE_BYTES_LIMIT) {
+            return Err(Refused::KeyTooLong { got: item.key.len(), limit: key_bytes_max });
+        }
+        if item.value.len() > value_bytes_max {
+            return Err(Refused::ValueTooLong { got: item.value.len(), limit: value_bytes_max });
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, item: &Item<'_>, now: Duration) -> Result<Insert, Refused> {
+        let mut held = self.find(item.hash, item.key);
+        if let Some(old) = held.filter(|&old| is_expired(&self.log.item(old), now)) {
+            self.expire(old);
+            held = None;
+        }
+        if let Some(old) = held.filter(|&old| self.log.shape(old).fits_in_place_of(item.shape())) {
+            self.log.overwrite(old, item);
+            self.policy.on_hit(&mut self.log, old);
+            return Ok(Insert { replaced: true, evicted: 0 });
+        }
+        if held.is_none() {
+            self.policy.set_capacity(self.capacity());
+            self.policy.on_incoming(item.hash);
+        }
+        let evicted = self.make_room_for_bytes(item.shape().bytes(), now)?;
+        // Making room may have moved or evicted the old value.
+        match self.find(item.hash, item.key) {
+            Some(old) => self.supersede(old, item, evicted, now),
+            None => self.add(item, evicted, false, now),
+        }
+    }
+
+    /// Stores a new item for which there are bytes.
+    fn add(
+        &mut self,
+        item: &Item<'_>,
+        evicted: usize,
+        replaced: bool,
+        now: Duration,
+    ) -> Result<Insert, Refused> {
+        let evicted = evicted + self.make_room_for_one();
+        let (location, more) = self.append(item, now)?;
+        self.index.insert(item.hash, location, |at| self.log.header(at).hash);
+        self.policy.on_insert(&mut self.log, location);
+        Ok(Insert { replaced, evicted: evicted + more })
+    }
+
+    /// Stores a value of other length in place of `old`, which keeps its rank with the policy.
+    fn supersede(
+        &mut self,
+        old: Location,
+        item: &Item<'_>,
+        evicted: usize,
+        now: Duration,
+    ) -> Result<Insert, Refused> {
+        let Some(location) = self.log.append(item) else {
+            self.drop_item(old);
+            return self.add(item, evicted, true, now);
+        };
+        self.log.inherit(old, location);
+        self.index.replace(item.hash, old, location);
+        self.policy.on_move(&mut self.log, old, location);
+        self.log.kill(old);
+        self.policy.on_hit(&mut self.log, location);
+        Ok(Insert { replaced: true, evicted })
+    }
+
+    fn expire(&mut self, location: Location) {
+        self.stats.expirations += 1;
+        self.drop_item(location);
+    }
+
+    /// Forgets an item everywhere.
+    fn drop_item(&mut self, location: Location) {
+        self.policy.on_remove(&mut self.log, location);
+        self.forget(location);
+    }
+
+    /// Forgets an item the policy has already forgotten.
+    fn forget(&mut self, location: Location) {
+        let hash = self.log.header(location).hash;
+        self.index.remove(hash, location, |at| self.log.header(at).hash);
+        self.log.kill(location);
+    }
+}
+
+/// Lengths are stored in 32 bits, with room for headers and rounding.
+const VALUE_BYTES_LIMIT: usize = 1 << 31;
+
+fn is_expired(item: &Item<'_>, now: Duration) -> bool {
+    item.expires_at.is_some_and(|at| at <= now)
+}

@@ -1,0 +1,188 @@
+//! Making room: evicting, compacting, expiring, shrinking; each in bounded portions.
+
+use std::time::Duration;
+
+use super::{Memory, is_expired};
+use crate::error::Refused;
+use crate::item::Item;
+use crate::item::Location;
+use crate::log::SEGMENT_BYTES;
+use crate::mapping::PAGE_BYTES;
+
+/// Kept free below the limit: the pages that index and segment table may begin, and that
+/// compaction may begin at the place it fills, before the next insert looks.
+const MARGIN_BYTES: usize = 6 * PAGE_BYTES;
+/// Bytes compaction looks at for every byte inserted. With an eighth of everything dead, a segment
+/// compacted wins about a quarter of itself, so this ends it well before it is needed.
+const COMPACTED_PER_INSERTED: usize = 8;
+/// Items' worth of shrinking done by every insert.
+const SHRINK_WORK_PER_INSERT: usize = 16;
+/// Bytes compacted that count as one item's worth of work.
+const BYTES_PER_WORK: usize = 256;
+/// Homes of the index moved as one item's worth of work.
+const HOMES_PER_WORK: usize = 4;
+
+impl Memory {
+    pub(super) fn accounted_bytes(&self) -> usize {
+        self.log.charge() + self.index.bytes() + self.policy.bytes()
+    }
+
+    /// Items that fit: the limit, or as many of the present mean size as the bytes hold.
+    pub(super) fn capacity(&self) -> usize {
+        let items = self.index.len();
+        if items == 0 {
+            return self.items_limit;
+        }
+        let mean = (self.log.live() + self.index.bytes()) / items;
+        self.items_limit.min(self.bytes_limit / mean.max(1))
+    }
+
+    /// Makes room for an item of `bytes`; returns how many items had to go.
+    pub(super) fn make_room_for_bytes(
+        &mut self,
+        bytes: usize,
+        now: Duration,
+    ) -> Result<usize, Refused> {
+        let refused = Refused::NoRoom { got: bytes, limit: self.bytes_limit };
+        if bytes + MARGIN_BYTES > self.bytes_limit {
+            return Err(refused);
+        }
+        let mut evicted = 0;
+        while self.accounted_bytes() + self.log.cost(bytes) + MARGIN_BYTES > self.bytes_limit {
+            if self.reclaim(SEGMENT_BYTES, now) {
+                continue;
+            }
+            if !self.evict() {
+                return Err(refused);
+            }
+            evicted += 1;
+        }
+        Ok(evicted)
+    }
+
+    /// Makes room for one more item under the limit of items.
+    pub(super) fn make_room_for_one(&mut self) -> usize {
+        let mut evicted = 0;
+        while self.index.len() >= self.items_limit && self.evict() {
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Appends, evicting further while the arena's addresses are too broken up for a large item.
+    pub(super) fn append(
+        &mut self,
+        item: &Item<'_>,
+        now: Duration,
+    ) -> Result<(Location, usize), Refused> {
+        let mut evicted = 0;
+        loop {
+            if let Some(location) = self.log.append(item) {
+                return Ok((location, evicted));
+            }
+            if !self.reclaim(SEGMENT_BYTES, now) && !self.evict() {
+                return Err(Refused::NoRoom { got: item.shape().bytes(), limit: self.bytes_limit });
+            }
+            evicted += 1;
+        }
+    }
+
+    /// What every insert does besides: a share of compacting and shrinking.
+    pub(super) fn tidy(&mut self, inserted_bytes: usize, now: Duration) {
+        if self.log.is_compacting() || self.log.begin_compaction() {
+            self.compact((inserted_bytes * COMPACTED_PER_INSERTED).min(SEGMENT_BYTES), now);
+        }
+        if self.is_over() {
+            self.shrink(&mut { SHRINK_WORK_PER_INSERT }, now);
+        }
+    }
+
+    pub(super) fn upkeep(&mut self, work: usize, now: Duration) -> bool {
+        let mut work = work;
+        let stretching = self
+            .index
+            .stretch_some(work.saturating_mul(HOMES_PER_WORK), |at| self.log.header(at).hash);
+        self.shrink(&mut work, now);
+        self.expire_due(&mut work, now);
+        while work > 0 && self.reclaim(BYTES_PER_WORK, now) {
+            work -= 1;
+        }
+        let reclaiming = self.log.is_compacting() || self.log.begin_compaction();
+        stretching || self.is_over() || reclaiming || self.log.due(now).is_some()
+    }
+
+    pub(super) fn lower_limits(&mut self) {
+        self.items_limit = self.config.items_max.max(self.index.len());
+        self.bytes_limit = self.config.bytes_max.max(self.accounted_bytes());
+    }
+
+    fn is_over(&self) -> bool {
+        self.index.len() > self.config.items_max || self.accounted_bytes() > self.config.bytes_max
+    }
+
+    fn shrink(&mut self, work: &mut usize, now: Duration) {
+        while *work > 0 && self.is_over() {
+            let bytes_over = self.accounted_bytes() > self.config.bytes_max;
+            if !(bytes_over && self.reclaim(BYTES_PER_WORK, now) || self.evict()) {
+                // Nothing is left but tables that shrink with the index.
+                break;
+            }
+            *work -= 1;
+        }
+        self.lower_limits();
+    }
+
+    /// Removes expired items, a segment at a time.
+    fn expire_due(&mut self, work: &mut usize, now: Duration) {
+        while *work > 0
+            && let Some(slot) = self.log.due(now)
+        {
+            let mut offset = 0;
+            while let Some(location) = self.log.next_in(slot, &mut offset) {
+                *work = work.saturating_sub(1);
+                if is_expired(&self.log.item(location), now) {
+                    self.expire(location);
+                }
+            }
+            self.log.renew_due(slot);
+        }
+    }
+
+    /// Compacts on, or begins to; false if there is too little to win.
+    fn reclaim(&mut self, bytes: usize, now: Duration) -> bool {
+        let worth_it = self.log.is_compacting() || self.log.begin_compaction();
+        if worth_it {
+            self.compact(bytes, now);
+        }
+        worth_it
+    }
+
+    fn compact(&mut self, bytes: usize, now: Duration) {
+        let mut budget = bytes;
+        while let Some(from) = self.log.survivor(&mut budget) {
+            let item = self.log.item(from);
+            let hash = item.hash;
+            if is_expired(&item, now) {
+                self.expire(from);
+                continue;
+            }
+            self.stats.compacted_bytes += item.shape().bytes() as u64;
+            if let Some(to) = self.log.relocate(from) {
+                self.index.replace(hash, from, to);
+                self.policy.on_move(&mut self.log, from, to);
+            } else {
+                self.stats.evictions += 1;
+                self.drop_item(from);
+            }
+        }
+    }
+
+    fn evict(&mut self) -> bool {
+        let victim = self.policy.victim(&mut self.log);
+        if let Some(location) = victim {
+            self.forget(location);
+            self.stats.evictions += 1;
+        }
+        victim.is_some()
+    }
+}

@@ -1,0 +1,84 @@
+//! Replacement policies: which item leaves when there is no more room.
+//!
+//! A [`Policy`] keeps its queues as links inside the items themselves, which it reaches through an
+//! [`Arena`]; so it costs nothing beside the eight bytes of links and four bits of marks in every
+//! header, and its tests need no memory tier. One file a policy, each opening with the idea.
+//!
+//! Rules between a policy and its owner:
+//! - every item is announced once by [`Policy::on_insert`] and leaves once, by [`Policy::victim`]
+//!   or [`Policy::on_remove`];
+//! - writing a new value under a key that is held is a use, [`Policy::on_hit`];
+//! - `hash` is the only thing a policy knows of a key: two keys of one 32-bit hash share a ghost
+//!   and a frequency, which costs a little judgement and no correctness.
+
+mod clock;
+mod fifo;
+mod lru;
+mod queue;
+mod sieve;
+
+use crate::config::Replacement;
+
+/// Names an item to a policy; in the memory tier, its location.
+pub(crate) type Id = u32;
+
+/// No item.
+pub(crate) const NONE: Id = Id::MAX;
+
+/// Where the links and marks of items are kept.
+pub(crate) trait Arena {
+    /// The neighbour towards the head of the queue, where items enter.
+    fn prev(&self, id: Id) -> Id;
+    fn set_prev(&mut self, id: Id, prev: Id);
+    /// The neighbour towards the tail of the queue, where items leave.
+    fn next(&self, id: Id) -> Id;
+    fn set_next(&mut self, id: Id, next: Id);
+    /// Four bits for the policy's own use.
+    fn marks(&self, id: Id) -> u8;
+    fn set_marks(&mut self, id: Id, marks: u8);
+    fn hash(&self, id: Id) -> u32;
+}
+
+/// Orders items for eviction.
+pub(crate) trait Policy<A: Arena>: Send {
+    /// Tells how many items fit, as far as known: the limit of items, or as many of the present
+    /// mean size as the budget of bytes holds. Policies that divide the cache divide this.
+    fn set_capacity(&mut self, items: usize) {
+        let _ = items;
+    }
+
+    /// An item not held is about to be inserted; room is made for it next.
+    fn on_incoming(&mut self, hash: u32) {
+        let _ = hash;
+    }
+
+    /// A new item is there, its links and marks unset.
+    fn on_insert(&mut self, arena: &mut A, id: Id);
+
+    /// An item was read, or written anew.
+    fn on_hit(&mut self, arena: &mut A, id: Id);
+
+    /// An item leaves for a reason of its own: removed or expired.
+    fn on_remove(&mut self, arena: &mut A, id: Id);
+
+    /// The item `from`, with its links and marks, is at `to` now.
+    fn on_move(&mut self, arena: &mut A, from: Id, to: Id);
+
+    /// Chooses the item to evict and forgets it; `None` when there is none.
+    fn victim(&mut self, arena: &mut A) -> Option<Id>;
+
+    /// Bytes held beside the items.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The policy of that name.
+pub(crate) fn policy<A: Arena>(replacement: Replacement) -> Box<dyn Policy<A>> {
+    match replacement {
+        Replacement::Lru => Box::new(lru::Lru::default()),
+        Replacement::Clock => Box::new(clock::Clock::default()),
+        Replacement::Sieve => Box::new(sieve::Sieve::default()),
+        _ => Box::new(fifo::Fifo::default()),
+    }
+}

@@ -1,0 +1,37 @@
+//! FIFO: the item that came first leaves first.
+//!
+//! **Idea.** No bookkeeping on a hit at all, and items die in the order they were stored, which
+//! suits the log below. It forgets the popular as fast as the rest, so it is the floor the other
+//! policies are measured from, not a good default.
+//!
+//! **Source.** Folklore; measured against by every paper named in this directory.
+//!
+//! **Deviations.** None.
+
+use super::queue::Queue;
+use super::{Arena, Id, Policy};
+
+#[derive(Debug, Default)]
+pub(super) struct Fifo {
+    queue: Queue,
+}
+
+impl<A: Arena> Policy<A> for Fifo {
+    fn on_insert(&mut self, arena: &mut A, id: Id) {
+        self.queue.push(arena, id);
+    }
+
+    fn on_hit(&mut self, _: &mut A, _: Id) {}
+
+    fn on_remove(&mut self, arena: &mut A, id: Id) {
+        self.queue.unlink(arena, id);
+    }
+
+    fn on_move(&mut self, arena: &mut A, _: Id, to: Id) {
+        self.queue.relink(arena, to);
+    }
+
+    fn victim(&mut self, arena: &mut A) -> Option<Id> {
+        self.queue.pop(arena)
+    }
+}

@@ -1,0 +1,70 @@
+//! SIEVE: like Clock, but survivors stay where they are, so new items are judged quickly.
+//!
+//! **Idea.** A hit sets one bit. The hand wanders from the tail to the head and around again; what
+//! it finds read loses the bit and keeps its place, the first unread item leaves. As new items
+//! enter at the head while the hand stands somewhere behind, old popular items gather at the tail
+//! and items nobody asks for twice are sifted out soon after they came. The authors find it better
+//! than LRU on most web and key-value traces, most clearly where many items are read only once. It
+//! does not withstand scans: a long one is older than what comes after it.
+//!
+//! **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU: an efficient
+//! turn-key eviction algorithm for web caches", NSDI 2024, algorithm 1.
+//!
+//! **Deviations.** None.
+
+use super::queue::Queue;
+use super::{Arena, Id, NONE, Policy};
+
+const READ: u8 = 1;
+
+#[derive(Debug)]
+pub(super) struct Sieve {
+    queue: Queue,
+    /// The next item to judge; `NONE` starts again at the tail.
+    hand: Id,
+}
+
+impl Default for Sieve {
+    fn default() -> Self {
+        Self { queue: Queue::default(), hand: NONE }
+    }
+}
+
+impl<A: Arena> Policy<A> for Sieve {
+    fn on_insert(&mut self, arena: &mut A, id: Id) {
+        self.queue.push(arena, id);
+    }
+
+    fn on_hit(&mut self, arena: &mut A, id: Id) {
+        arena.set_marks(id, READ);
+    }
+
+    fn on_remove(&mut self, arena: &mut A, id: Id) {
+        if self.hand == id {
+            self.hand = arena.prev(id);
+        }
+        self.queue.unlink(arena, id);
+    }
+
+    fn on_move(&mut self, arena: &mut A, from: Id, to: Id) {
+        if self.hand == from {
+            self.hand = to;
+        }
+        self.queue.relink(arena, to);
+    }
+
+    fn victim(&mut self, arena: &mut A) -> Option<Id> {
+        loop {
+            let id = if self.hand == NONE { self.queue.tail() } else { self.hand };
+            if id == NONE {
+                return None;
+            }
+            self.hand = arena.prev(id);
+            if arena.marks(id) != READ {
+                self.queue.unlink(arena, id);
+                return Some(id);
+            }
+            arena.set_marks(id, 0);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a memory tier counts.
+
+/// Counters since the start, and sizes now. All sizes are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Items held, expired ones not yet noticed included.
+    pub items: usize,
+    /// Bytes of live items: header, key, value, padding.
+    pub live_bytes: usize,
+    /// Bytes accounted against `bytes_max`: pages of items, dead ones included, index, policy
+    /// tables. Resident memory is at most this plus [`Memory::BASE_BYTES`](crate::Memory).
+    pub accounted_bytes: usize,
+    /// The part of `accounted_bytes` that is the index.
+    pub index_bytes: usize,
+    /// The part of `accounted_bytes` that is the policy's ghost queue or sketch.
+    pub policy_bytes: usize,
+    /// Lookups that found a live item.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Items stored under a key that held none.
+    pub inserts: u64,
+    /// Items stored in place of an older value of the same key.
+    pub replaces: u64,
+    /// Items that left to make room.
+    pub evictions: u64,
+    /// Items that left because their time was over.
+    pub expirations: u64,
+    /// Items that left because the caller removed or cleared them, or failed to replace them. So
+    /// `inserts` is always `items + evictions + expirations + removals`.
+    pub removals: u64,
+    /// Inserts that stored nothing.
+    pub refusals: u64,
+    /// Bytes of items copied by compaction.
+    pub compacted_bytes: u64,
+}
