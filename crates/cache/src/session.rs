@@ -301,14 +301,15 @@ impl<F: Filter> Session<F> {
             if rest.is_empty() {
                 break;
             }
-            let mut scratch = Scratch::new();
-            let (request, length) = match self.filter.request(rest, &mut scratch) {
+            let (message, length) = match self.filter.message(rest) {
                 Ok(Some(found)) => found,
                 Ok(None) => break,
-                Err(error) => {
-                    self.filter.refuse(&error, self.to_client.buffer());
-                    return Err(Error::Client(error));
-                }
+                Err(error) => return Err(self.refuse(error)),
+            };
+            let mut scratch = Scratch::new();
+            let request = match self.filter.request(&message, &mut scratch) {
+                Ok(request) => request,
+                Err(error) => return Err(self.refuse(error)),
             };
             let original = rest.get(..length).unwrap_or_default();
             if !self.handle_request(request, original, storage, now) {
@@ -318,6 +319,11 @@ impl<F: Filter> Session<F> {
             taken += length;
         }
         Ok(taken)
+    }
+
+    fn refuse(&mut self, error: wire::Error) -> Error {
+        self.filter.refuse(&error, self.to_client.buffer());
+        Error::Client(error)
     }
 
     fn receive_server<S: Storage>(

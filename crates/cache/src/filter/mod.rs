@@ -18,7 +18,7 @@ use crate::{
 pub mod mongo;
 pub mod resp;
 
-/// Room for what a filter builds while it looks at one request: variants, inflated frames.
+/// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
 
 /// One message of the client, understood as far as the cache must.
@@ -151,15 +151,25 @@ pub trait Filter {
     /// What must be remembered of a request until its reply.
     type Tag: Clone + std::fmt::Debug;
 
-    /// Client Filter: the next whole request in `bytes` and its length; `None` for more bytes.
+    /// One whole message of the client.
+    type Message<'a>;
+
+    /// Cuts the client's next whole message off `bytes` and says how many bytes it took; `None`
+    /// asks for more bytes.
     ///
     /// # Errors
     /// The bytes break the protocol or a limit; the connection cannot go on.
-    fn request<'a>(
+    fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
+
+    /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
+    ///
+    /// # Errors
+    /// As [`Self::message`].
+    fn request<'m>(
         &mut self,
-        bytes: &'a [u8],
-        scratch: &'a mut Scratch,
-    ) -> Result<Option<(Request<'a, Self::Tag>, usize)>>;
+        message: &'m Self::Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Result<Request<'m, Self::Tag>>;
 
     /// Server Filter: how far the current message of the origin reaches into `bytes`.
     /// `tag` is the request at the head of the queue.
