@@ -93,7 +93,11 @@ mod tests {
             ("a\\*", "a*", true),
             ("a\\*", "ab", false),
         ] {
-            assert_eq!(Pattern::from(pattern).matches(subject.as_bytes()), expected, "{pattern} {subject}");
+            assert_eq!(
+                Pattern::from(pattern).matches(subject.as_bytes()),
+                expected,
+                "{pattern} {subject}"
+            );
         }
     }
 

@@ -154,13 +154,10 @@ pub trait Storage {
 }
 
 /// One shard of storage, in memory.
-#[derive(Debug)]
 pub struct MemoryStorage {
     config: Config,
     memory: store::Memory,
     leases: Leases,
-    hot: Option<policy::hotkey::Detector>,
-    hot_until: Duration,
     scratch: Vec<u8>,
     stats: Stats,
 }
@@ -173,18 +170,9 @@ impl MemoryStorage {
     /// An empty shard.
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
-        let hot = match config.population {
-            Population::Hot { threshold } => {
-                let config = policy::hotkey::Config { threshold, ..Default::default() };
-                Some(policy::hotkey::Detector::new(config, seed))
-            }
-            Population::OnMiss | Population::OnWrite => None,
-        };
         Self {
             memory: store::Memory::new(config.memory.clone(), seed),
             leases: Leases::default(),
-            hot,
-            hot_until: config.hot_period,
             scratch: Vec::new(),
             stats: Stats::default(),
             config,
@@ -195,13 +183,7 @@ impl MemoryStorage {
     /// shrinking and expiring. Says whether there is more to do at once.
     pub fn advance(&mut self, now: Duration) -> bool {
         self.leases.advance(now);
-        if let Some(hot) = &mut self.hot
-            && now >= self.hot_until
-        {
-            hot.clear();
-            self.hot_until = now + self.config.hot_period;
-        }
-        self.memory.step(STEP_WORK)
+        self.memory.step(STEP_WORK, now)
     }
 
     /// Changes the limits; the memory follows in bounded steps of [`Self::advance`].
@@ -289,21 +271,15 @@ impl Storage for MemoryStorage {
                 return Answer::Hit;
             }
         }
-        if let Some(hot) = &mut self.hot
-            && !hot.record(key.hash)
-        {
-            return Answer::Miss(Err(Refusal::NotHot));
-        }
         match self.leases.take(key, ticket) {
             Ok(lease) => {
                 let character = self.leases.character(key.namespace);
                 Answer::Miss(Ok(Grant { lease, character }))
             }
-            Err(Closed::FillPending) => {
-                ticket.map_or(Answer::Miss(Err(Refusal::Closed(Closed::FillPending))), |ticket| {
+            Err(Closed::FillPending) => ticket
+                .map_or(Answer::Miss(Err(Refusal::Closed(Closed::FillPending))), |ticket| {
                     Answer::Pending(ticket)
-                })
-            }
+                }),
             Err(closed) => Answer::Miss(Err(Refusal::Closed(closed))),
         }
     }

@@ -12,17 +12,23 @@
 use std::iter;
 
 /// At most this many answers are stored under one key; the oldest makes room.
-pub const VARIANTS_MAX: usize = 64;
+pub(crate) const VARIANTS_MAX: usize = 64;
 
 /// The answer stored for `variant` in `value`.
 #[must_use]
-pub fn find<'a>(value: &'a [u8], variant: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn find<'a>(value: &'a [u8], variant: &[u8]) -> Option<&'a [u8]> {
     records(value).find(|record| record.variant == variant).map(|record| record.answer)
 }
 
 /// Writes to `out` what `value` becomes when `variant` gets `answer`: replaced where it stood,
 /// older answers kept while they fit `bytes_max`.
-pub fn put(value: &[u8], variant: &[u8], answer: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
+pub(crate) fn put(
+    value: &[u8],
+    variant: &[u8],
+    answer: &[u8],
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) {
     out.clear();
     push(variant, answer, out);
     let older = records(value).filter(|record| record.variant != variant);

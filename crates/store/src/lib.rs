@@ -26,5 +26,5 @@ mod stats;
 
 pub use config::{Config, Replacement};
 pub use error::Refused;
-pub use memory::{Insert, Memory};
+pub use memory::{Insert, Memory, Peek};
 pub use stats::Stats;

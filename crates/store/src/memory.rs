@@ -23,6 +23,15 @@ pub struct Insert {
     pub evicted: usize,
 }
 
+/// An item looked at without using it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peek<'a> {
+    /// Its value.
+    pub value: &'a [u8],
+    /// Until when it is held; for good if `None`.
+    pub expires_at: Option<Duration>,
+}
+
 /// Items in memory, bounded by number and by bytes.
 ///
 /// Every call takes the caller's 64-bit `hash` of the key, always the same for the same key.
@@ -82,10 +91,11 @@ impl Memory {
     }
 
     /// The value stored under `key` and not expired, without counting as a use.
-    pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<&[u8]> {
+    pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<Peek<'_>> {
         let location = self.find(self.fold(hash), key)?;
         let item = self.log.item(location);
-        (!is_expired(&item, now)).then_some(item.value)
+        let peek = Peek { value: item.value, expires_at: item.expires_at };
+        (!is_expired(&item, now)).then_some(peek)
     }
 
     /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if

@@ -196,9 +196,7 @@ struct Seen {
 impl Action {
     fn seen(&self) -> Seen {
         match self {
-            Self::Forward | Self::Stream | Self::Local(_) => {
-                Seen { passes: true, captured: false }
-            }
+            Self::Forward | Self::Stream | Self::Local(_) => Seen { passes: true, captured: false },
             Self::Observe | Self::Fill(_) | Self::State(_) => Seen { passes: true, captured: true },
             Self::Rewrite | Self::Probe { .. } | Self::Merge(_) => {
                 Seen { passes: false, captured: true }

@@ -1,0 +1,408 @@
+//! Client Filter: what a MongoDB command means for the cache.
+
+use smallvec::SmallVec;
+use wire::{
+    Result,
+    mongo::{
+        bson::{Document, Element, Kind},
+        command::Effect,
+        frame::{Body, Frame},
+        key,
+        request::{Namespace as Name, Request as Command},
+        touch::{self, Touch},
+    },
+};
+
+use super::{Mongo, Tag, principal::Claim};
+use crate::{
+    filter::{Flow, Read, Reply, Request, Scratch, Write},
+    key::{Key, Namespace, Scope},
+    stats::WhyNot,
+};
+
+/// Longest projection that tells two answers of a key apart, in bytes.
+const VARIANT_BYTES_MAX: usize = 4_096;
+/// A write that names more keys drops their collections instead.
+const KEYS_MAX: usize = 1_024;
+
+impl Mongo {
+    /// Names the flow of `command`.
+    ///
+    /// # Errors
+    /// The command cannot be read to its end.
+    pub(super) fn name_flow<'m>(
+        &mut self,
+        command: &Command<'m>,
+        scratch: &'m mut Scratch,
+    ) -> Result<Request<'m, Tag>> {
+        let mut tag = Tag {
+            request_id: command.header.request_id,
+            legacy: command.legacy,
+            exhaust: command.flags.exhaust_allowed(),
+            claim: None,
+            field: None,
+        };
+        let mut reply = if command.acknowledged() { Reply::Plain } else { Reply::Never };
+        let flow = match command.effect() {
+            Effect::Read { .. } if command.name == "find" => {
+                match self.find(command, &mut tag, scratch)? {
+                    Ok(read) => Flow::Read(read),
+                    Err(reason) => Flow::Bypass(reason),
+                }
+            }
+            Effect::Read { .. } => Flow::Bypass(WhyNot::NotByKey),
+            Effect::Pipeline | Effect::Write(_) => self.written(command, scratch),
+            Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
+            Effect::TransactionEnd if command.name == "commitTransaction" => {
+                // What it publishes was written on any connection.
+                Flow::Write(Write::to(Scope::Everything))
+            }
+            Effect::Authentication => {
+                tag.claim = Claim::of(command);
+                self.principal.begin();
+                reply = Reply::Observed;
+                Flow::Coordination
+            }
+            Effect::Handshake => {
+                tag.claim = Claim::of(command);
+                if tag.claim.is_some() {
+                    self.principal.begin();
+                }
+                reply = Reply::Rewritten;
+                Flow::Coordination
+            }
+            Effect::Cursor | Effect::TransactionEnd | Effect::Session | Effect::Other => {
+                Flow::Coordination
+            }
+        };
+        // A server takes a connection's requests in order: any later reply says that the
+        // unanswered writes before it are done.
+        Ok(Request { flow, tag, reply, holds_writes: false, settles_held: reply != Reply::Never })
+    }
+
+    /// Is it a find of one record by key, and nothing else? The rules are those of
+    /// `docs/protocols/mongodb.md`; an option that is not known is not cached.
+    fn find<'m>(
+        &self,
+        command: &Command<'m>,
+        tag: &mut Tag,
+        scratch: &'m mut Scratch,
+    ) -> Result<Result<Read<'m>, WhyNot>> {
+        let Name { database, collection: Some(collection) } = command.namespace else {
+            return Ok(Err(WhyNot::NotByKey));
+        };
+        let Some(user) = self.principal.mark() else { return Ok(Err(WhyNot::Unsettled)) };
+        let mut options = Options::default();
+        for element in command.body.elements().skip(1) {
+            if let Err(reason) = options.read(&element?)? {
+                return Ok(Err(reason));
+            }
+        }
+        let full_name = || format!("{database}.{collection}");
+        let rules = &self.settings.namespaces;
+        if *rules != crate::rules::Rules::default() && !rules.allow(full_name().as_bytes()) {
+            return Ok(Err(WhyNot::Excluded));
+        }
+        let Some((field, value)) =
+            options.filter.map(|filter| equality(&filter)).transpose()?.flatten()
+        else {
+            return Ok(Err(WhyNot::NotByKey));
+        };
+        let mut namespace = self.namespace(database, collection);
+        if field != b"_id" {
+            let Some(index) = self.unique_field(&full_name(), field) else {
+                return Ok(Err(WhyNot::NotByKey));
+            };
+            tag.field = Some(index);
+            namespace = namespace.by_field(field);
+        }
+        key::append(&value, scratch)?;
+        let key_bytes = scratch.len();
+        scratch.extend_from_slice(&[options.read_concern, options.read_preference]);
+        scratch.extend_from_slice(&(user.len() as u32).to_le_bytes());
+        scratch.extend_from_slice(user);
+        if let Some(projection) = options.projection {
+            if projection.bytes().len() > VARIANT_BYTES_MAX {
+                return Ok(Err(WhyNot::Option));
+            }
+            scratch.extend_from_slice(projection.bytes());
+        }
+        let (key, variant) = scratch.split_at(key_bytes);
+        Ok(Ok(Read { key: Key::new(namespace, key), variant, place: (database, collection) }))
+    }
+
+    fn unique_field(&self, namespace: &str, field: &[u8]) -> Option<u16> {
+        let fields = &self.settings.unique_fields;
+        let place = fields
+            .iter()
+            .position(|unique| unique.namespace == namespace && unique.field.as_bytes() == field)?;
+        u16::try_from(place).ok()
+    }
+
+    /// The flow of a command that may write.
+    fn written<'m>(&self, command: &Command<'m>, scratch: &'m mut Scratch) -> Flow<'m> {
+        let mut touched = Touched::default();
+        let visit = &mut |touch| touched.visit(self, touch, scratch);
+        if touch::touches(command, visit).is_err() {
+            return Flow::Write(Write::to(Scope::Everything));
+        }
+        if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
+            return Flow::Bypass(WhyNot::NotByKey);
+        }
+        let in_transaction = matches!(command.body.element("autocommit"), Ok(Some(_)));
+        if in_transaction {
+            // Nobody sees it before the commit, and that is a write to everything.
+            return Flow::Write(Write { scopes: SmallVec::new(), states: None });
+        }
+        Flow::Write(Write { scopes: touched.scopes(self, scratch), states: None })
+    }
+}
+
+/// What a write touches, while it is being collected.
+#[derive(Default)]
+struct Touched {
+    /// Namespace, name, and the canonical key's place in scratch.
+    keys: Vec<(Namespace, std::ops::Range<usize>)>,
+    /// Collections whole.
+    collections: SmallVec<[Namespace; 4]>,
+    databases: SmallVec<[u64; 2]>,
+    everything: bool,
+}
+
+impl Touched {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+            && self.collections.is_empty()
+            && self.databases.is_empty()
+            && !self.everything
+    }
+
+    fn visit(&mut self, mongo: &Mongo, touch: Touch<'_>, scratch: &mut Scratch) {
+        match touch {
+            Touch::Document { namespace, document } => {
+                let id = document.element("_id");
+                // Without an _id the server makes one that nobody can have asked for.
+                if !matches!(id, Ok(None)) {
+                    self.key(mongo, namespace, id.ok().flatten(), scratch);
+                }
+                self.unique(mongo, namespace);
+            }
+            Touch::Filter { namespace, filter, entry } => {
+                let collated = !matches!(entry.element("collation"), Ok(None));
+                let id = pinned(&filter).filter(|_| !collated);
+                self.key(mongo, namespace, id, scratch);
+                self.unique(mongo, namespace);
+            }
+            Touch::Collection(namespace) => {
+                self.collection(mongo, namespace);
+                self.unique(mongo, namespace);
+            }
+            Touch::Database(database) => {
+                self.databases.push(mongo.namespace(database, "").database);
+            }
+            Touch::Everything => self.everything = true,
+        }
+    }
+
+    /// The write touches the record `id` of the namespace, or if that is unknown any of them.
+    fn key(
+        &mut self,
+        mongo: &Mongo,
+        name: Name<'_>,
+        id: Option<Element<'_>>,
+        scratch: &mut Scratch,
+    ) {
+        let start = scratch.len();
+        let known = id.is_some_and(|id| key::append(&id, scratch).is_ok());
+        match name.collection {
+            Some(collection) if known && self.keys.len() < KEYS_MAX => {
+                let namespace = mongo.namespace(name.database, collection);
+                self.keys.push((namespace, start..scratch.len()));
+            }
+            _ => self.collection(mongo, name),
+        }
+    }
+
+    fn collection(&mut self, mongo: &Mongo, name: Name<'_>) {
+        let namespace = mongo.namespace(name.database, name.collection.unwrap_or_default());
+        if !self.collections.contains(&namespace) {
+            self.collections.push(namespace);
+        }
+    }
+
+    /// A write by `_id` can change any other field, so what was found by one goes.
+    fn unique(&mut self, mongo: &Mongo, name: Name<'_>) {
+        let Some(collection) = name.collection else { return };
+        for unique in &mongo.settings.unique_fields {
+            if unique.namespace.split_once('.') == Some((name.database, collection)) {
+                let namespace = mongo.namespace(name.database, collection);
+                let namespace = namespace.by_field(unique.field.as_bytes());
+                if !self.collections.contains(&namespace) {
+                    self.collections.push(namespace);
+                }
+            }
+        }
+    }
+
+    fn scopes<'m>(self, _: &Mongo, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 2]> {
+        if self.everything {
+            return SmallVec::from_iter([Scope::Everything]);
+        }
+        let keys = self.keys.into_iter().map(|(namespace, place)| {
+            Scope::Key(Key::new(namespace, scratch.get(place).unwrap_or_default()))
+        });
+        let collections = self.collections.into_iter().map(Scope::Collection);
+        let databases = self.databases.into_iter().map(Scope::Database);
+        keys.chain(collections).chain(databases).collect()
+    }
+}
+
+/// What a find says beside its collection.
+#[derive(Default)]
+struct Options<'m> {
+    filter: Option<Document<'m>>,
+    projection: Option<Document<'m>>,
+    read_concern: u8,
+    read_preference: u8,
+}
+
+impl<'m> Options<'m> {
+    /// Takes one field of the command; the inner error is why the find is not cached.
+    fn read(&mut self, element: &Element<'m>) -> Result<Result<(), WhyNot>> {
+        let refused_if = |refused: bool, reason| if refused { Err(reason) } else { Ok(()) };
+        Ok(match element.name() {
+            b"filter" => {
+                self.filter = element.document();
+                Ok(())
+            }
+            b"projection" => {
+                self.projection = element.document().filter(|projection| !projection.is_empty());
+                match self.projection {
+                    Some(projection) if !is_plain(&projection)? => Err(WhyNot::Expression),
+                    _ => Ok(()),
+                }
+            }
+            // At most one record is found, so these change nothing.
+            b"limit" | b"singleBatch" | b"sort" => Ok(()),
+            b"batchSize" => refused_if(element.integer() == Some(0), WhyNot::Cursor),
+            b"skip" => refused_if(element.integer() != Some(0), WhyNot::Option),
+            b"lsid" | b"$clusterTime" | b"$db" | b"comment" | b"maxTimeMS" => Ok(()),
+            b"readConcern" => self.read_concern(element)?,
+            b"$readPreference" => self.read_preference(element)?,
+            b"txnNumber" | b"autocommit" | b"startTransaction" => Err(WhyNot::Transaction),
+            b"tailable"
+            | b"awaitData"
+            | b"noCursorTimeout"
+            | b"allowPartialResults"
+            | b"oplogReplay" => refused_if(element.is_true(), WhyNot::Cursor),
+            b"allowDiskUse" => Ok(()),
+            b"returnKey" | b"showRecordId" => refused_if(element.is_true(), WhyNot::Option),
+            _ => Err(WhyNot::Option),
+        })
+    }
+
+    fn read_concern(&mut self, element: &Element<'m>) -> Result<Result<(), WhyNot>> {
+        let Some(concern) = element.document() else { return Ok(Err(WhyNot::ReadConcern)) };
+        for field in concern.elements() {
+            let field = field?;
+            match (field.name(), field.str()) {
+                (b"level", Some("local")) => self.read_concern = 1,
+                (b"level", Some("available")) => self.read_concern = 2,
+                (b"level", Some("majority")) => self.read_concern = 3,
+                (b"afterClusterTime", _) => return Ok(Err(WhyNot::Causal)),
+                _ => return Ok(Err(WhyNot::ReadConcern)),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A driver that talks to one server directly says `primaryPreferred` with every read.
+    fn read_preference(&mut self, element: &Element<'m>) -> Result<Result<(), WhyNot>> {
+        let Some(preference) = element.document() else {
+            return Ok(Err(WhyNot::ReadPreference));
+        };
+        for field in preference.elements() {
+            let field = field?;
+            match (field.name(), field.str()) {
+                (b"mode", Some("primary")) => self.read_preference = 0,
+                (b"mode", Some("primaryPreferred")) => self.read_preference = 1,
+                _ => return Ok(Err(WhyNot::ReadPreference)),
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Field and value of a filter that is one equality.
+fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>> {
+    let mut elements = filter.elements();
+    let (Some(first), None) = (elements.next().transpose()?, elements.next()) else {
+        return Ok(None);
+    };
+    let operator = |element: &Element<'_>| element.name().first() == Some(&b'$');
+    if operator(&first) || first.name().contains(&b'.') {
+        return Ok(None);
+    }
+    let value = match first.document() {
+        Some(document) => {
+            let mut inner = document.elements();
+            match (inner.next().transpose()?, inner.next()) {
+                (Some(equals), None) if equals.name() == b"$eq" => equals,
+                (Some(other), _) if operator(&other) => return Ok(None),
+                _ => first,
+            }
+        }
+        None => first,
+    };
+    Ok(is_comparable(&value).then_some((first.name(), value)))
+}
+
+/// The `_id` that every record a filter selects must have; further conditions only select less.
+fn pinned<'m>(filter: &Document<'m>) -> Option<Element<'m>> {
+    let id = filter.element("_id").ok()??;
+    let Some(document) = id.document() else { return is_comparable(&id).then_some(id) };
+    match document.elements().next()?.ok()? {
+        equals if equals.name() == b"$eq" => is_comparable(&equals).then_some(equals),
+        other if other.name().first() == Some(&b'$') => None,
+        _ => Some(id),
+    }
+}
+
+/// Does equality with the value mean one value? Not where a pattern matches many, an array matches
+/// its members, or null matches what is absent.
+fn is_comparable(value: &Element<'_>) -> bool {
+    !matches!(
+        value.kind(),
+        Kind::Regex | Kind::Array | Kind::Null | Kind::Undefined | Kind::MinKey | Kind::MaxKey
+    )
+}
+
+/// Does the projection only name fields to show or hide?
+fn is_plain(projection: &Document<'_>) -> Result<bool> {
+    for element in projection.elements() {
+        let element = element?;
+        let named = element.name().first() != Some(&b'$')
+            && matches!(element.kind(), Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double);
+        if !named {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A frame that is no command: a find of the days before commands, or what we do not know.
+pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
+    const GET_MORE: i32 = 2005;
+    let header = frame.header();
+    let request_id = header.request_id;
+    let tag = Tag { request_id, legacy: true, exhaust: false, claim: None, field: None };
+    match frame.body() {
+        Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
+        _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),
+        // Legacy writes are never answered; what is unknown counts as one.
+        _ => {
+            let flow = Flow::Write(Write::to(Scope::Everything));
+            Request { reply: Reply::Never, ..Request::new(flow, tag) }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! MongoDB, seen from the cache. What is cached and what never is: `docs/protocols/mongodb.md`.
+
+use std::{sync::Arc, time::Duration};
+
+use wire::{
+    Error, Result,
+    mongo::{
+        bson::{Document, Writer},
+        frame::{self, Body, Frame, HEADER_BYTES, Header, Limits, opcode},
+        handshake::{self, Compression},
+        message,
+        request::Request as Command,
+        response,
+    },
+};
+
+use crate::{
+    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    key::Namespace,
+    lease::Character,
+    rules::Rules,
+    stats::NotFilled,
+};
+
+mod client;
+mod principal;
+mod server;
+#[cfg(test)]
+mod tests;
+
+/// What all connections to one origin share.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Name of the origin; keys of different origins never meet.
+    pub origin: String,
+    /// What the codec accepts.
+    pub limits: Limits,
+    /// Which namespaces (`database.collection`) may be stored.
+    pub namespaces: Rules,
+    /// Fields other than `_id` that are unique, by the namespaces they are unique in.
+    pub unique_fields: Vec<UniqueField>,
+    /// The address drivers are to use instead of the members' own. None leaves the members' own:
+    /// the client believes it talks to the origin.
+    pub advertise: Option<String>,
+}
+
+/// A field that has a unique index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueField {
+    /// `database.collection`.
+    pub namespace: String,
+    /// The field's name; not a path.
+    pub field: String,
+}
+
+/// The filter of one MongoDB connection.
+#[derive(Debug)]
+pub struct Mongo {
+    settings: Arc<Settings>,
+    principal: principal::Principal,
+    /// Bytes of the current reply that are still to come.
+    reply_left: usize,
+    /// The current reply is one of several.
+    reply_continues: bool,
+    /// The reply before, in a stream of replies.
+    reply_id: i32,
+    /// Number of our next frame.
+    next_id: i32,
+}
+
+/// One message of the client: as it came, and inflated if it came compressed.
+#[derive(Debug)]
+pub struct Message<'a> {
+    original: &'a [u8],
+    inflated: Option<Vec<u8>>,
+}
+
+/// What must be remembered of a request until its reply.
+#[derive(Debug, Clone)]
+pub struct Tag {
+    request_id: i32,
+    /// Came as OP_QUERY; its reply is an OP_REPLY.
+    legacy: bool,
+    /// The client takes a stream of replies.
+    exhaust: bool,
+    /// What authentication it begins.
+    claim: Option<principal::Claim>,
+    /// The unique field it reads by, as an index into the settings; none for `_id`.
+    field: Option<u16>,
+}
+
+impl Mongo {
+    /// The filter of a fresh connection.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            principal: principal::Principal::default(),
+            reply_left: 0,
+            reply_continues: false,
+            reply_id: 0,
+            next_id: 1,
+        }
+    }
+
+    fn namespace(&self, database: &str, collection: &str) -> Namespace {
+        Namespace::new(&self.settings.origin, database.as_bytes(), collection.as_bytes())
+    }
+
+    fn next_id(&mut self) -> i32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
+    }
+}
+
+impl Filter for Mongo {
+    type Tag = Tag;
+    type Message<'a> = Message<'a>;
+
+    fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        let Some((frame, length)) = frame::decode(bytes, &self.settings.limits)? else {
+            return Ok(None);
+        };
+        let inflated = inflate(&frame, &self.settings.limits)?;
+        Ok(Some((Message { original: frame.bytes(), inflated }, length)))
+    }
+
+    fn request<'m>(
+        &mut self,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Result<Request<'m, Tag>> {
+        let bytes = message.inflated.as_deref().unwrap_or(message.original);
+        let frame = whole(bytes, &self.settings.limits)?;
+        match Command::parse(&frame)? {
+            Some(command) => self.name_flow(&command, scratch),
+            None => Ok(client::opaque(&frame)),
+        }
+    }
+
+    fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
+        if self.reply_left == 0 {
+            match self.begin_reply(bytes, tag)? {
+                Some(length) => self.reply_left = length,
+                None => return Ok(Cut { bytes: 0, ends: false, answers: true, continues: false }),
+            }
+        }
+        let part = self.reply_left.min(bytes.len());
+        self.reply_left -= part;
+        let ends = self.reply_left == 0;
+        Ok(Cut { bytes: part, ends, answers: true, continues: self.reply_continues })
+    }
+
+    fn admit(
+        &self,
+        tag: &Tag,
+        key: &[u8],
+        reply: &[u8],
+        packed: &mut Vec<u8>,
+    ) -> Result<(), NotFilled> {
+        let field = match tag.field {
+            None => "_id",
+            Some(index) => {
+                let unique = self.settings.unique_fields.get(usize::from(index));
+                unique.map(|unique| unique.field.as_str()).ok_or(NotFilled::Incomplete)?
+            }
+        };
+        server::admit(reply, field, key, &self.settings.limits, packed)
+    }
+
+    fn answer(&mut self, tag: &Tag, packed: &[u8], out: &mut Vec<u8>) {
+        let request_id = self.next_id();
+        if tag.legacy {
+            response::legacy_reply(out, request_id, tag.request_id, packed);
+        } else {
+            response::reply(out, request_id, tag.request_id, packed);
+        }
+    }
+
+    /// Views and collations are the origin's to say, and it is asked once for each collection: a
+    /// write to the collection behind a view would not be seen as a write to the view.
+    fn probe(&mut self, read: &Read<'_>, character: Character, out: &mut Vec<u8>) -> Option<Tag> {
+        if character == Character::Plain {
+            return None;
+        }
+        let (database, collection) = read.place;
+        let mut body = Vec::new();
+        Writer::write(&mut body, |body| {
+            body.i32("listCollections", 1);
+            body.nested("filter", |filter| filter.str("name", collection));
+            body.str("$db", database);
+        });
+        let request_id = self.next_id();
+        message::write(out, request_id, 0, &body);
+        Some(Tag { request_id, legacy: false, exhaust: false, claim: None, field: None })
+    }
+
+    fn probed(&self, reply: &[u8], _: Duration) -> Result<Probed, NotFilled> {
+        server::character(reply, &self.settings.limits)
+            .map(|character| Probed { expires_at: None, character })
+    }
+
+    fn accepts(&self, _: &Tag, reply: &[u8]) -> bool {
+        server::read(reply, &self.settings.limits, |response| {
+            response.ok && !response.write_errors && !response.write_concern_error
+        })
+        .unwrap_or(false)
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        let limits = self.settings.limits;
+        let told = server::read(reply, &limits, |response| {
+            principal::Told::by(&response.body, response.ok)
+        });
+        self.principal.settle(tag.claim.as_ref(), told.unwrap_or_default());
+    }
+
+    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>) {
+        if tag.claim.is_some() {
+            self.observe(tag, reply);
+        }
+        let address = |_: &str| self.settings.advertise.clone();
+        let rewritten = whole(reply, &self.settings.limits)
+            .and_then(|frame| handshake::rewrite(&frame, &address, Compression::Keep, out));
+        if rewritten.is_err() {
+            out.extend_from_slice(reply);
+        }
+    }
+
+    fn request_missing<'a>(
+        &mut self,
+        _: &Tag,
+        _: impl Iterator<Item = &'a [u8]> + Clone,
+        _: &mut Vec<u8>,
+    ) {
+        unreachable!("no MongoDB request reads several keys side by side")
+    }
+
+    fn answer_many(&mut self, _: &Tag, _: usize, _: &mut Vec<u8>) {
+        unreachable!("no MongoDB request reads several keys side by side")
+    }
+
+    fn split<'a>(&self, _: &Tag, _: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        None
+    }
+
+    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>) {
+        // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.
+        const HOST_UNREACHABLE: i32 = 6;
+        let request_id = self.next_id();
+        let message = "enroute: the origin cannot be reached";
+        response::error(
+            out,
+            request_id,
+            tag.request_id,
+            HOST_UNREACHABLE,
+            "HostUnreachable",
+            message,
+        );
+    }
+
+    fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
+        // A server closes the connection without a word, and so do we.
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.principal.is_anonymous()
+    }
+}
+
+impl Mongo {
+    /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
+    /// asks for more bytes.
+    fn begin_reply(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Option<usize>> {
+        const FLAGS_END: usize = HEADER_BYTES + 4;
+        let limits = &self.settings.limits;
+        let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
+        let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
+        let header = header(head, length);
+        let Some(tag) = tag else { return Err(unasked(header, "no reply")) };
+        let expected = if self.reply_continues { self.reply_id } else { tag.request_id };
+        if header.response_to != expected {
+            return Err(unasked(header, "a reply to the oldest request"));
+        }
+        self.reply_id = header.request_id;
+        self.reply_continues = match header.opcode {
+            opcode::MSG => flags(head) & MORE_TO_COME != 0,
+            // Whether more follows is said inside.
+            opcode::COMPRESSED if tag.exhaust => {
+                let Some((frame, _)) = frame::decode(bytes, limits)? else { return Ok(None) };
+                match inflate(&frame, limits)? {
+                    Some(inflated) => flags(&inflated) & MORE_TO_COME != 0,
+                    None => false,
+                }
+            }
+            _ => false,
+        };
+        Ok(Some(length))
+    }
+}
+
+/// OP_MSG flag: another reply follows unasked.
+const MORE_TO_COME: u32 = 1 << 1;
+
+fn header(head: &[u8], length: usize) -> Header {
+    let field = |at: usize| {
+        let bytes = head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
+        i32::from_le_bytes(bytes)
+    };
+    Header { length, request_id: field(4), response_to: field(8), opcode: field(12) }
+}
+
+fn flags(frame: &[u8]) -> u32 {
+    let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
+    u32::from_le_bytes(bytes.unwrap_or_default())
+}
+
+fn unasked(header: Header, expected: &'static str) -> Error {
+    Error::Malformed {
+        protocol: "mongodb",
+        offset: 8,
+        expected,
+        got: format!("a reply to request {}", header.response_to),
+    }
+}
+
+/// The frame inside a compressed one.
+fn inflate(frame: &Frame<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
+    let Body::Compressed(compressed) = frame.body() else { return Ok(None) };
+    let mut inflated = Vec::new();
+    compressed.inflate(limits, &mut inflated)?;
+    Ok(Some(inflated))
+}
+
+/// The one frame that `bytes` are.
+fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>> {
+    frame::decode(bytes, limits)?.map(|(frame, _)| frame).ok_or_else(|| Error::Malformed {
+        protocol: "mongodb",
+        offset: bytes.len(),
+        expected: "a whole frame",
+        got: "its beginning".to_owned(),
+    })
+}
+
+/// The value a document has for `field`, in canonical form.
+fn canonical(document: &Document<'_>, field: &str) -> Result<Option<Vec<u8>>> {
+    let Some(element) = document.element(field)? else { return Ok(None) };
+    let mut key = Vec::new();
+    wire::mongo::key::append(&element, &mut key)?;
+    Ok(Some(key))
+}

@@ -1,0 +1,72 @@
+//! Server Filter: which replies may be stored, and as what.
+
+use wire::mongo::{frame::Limits, response::Response};
+
+use super::{canonical, inflate, whole};
+use crate::{lease::Character, stats::NotFilled};
+
+/// Hands the reply to `look`, inflated if need be; none if it is no reply.
+pub(super) fn read<T>(
+    reply: &[u8],
+    limits: &Limits,
+    look: impl FnOnce(&Response<'_>) -> T,
+) -> Option<T> {
+    let frame = whole(reply, limits).ok()?;
+    let inflated = inflate(&frame, limits).ok()?;
+    let frame = match &inflated {
+        Some(inflated) => whole(inflated, limits).ok()?,
+        None => frame,
+    };
+    Response::parse(&frame).ok().flatten().map(|response| look(&response))
+}
+
+/// Packs the reply to a find by `field`: the body, for every later caller the same.
+pub(super) fn admit(
+    reply: &[u8],
+    field: &str,
+    key: &[u8],
+    limits: &Limits,
+    packed: &mut Vec<u8>,
+) -> Result<(), NotFilled> {
+    read(reply, limits, |response| {
+        if !response.ok || response.write_errors {
+            return Err(NotFilled::ErrorReply);
+        }
+        let cursor = response.cursor.ok_or(NotFilled::Incomplete)?;
+        let count = cursor.document_count().map_err(|_| NotFilled::Incomplete)?;
+        if cursor.id != 0 || !cursor.first || cursor.partial_results || count > 1 {
+            return Err(NotFilled::Incomplete);
+        }
+        if let Some(document) = cursor.document_first().map_err(|_| NotFilled::Incomplete)? {
+            // A projection may leave the field out; then the probe's word must do.
+            let found = canonical(&document, field).map_err(|_| NotFilled::Incomplete)?;
+            if found.is_some_and(|found| found != key) {
+                return Err(NotFilled::OtherKey);
+            }
+        }
+        packed.extend_from_slice(response.body.bytes());
+        Ok(())
+    })
+    .unwrap_or(Err(NotFilled::Incomplete))
+}
+
+/// What `listCollections` said about one collection.
+pub(super) fn character(reply: &[u8], limits: &Limits) -> Result<Character, NotFilled> {
+    read(reply, limits, |response| {
+        let cursor = response.cursor.filter(|_| response.ok).ok_or(NotFilled::Refused)?;
+        let listed = cursor.document_first().map_err(|_| NotFilled::Refused)?;
+        // It does not exist: the first plain write makes it a plain collection.
+        let Some(listed) = listed else { return Ok(Character::Plain) };
+        let element = |name| listed.element(name).map_err(|_| NotFilled::Refused);
+        let kind = element("type")?.and_then(|kind| kind.str());
+        let options = element("options")?.and_then(|options| options.document());
+        let derives = |name| options.is_some_and(|o| !matches!(o.element(name), Ok(None)));
+        let plain = kind.is_none_or(|kind| kind == "collection");
+        if plain && !["viewOn", "collation", "timeseries"].into_iter().any(derives) {
+            Ok(Character::Plain)
+        } else {
+            Err(NotFilled::Derived)
+        }
+    })
+    .unwrap_or(Err(NotFilled::Refused))
+}

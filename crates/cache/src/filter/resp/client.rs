@@ -1,0 +1,306 @@
+//! Client Filter: what a Redis command means for the cache.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use wire::resp::{
+    Command, Request as Message, Version,
+    command::{self, Effect, Flags, Split},
+};
+
+use super::{Resp, Scripts, Tag};
+use crate::{
+    filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    key::{Key, Scope},
+    stats::WhyNot,
+};
+
+/// Longest option list that tells two answers of a key apart, in bytes.
+const VARIANT_BYTES_MAX: usize = 1_024;
+/// A command that reads or writes more keys is not taken apart: the read passes, the write drops
+/// its whole database.
+const KEYS_MAX: usize = 1_024;
+
+impl Resp {
+    /// Names the flow of `message`.
+    pub(super) fn name_flow<'m>(
+        &mut self,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
+        let asking = std::mem::take(&mut self.asking);
+        let Some(command) = command::find(message) else {
+            return self.write(Write::to(Scope::Everything));
+        };
+        // Every server refuses the call before it touches a key.
+        if !command.accepts(message.len()) {
+            return plain(Flow::Coordination);
+        }
+        match command.effect {
+            Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => {
+                match self.why_not(asking) {
+                    Some(reason) => plain(Flow::Bypass(reason)),
+                    None => self.read(command, message, scratch),
+                }
+            }
+            Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
+                let write = self.written(command, message, scratch);
+                self.write(write)
+            }
+            Effect::Transaction => self.transaction(command),
+            Effect::Connection => self.connection(command, message),
+            Effect::PubSub => with_reply(Flow::Coordination, Tag::Plain, Reply::Stream),
+            // A configuration can change who may do what.
+            Effect::Other if command.name == "config|set" => {
+                self.write(Write::to(Scope::Everything))
+            }
+            Effect::Other => plain(Flow::Coordination),
+        }
+    }
+
+    /// Why no read of this connection is answered from storage now.
+    fn why_not(&self, asking: bool) -> Option<WhyNot> {
+        if self.unsettled > 0 || self.lost_track {
+            Some(WhyNot::Unsettled)
+        } else if self.in_transaction {
+            Some(WhyNot::Transaction)
+        } else if self.watched || self.tracked {
+            Some(WhyNot::Watched)
+        } else if self.replica_reads || asking {
+            Some(WhyNot::ReadPreference)
+        } else {
+            None
+        }
+    }
+
+    fn read<'m>(
+        &self,
+        command: &Command,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
+        let many = command.effect == Effect::ReadMany(Split::Elements) && command.name == "mget";
+        let single = command.effect == Effect::Read
+            || (command.effect == Effect::ReadMany(Split::Sum) && message.len() == 2);
+        let Some(mut keys) = command.keys(message).ok().filter(|_| single || many) else {
+            return plain(Flow::Bypass(WhyNot::Command));
+        };
+        if many {
+            return self.read_many(keys, scratch);
+        }
+        let (Some(key), Some(first)) = (keys.next(), message.argument(1)) else {
+            return plain(Flow::Bypass(WhyNot::Command));
+        };
+        // The options of every such command stand behind its key; should one differ, it passes.
+        if !std::ptr::eq(key, first) || keys.next().is_some() {
+            return plain(Flow::Bypass(WhyNot::Command));
+        }
+        if !self.settings.keys.allow(key) {
+            return plain(Flow::Bypass(WhyNot::Excluded));
+        }
+        self.variant(command.name, scratch);
+        for option in message.arguments().skip(2) {
+            scratch.extend_from_slice(&(option.len() as u32).to_le_bytes());
+            scratch.extend_from_slice(option);
+        }
+        if scratch.len() > VARIANT_BYTES_MAX {
+            return plain(Flow::Bypass(WhyNot::Option));
+        }
+        let key = Key::new(self.namespace, key);
+        plain(Flow::Read(Read { key, variant: scratch, place: ("", "") }))
+    }
+
+    fn read_many<'m>(
+        &self,
+        keys: impl Iterator<Item = &'m [u8]>,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
+        self.variant("get", scratch);
+        let mut read = ReadMany { keys: SmallVec::new(), variant: scratch };
+        for key in keys {
+            if !self.settings.keys.allow(key) {
+                return plain(Flow::Bypass(WhyNot::Excluded));
+            }
+            if read.keys.len() == KEYS_MAX {
+                return plain(Flow::Bypass(WhyNot::Option));
+            }
+            read.keys.push(Key::new(self.namespace, key));
+        }
+        with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
+    }
+
+    /// Begins a variant: protocol version, user, command.
+    fn variant(&self, command: &str, scratch: &mut Scratch) {
+        scratch.push(match self.version {
+            Version::Resp2 => 2,
+            Version::Resp3 => 3,
+        });
+        if !self.user.is_empty() {
+            scratch.extend_from_slice(&self.user);
+        }
+        scratch.extend_from_slice(command.as_bytes());
+    }
+
+    /// All that a write can touch.
+    fn written<'m>(
+        &self,
+        command: &Command,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Write<'m> {
+        // Which database is meant is not known while SELECT is under way.
+        if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
+            return Write::to(Scope::Everything);
+        }
+        match command.effect {
+            Effect::Write => {}
+            Effect::WriteDatabase => return Write::to(Scope::Collection(self.namespace)),
+            _ => return Write::to(Scope::Everything),
+        }
+        let Ok(keys) = command.keys(message) else { return Write::to(Scope::Everything) };
+        let mut write = Write { scopes: SmallVec::new(), states: None };
+        for key in keys {
+            if write.scopes.len() == KEYS_MAX {
+                return Write::to(Scope::Collection(self.namespace));
+            }
+            write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
+        }
+        if command.name == "set" {
+            write.states = self.stated(message, scratch);
+        }
+        write
+    }
+
+    /// Can the command write beyond the keys it names, or in another database?
+    fn leaves_its_keys(&self, command: &Command, message: &Message<'_>) -> bool {
+        if command.flags.contains(Flags::SCRIPT) {
+            return self.settings.scripts == Scripts::Everything;
+        }
+        // COPY without options stays in its database.
+        command.flags.contains(Flags::OTHER_DATABASE)
+            && !(command.name == "copy" && message.len() == 3)
+    }
+
+    /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
+    /// outcome depend on what was there.
+    fn stated<'m>(&self, message: &'m Message<'_>, scratch: &'m mut Scratch) -> Option<States<'m>> {
+        let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
+        let value = message.argument(2)?;
+        let lives = match (message.len(), message.argument(3), message.argument(4)) {
+            (3, ..) => None,
+            (5, Some(unit), Some(count)) => {
+                let count: u32 = std::str::from_utf8(count).ok()?.parse().ok()?;
+                if unit.eq_ignore_ascii_case(b"EX") {
+                    Some(Duration::from_secs(count.into()))
+                } else if unit.eq_ignore_ascii_case(b"PX") {
+                    Some(Duration::from_millis(count.into()))
+                } else {
+                    return None;
+                }
+            }
+            _ => return None,
+        };
+        self.variant("get", scratch);
+        let mut answer = Vec::with_capacity(1 + value.len());
+        answer.push(b'$');
+        answer.extend_from_slice(value);
+        Some(States { key: Key::new(self.namespace, key), variant: scratch, answer, lives })
+    }
+
+    fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
+        let mut request = plain(Flow::Write(write));
+        request.holds_writes = self.in_transaction;
+        request
+    }
+
+    fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
+        let mut request = plain(Flow::Coordination);
+        match command.name {
+            "multi" => self.in_transaction = true,
+            "watch" => self.watched = true,
+            "unwatch" => self.watched = self.in_transaction && self.watched,
+            "exec" | "discard" => {
+                self.in_transaction = false;
+                self.watched = false;
+                request.settles_held = true;
+            }
+            _ => self.lost_track = true,
+        }
+        request
+    }
+
+    fn connection<'m>(&mut self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
+        let argument = |index| message.argument(index).unwrap_or_default();
+        let is = |index, word: &str| argument(index).eq_ignore_ascii_case(word.as_bytes());
+        let tag = match command.name {
+            "select" => {
+                let database = std::str::from_utf8(argument(1)).ok();
+                Tag::Select(database.and_then(|database| database.parse().ok()))
+            }
+            "auth" => Tag::Identify { version: None, user: Some(user(message, 0)) },
+            "hello" => hello(message),
+            "reset" => {
+                // It ends a transaction at once, whatever was queued.
+                self.in_transaction = false;
+                Tag::Reset
+            }
+            "client|reply" => {
+                let reply = if is(2, "ON") { Reply::Plain } else { Reply::Stream };
+                return with_reply(Flow::Coordination, Tag::Plain, reply);
+            }
+            "client|tracking" => {
+                self.tracked = !is(2, "OFF");
+                return plain(Flow::Coordination);
+            }
+            "readonly" | "readwrite" => {
+                self.replica_reads = command.name == "readonly";
+                return plain(Flow::Coordination);
+            }
+            "asking" => {
+                self.asking = true;
+                return plain(Flow::Coordination);
+            }
+            _ => return plain(Flow::Coordination),
+        };
+        if self.in_transaction {
+            // It takes effect at EXEC, or never: from here on the state is anybody's guess.
+            self.lost_track = true;
+            return plain(Flow::Coordination);
+        }
+        self.unsettled += 1;
+        let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
+        request.settles_held = command.name == "reset";
+        request
+    }
+}
+
+/// `HELLO [version [AUTH user password] [SETNAME name]]`.
+fn hello(message: &Message<'_>) -> Tag {
+    let version = match message.argument(1) {
+        Some(b"2") => Some(Version::Resp2),
+        Some(b"3") => Some(Version::Resp3),
+        _ => None,
+    };
+    let auth = message.arguments().position(|word| word.eq_ignore_ascii_case(b"AUTH"));
+    Tag::Identify { version, user: auth.map(|auth| user(message, auth)) }
+}
+
+/// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the
+/// default user is the same with and without its name.
+fn user(message: &Message<'_>, place: usize) -> SmallVec<[u8; 16]> {
+    let named = place > 0 || message.len() > 2;
+    let name = message.argument(place + 1).filter(|name| named && *name != b"default");
+    let name = name.unwrap_or(b"default");
+    // A name may hold any byte; its length in front keeps two of them apart.
+    let mut user = SmallVec::from_slice(&(name.len() as u32).to_le_bytes());
+    user.extend_from_slice(name);
+    user
+}
+
+fn plain<'m>(flow: Flow<'m>) -> Request<'m, Tag> {
+    Request::new(flow, Tag::Plain)
+}
+
+fn with_reply<'m>(flow: Flow<'m>, tag: Tag, reply: Reply) -> Request<'m, Tag> {
+    Request { reply, ..Request::new(flow, tag) }
+}

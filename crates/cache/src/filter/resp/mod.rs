@@ -1,0 +1,274 @@
+//! Redis and Valkey, seen from the cache. What is cached and what never is: `docs/protocols/redis.md`.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+use wire::{
+    Result,
+    resp::{Frame, Limits, Request as Message, Scanner, Version, frame, request, response},
+};
+
+use crate::{
+    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    key::Namespace,
+    lease::Character,
+    rules::Rules,
+    stats::NotFilled,
+};
+
+mod client;
+mod server;
+#[cfg(test)]
+mod tests;
+
+/// What all connections to one origin share.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Name of the origin; keys of different origins never meet.
+    pub origin: String,
+    /// What the codec accepts.
+    pub limits: Limits,
+    /// Which keys may be stored.
+    pub keys: Rules,
+    /// What a script can write.
+    pub scripts: Scripts,
+}
+
+/// What a script or function is taken to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scripts {
+    /// Anything: a script can write keys it does not declare.
+    #[default]
+    Everything,
+    /// The keys it declares, as a cluster demands.
+    DeclaredKeys,
+}
+
+/// The filter of one Redis connection.
+#[derive(Debug)]
+pub struct Resp {
+    settings: Arc<Settings>,
+    decoder: request::Decoder,
+    scanner: Scanner,
+    namespace: Namespace,
+    database: u32,
+    user: SmallVec<[u8; 16]>,
+    version: Version,
+    /// Requests under way that will change database, user or protocol.
+    unsettled: u32,
+    /// State was changed in a way that cannot be followed; nothing is cached from here on.
+    lost_track: bool,
+    /// Between MULTI and EXEC.
+    in_transaction: bool,
+    watched: bool,
+    tracked: bool,
+    replica_reads: bool,
+    /// The next command follows an ASK redirection.
+    asking: bool,
+}
+
+/// What must be remembered of a request until its reply.
+#[derive(Debug, Clone)]
+pub enum Tag {
+    /// Nothing.
+    Plain,
+    /// A read of several keys.
+    Many,
+    /// Our own PTTL.
+    Probe,
+    /// SELECT, and the database it asks for; none if that is no number.
+    Select(Option<u32>),
+    /// AUTH or HELLO, and what it asks for.
+    Identify {
+        /// The protocol version, if it changes.
+        version: Option<Version>,
+        /// The user, if it changes.
+        user: Option<SmallVec<[u8; 16]>>,
+    },
+    /// RESET.
+    Reset,
+}
+
+impl Resp {
+    /// The filter of a fresh connection.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            decoder: request::Decoder::default(),
+            scanner: Scanner::new(&settings.limits),
+            namespace: namespace(&settings, 0),
+            database: 0,
+            user: SmallVec::new(),
+            version: Version::Resp2,
+            unsettled: 0,
+            lost_track: false,
+            in_transaction: false,
+            watched: false,
+            tracked: false,
+            replica_reads: false,
+            asking: false,
+            settings,
+        }
+    }
+}
+
+fn namespace(settings: &Settings, database: u32) -> Namespace {
+    let database = database.to_le_bytes();
+    Namespace::new(&settings.origin, &database, &database)
+}
+
+impl Filter for Resp {
+    type Tag = Tag;
+    type Message<'a> = Message<'a>;
+
+    fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        self.decoder.decode(bytes, &self.settings.limits)
+    }
+
+    fn request<'m>(
+        &mut self,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Result<Request<'m, Tag>> {
+        Ok(self.name_flow(message, scratch))
+    }
+
+    fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
+        let progress = self.scanner.advance(bytes)?;
+        Ok(Cut {
+            bytes: progress.consumed,
+            ends: progress.complete,
+            answers: progress.kind != Some(wire::resp::Kind::Push),
+            continues: false,
+        })
+    }
+
+    fn admit(
+        &self,
+        tag: &Tag,
+        _: &[u8],
+        reply: &[u8],
+        packed: &mut Vec<u8>,
+    ) -> Result<(), NotFilled> {
+        let reply = whole(reply, &self.settings.limits).ok_or(NotFilled::Incomplete)?;
+        if reply.is_error() {
+            return Err(NotFilled::ErrorReply);
+        }
+        // MGET says null where GET would say "wrong type".
+        if reply.is_null() && matches!(tag, Tag::Many) {
+            return Err(NotFilled::Incomplete);
+        }
+        server::pack(&reply, packed);
+        Ok(())
+    }
+
+    fn answer(&mut self, _: &Tag, packed: &[u8], out: &mut Vec<u8>) {
+        server::unpack(packed, self.version, out);
+    }
+
+    /// A key's expiry is the origin's to say, and it is asked with every fill: a PTTL right behind
+    /// the read, on the same connection.
+    fn probe(&mut self, read: &Read<'_>, _: Character, out: &mut Vec<u8>) -> Option<Tag> {
+        request::write_command(out, &[b"PTTL".as_slice(), read.key.bytes]);
+        Some(Tag::Probe)
+    }
+
+    fn probed(&self, reply: &[u8], asked_at: Duration) -> Result<Probed, NotFilled> {
+        let reply = whole(reply, &self.settings.limits).and_then(|reply| reply.integer());
+        let expires_at = match reply {
+            Some(-1) => None,
+            // Counted from when it was asked: the origin's clock for it started no earlier.
+            Some(left_ms @ 1..) => Some(asked_at + Duration::from_millis(left_ms.unsigned_abs())),
+            _ => return Err(NotFilled::Expiry),
+        };
+        Ok(Probed { expires_at, character: Character::Plain })
+    }
+
+    fn accepts(&self, _: &Tag, reply: &[u8]) -> bool {
+        whole(reply, &self.settings.limits).is_some_and(|reply| !reply.is_error())
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        self.unsettled = self.unsettled.saturating_sub(1);
+        if self.accepts(tag, reply) {
+            self.follow(tag);
+        }
+    }
+
+    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(reply);
+    }
+
+    fn request_missing<'a>(
+        &mut self,
+        _: &Tag,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Vec<u8>,
+    ) {
+        let arguments: Vec<&[u8]> = std::iter::once(b"MGET".as_slice()).chain(keys).collect();
+        request::write_command(out, &arguments);
+    }
+
+    fn answer_many(&mut self, _: &Tag, count: usize, out: &mut Vec<u8>) {
+        response::write_array_header(out, count);
+    }
+
+    fn split<'a>(&self, _: &Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let reply = whole(reply, &self.settings.limits)?;
+        let elements = || reply.elements().map(|element| element.bytes()).collect();
+        (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
+    }
+
+    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>) {
+        response::write_error(out, b"ERR enroute: the origin cannot be reached");
+    }
+
+    fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
+        out.extend_from_slice(&request::error_line(error));
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.database == 0
+            && self.user.is_empty()
+            && self.version == Version::Resp2
+            && self.unsettled == 0
+            && !(self.lost_track
+                || self.in_transaction
+                || self.watched
+                || self.tracked
+                || self.replica_reads)
+    }
+}
+
+impl Resp {
+    /// The origin agreed to a change of the connection's state.
+    fn follow(&mut self, tag: &Tag) {
+        match tag {
+            Tag::Select(Some(database)) => {
+                self.database = *database;
+                self.namespace = namespace(&self.settings, *database);
+            }
+            Tag::Select(None) => self.lost_track = true,
+            Tag::Identify { version, user } => {
+                self.version = version.unwrap_or(self.version);
+                if let Some(user) = user {
+                    self.user.clone_from(user);
+                }
+            }
+            Tag::Reset => {
+                let scanner = mem::replace(&mut self.scanner, Scanner::new(&self.settings.limits));
+                *self = Self {
+                    scanner,
+                    unsettled: self.unsettled,
+                    ..Self::new(Arc::clone(&self.settings))
+                };
+            }
+            Tag::Plain | Tag::Many | Tag::Probe => {}
+        }
+    }
+}
+
+/// The reply, if all of it is there.
+fn whole<'a>(reply: &'a [u8], limits: &Limits) -> Option<Frame<'a>> {
+    frame::decode(reply, limits).ok().flatten().map(|(reply, _)| reply)
+}

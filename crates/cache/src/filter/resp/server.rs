@@ -1,0 +1,24 @@
+//! Server Filter: replies into what is stored, and back.
+//!
+//! A bulk string is stored as `$` and its payload, null as `_`, anything else as it came.
+
+use wire::resp::{Frame, Kind, Version, response};
+
+pub(super) fn pack(reply: &Frame<'_>, packed: &mut Vec<u8>) {
+    match reply.payload().filter(|_| reply.kind() == Kind::Bulk) {
+        Some(payload) => {
+            packed.push(b'$');
+            packed.extend_from_slice(payload);
+        }
+        None if reply.is_null() && reply.value_bytes().first() != Some(&b'*') => packed.push(b'_'),
+        None => packed.extend_from_slice(reply.value_bytes()),
+    }
+}
+
+pub(super) fn unpack(packed: &[u8], version: Version, out: &mut Vec<u8>) {
+    match packed.split_first() {
+        Some((b'$', payload)) => response::write_bulk(out, payload),
+        Some((b'_', _)) => response::write_null(out, version),
+        _ => out.extend_from_slice(packed),
+    }
+}
