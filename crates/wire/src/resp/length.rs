@@ -16,6 +16,19 @@ pub(super) enum Length {
     Invalid,
 }
 
+/// Reads a length that starts `bytes`; see [`LengthReader::feed`].
+#[inline]
+pub(super) fn read(bytes: &[u8]) -> (Length, usize) {
+    // Nearly every length has one or two digits.
+    match *bytes {
+        [ones @ b'0'..=b'9', b'\r', b'\n', ..] => (Length::Value(i64::from(ones - b'0')), 3),
+        [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            (Length::Value(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')), 4)
+        }
+        _ => LengthReader::default().feed(bytes),
+    }
+}
+
 /// Reads one length; fed chunk after chunk it continues where it stopped.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LengthReader {

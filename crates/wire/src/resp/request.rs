@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::length::{self, Length, LengthReader};
+use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
 use crate::{Error, Result};
 
@@ -36,11 +36,13 @@ impl<'a> Request<'a> {
     }
 
     /// The command name as the client wrote it.
+    #[inline]
     pub fn name(&self) -> &[u8] {
         self.arguments().next().unwrap_or_default()
     }
 
     /// All arguments, the name first. Allocates nothing.
+    #[inline]
     pub fn arguments(&self) -> Arguments<'_> {
         Arguments { bulks: &self.bulks }
     }
@@ -63,7 +65,7 @@ impl<'r> Iterator for Arguments<'r> {
     #[inline]
     fn next(&mut self) -> Option<&'r [u8]> {
         let header = self.bulks.get(1..)?;
-        let (Length::Value(length), header_bytes) = LengthReader::default().feed(header) else {
+        let (Length::Value(length), header_bytes) = length::read(header) else {
             return None;
         };
         let body = header.get(header_bytes..)?;
@@ -78,6 +80,7 @@ impl<'r> Iterator for Arguments<'r> {
 ///
 /// Empty lines, `*0` and `*-1` ahead of the request are skipped, as Redis answers nothing to them;
 /// they count as taken. A caller that reads a large request in many chunks keeps a [`Decoder`].
+#[inline]
 pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Request<'a>, usize)>> {
     Decoder::default().decode(bytes, limits)
 }
@@ -153,7 +156,7 @@ impl Decoder {
                     None => return Ok(Begun::Partial),
                 }
             }
-            let count = match LengthReader::default().feed(header) {
+            let count = match length::read(header) {
                 (Length::Value(count), header_bytes) => {
                     self.position += 1 + header_bytes;
                     count
@@ -185,7 +188,7 @@ impl Decoder {
         if first != b'$' {
             return Err(not_a_bulk(at, first));
         }
-        let (length, body) = match LengthReader::default().feed(header) {
+        let (length, body) = match length::read(header) {
             (Length::Value(length), header_bytes) => (length, at + 1 + header_bytes),
             (Length::Partial, _) => return Ok(None),
             (_, offset) => return Err(invalid_bulk(at + 1 + offset)),
@@ -209,17 +212,18 @@ impl Decoder {
     /// Reads one inline command; without arguments if the line is blank.
     #[cold]
     fn inline<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Option<Request<'a>>> {
+        // One byte more than allowed is searched, so that a line is as long in any chunking.
+        let end = self.start.saturating_add(limits.inline_bytes_max).saturating_add(1);
+        let end = end.min(bytes.len());
         let from = self.searched.max(self.start);
-        let unsearched = bytes.get(from..).unwrap_or_default();
-        let found = memchr::memchr(b'\n', unsearched);
-        let line_bytes = found.unwrap_or(unsearched.len()) + from - self.start;
-        if line_bytes > limits.inline_bytes_max {
-            let got = line_bytes as u64;
-            return Err(too_large(self.start, INLINE_BYTES, limits.inline_bytes_max, got));
-        }
-        let Some(found) = found else {
-            self.searched = bytes.len();
-            return Ok(None);
+        let Some(found) = memchr::memchr(b'\n', bytes.get(from..end).unwrap_or_default()) else {
+            self.searched = end;
+            let got = (end - self.start) as u64;
+            return if end - self.start > limits.inline_bytes_max {
+                Err(too_large(self.start, INLINE_BYTES, limits.inline_bytes_max, got))
+            } else {
+                Ok(None)
+            };
         };
         self.position = from + found + 1;
         let line = bytes.get(self.start..from + found).unwrap_or_default();

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use super::length::{self, Length, LengthReader};
+use super::length::{self, Length};
 use super::{Frame, Kind, Limits, frame};
 
 /// Which protocol a connection speaks: RESP2 until `HELLO 3`.
@@ -97,7 +97,7 @@ impl<'a> Frame<'a> {
     pub fn elements(&self) -> Elements<'a> {
         let header = self.value_bytes().get(1..).filter(|_| self.kind().is_aggregate());
         let rest = header.and_then(|header| {
-            let (_, header_bytes) = LengthReader::default().feed(header);
+            let (_, header_bytes) = length::read(header);
             header.get(header_bytes..)
         });
         Elements { rest: rest.unwrap_or_default() }
@@ -133,7 +133,7 @@ impl<'a> Iterator for Elements<'a> {
 /// Splits `<type byte><length>\r\n<payload>\r\n` off the front.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let header = bytes.get(1..)?;
-    let (Length::Value(length), header_bytes) = LengthReader::default().feed(header) else {
+    let (Length::Value(length), header_bytes) = length::read(header) else {
         return None;
     };
     let body = header.get(header_bytes..)?;

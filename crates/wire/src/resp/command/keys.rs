@@ -78,6 +78,7 @@ impl Command {
     /// Fails if they cannot be told: too few arguments, a count that does not fit, options that
     /// the command does not know. The server will most likely refuse such a request, but a caller
     /// that cannot be sure has to treat it as a write to everything.
+    #[inline]
     pub fn keys<'r>(&self, request: &'r Request<'_>) -> Result<KeyIter<'r>> {
         self.keys.select(request).ok_or_else(|| Error::Malformed {
             protocol: PROTOCOL,
@@ -100,7 +101,8 @@ pub struct KeyIter<'r> {
 /// Positions of keys: a regular range and at most one more.
 #[derive(Debug, Clone, Copy, Default)]
 struct Selection {
-    first: usize,
+    /// The next of the range.
+    next: usize,
     /// One past the last of the range; 0 for no range.
     end: usize,
     step: usize,
@@ -110,29 +112,39 @@ struct Selection {
 impl Selection {
     /// `count` keys from `first` on.
     fn run(first: usize, count: usize, step: usize) -> Self {
-        Self { first, end: first.saturating_add(count.saturating_mul(step)), step, extra: None }
+        Self {
+            next: first,
+            end: first.saturating_add(count.saturating_mul(step)),
+            step,
+            extra: None,
+        }
     }
 
     fn with(self, extra: Option<usize>) -> Self {
         Self { extra, ..self }
     }
 
-    fn contains(self, position: usize) -> bool {
-        let in_range = position >= self.first && position < self.end;
-        (in_range && (position - self.first).is_multiple_of(self.step))
-            || self.extra == Some(position)
+    /// Whether the argument at `position` is a key; to be asked for each position in turn.
+    #[inline]
+    fn takes(&mut self, position: usize) -> bool {
+        if position == self.next && position < self.end {
+            self.next += self.step;
+            return true;
+        }
+        self.extra == Some(position)
     }
 }
 
 impl<'r> Iterator for KeyIter<'r> {
     type Item = &'r [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'r [u8]> {
         loop {
             let argument = self.arguments.next()?;
             let position = self.position;
             self.position += 1;
-            if self.selection.contains(position) {
+            if self.selection.takes(position) {
                 return Some(argument);
             }
         }
@@ -140,6 +152,7 @@ impl<'r> Iterator for KeyIter<'r> {
 }
 
 impl Keys {
+    #[inline]
     fn select<'r>(self, request: &'r Request<'_>) -> Option<KeyIter<'r>> {
         let selection = match self {
             Self::None => Some(Selection::default()),
@@ -157,13 +170,15 @@ impl Keys {
     }
 }
 
+#[inline]
 fn fixed(first: u8, last: i8, step: u8, len: usize) -> Option<Selection> {
     let last = match usize::try_from(last) {
         Ok(last) => last,
         Err(_) => len.checked_sub(usize::from(last.unsigned_abs()))?,
     };
     let (first, step) = (usize::from(first), usize::from(step));
-    (first <= last && last < len).then_some(Selection { first, end: last + 1, step, extra: None })
+    let end = last + 1;
+    (first < end && end <= len).then_some(Selection { next: first, end, step, extra: None })
 }
 
 fn counted(request: &Request<'_>, count: usize, step: usize) -> Option<Selection> {

@@ -27,7 +27,8 @@ use super::Request;
 pub struct Command {
     /// Lower case; a sub-command stands behind its container: `client|tracking`.
     pub name: &'static str,
-    /// Arguments with the name counted (and the sub-command): exactly `n`, or at least `-n`.
+    /// Arguments with the name counted (and the sub-command): exactly `n`, or at least `-n`. Where
+    /// versions of the servers differ, the widest.
     pub arity: i8,
     /// What a cache has to do about it.
     pub effect: Effect,
@@ -129,8 +130,8 @@ impl Command {
         self
     }
 
-    /// Whether the server takes this number of arguments, the name counted. It refuses others
-    /// before it touches a key.
+    /// Whether some server takes this number of arguments, the name counted. Every server refuses
+    /// others before it touches a key.
     pub fn accepts(&self, arguments: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { arguments >= required } else { arguments == required }
@@ -141,6 +142,7 @@ impl Command {
 /// has to count as a write to everything.
 ///
 /// A container called without sub-command is its own row: the server refuses such a call.
+#[inline]
 pub fn find(request: &Request<'_>) -> Option<&'static Command> {
     let command = lookup(request.name())?;
     if command.subcommands.is_empty() {

@@ -30,6 +30,8 @@ const CLIENT: &[Command] = &[
     Command::new("client|info", 2, Connection, Keys::None),
     Command::new("client|kill", -3, Connection, Keys::None),
     Command::new("client|list", -2, Connection, Keys::None),
+    // Redis 8; redis-py sends it on every new connection.
+    Command::new("client|maint_notifications", -3, Connection, Keys::None),
     Command::new("client|no-evict", 3, Connection, Keys::None),
     Command::new("client|no-touch", 3, Connection, Keys::None),
     Command::new("client|pause", -3, Connection, Keys::None),

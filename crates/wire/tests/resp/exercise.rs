@@ -1,0 +1,106 @@
+//! One body for two callers: the test `resp_corpus_never_panics` and the fuzz target `resp_frame`.
+
+use wire::Error;
+use wire::resp::request::{Decoder, error_line};
+use wire::resp::{Frame, Limits, Scanner, command, frame, request};
+
+/// Puts bytes through everything that reads them, as requests and as replies. The first byte says
+/// where a chunk ends. Panics if a law of the codec is broken.
+pub(crate) fn exercise(input: &[u8]) {
+    let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
+    let limits = Limits { inline_bytes_max: 200, ..Limits::default() };
+    let chunk_bytes = usize::from(chunk_bytes).max(1);
+    assert_eq!(requests(bytes, &limits), requests_in_chunks(bytes, chunk_bytes, &limits));
+    assert_eq!(replies(bytes, &limits), replies_in_chunks(bytes, chunk_bytes, &limits));
+}
+
+/// Where requests or replies end, and why no more could be read.
+type Ends = (Vec<usize>, Option<Error>);
+
+fn requests(bytes: &[u8], limits: &Limits) -> Ends {
+    let mut ends = Vec::new();
+    let mut start = 0;
+    loop {
+        match request::decode(&bytes[start..], limits) {
+            Ok(Some((request, taken))) => {
+                assert!(bytes[start..start + taken].ends_with(request.bytes()));
+                assert_eq!(request.arguments().count(), request.len());
+                if let Some(command) = command::find(&request) {
+                    let _ = command.keys(&request).map(Iterator::count);
+                }
+                start += taken;
+                ends.push(start);
+            }
+            Ok(None) => return (ends, None),
+            Err(error) => {
+                assert!(error_line(&error).ends_with(b"\r\n"));
+                return (ends, Some(error));
+            }
+        }
+    }
+}
+
+fn requests_in_chunks(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Ends {
+    let mut decoder = Decoder::default();
+    let mut ends = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    while end < bytes.len() {
+        end = (end + chunk_bytes).min(bytes.len());
+        loop {
+            match decoder.decode(&bytes[start..end], limits) {
+                Ok(Some((_, taken))) => start += taken,
+                Ok(None) => break,
+                Err(error) => return (ends, Some(error)),
+            }
+            ends.push(start);
+        }
+    }
+    (ends, None)
+}
+
+fn replies(bytes: &[u8], limits: &Limits) -> Ends {
+    let mut ends = Vec::new();
+    let mut start = 0;
+    loop {
+        match frame::decode(&bytes[start..], limits) {
+            Ok(Some((frame, taken))) => {
+                assert_eq!(frame.bytes(), &bytes[start..start + taken]);
+                read(&frame);
+                start += taken;
+                ends.push(start);
+            }
+            Ok(None) => return (ends, None),
+            // Only a whole reply has to fit; a scanner lets it pass.
+            Err(Error::TooLarge { what: "reply bytes", .. }) => return (ends, None),
+            Err(error) => return (ends, Some(error)),
+        }
+    }
+}
+
+fn replies_in_chunks(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Ends {
+    let mut scanner = Scanner::new(limits);
+    let mut ends = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    while end < bytes.len() {
+        end = (end + chunk_bytes).min(bytes.len());
+        while start < end {
+            match scanner.advance(&bytes[start..end]) {
+                Ok(progress) => {
+                    start += progress.consumed;
+                    if progress.complete {
+                        ends.push(start);
+                    }
+                }
+                Err(error) => return (ends, Some(error)),
+            }
+        }
+    }
+    (ends, None)
+}
+
+/// Reads all there is to read in a reply.
+fn read(frame: &Frame<'_>) {
+    let _ = (frame.error(), frame.integer(), frame.double(), frame.boolean(), frame.line());
+    let _ = (frame.is_null(), frame.payload(), frame.chunks().count());
+    frame.elements().for_each(|element| read(&element));
+}

@@ -1,0 +1,9 @@
+//! Redis requests and replies from bytes nobody wrote.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/wire/tests/resp/exercise.rs"]
+mod exercise;
+
+fuzz_target!(|bytes: &[u8]| exercise::exercise(bytes));
