@@ -31,6 +31,11 @@ func main() {
 	}
 }
 
+// errorsOnly leaves out the warnings: there is one for every error a client is answered with.
+func errorsOnly() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
 func run(listen, dir string) error {
 	if dir == "" {
 		return fmt.Errorf("give --dir, an existing directory for the SQLite files")
@@ -44,7 +49,7 @@ func run(listen, dir string) error {
 
 	server, err := ferretdb.New(&ferretdb.Config{
 		Listener:  ferretdb.ListenerConfig{TCP: listen},
-		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger:    errorsOnly(),
 		Handler:   "sqlite",
 		SQLiteURL: "file:" + absolute + "/",
 	})

@@ -1,0 +1,40 @@
+# Everything a developer runs, by name. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lab bench-cache deps lint clean
+
+PYTHON := .deps/python/bin/python
+ENROUTE := cargo run --release -q -p enroute --
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## See it work; needs nothing but Rust
+	@$(ENROUTE) demo
+
+test: deps lint ## Everything a change must pass
+	cargo test --workspace --locked
+	@if command -v go >/dev/null; then cd checker && go test ./...; \
+	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py'; \
+	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
+
+lab: deps ## Repeat the papers' experiments and draw their figures
+	cargo build --release -p enroute
+	$(PYTHON) -m lab
+
+bench-cache: deps ## Measure what the cache costs and saves
+	$(ENROUTE) bench cache
+
+deps: ## Install the servers and clients the tests need, mostly under .deps/
+	@./deps.sh
+
+lint: ## Check formatting and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v go >/dev/null; then cd checker && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"; fi
+
+clean: ## Remove what was built and installed here
+	cargo clean
+	rm -rf .deps

@@ -1,0 +1,38 @@
+//! Temporary directories, and where the repository and its installed tools are.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+/// A directory of this test alone, removed when dropped.
+pub struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    pub fn create() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("enroute-test-{}-{number}", process::id()));
+        fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A path under `.deps/`, where `deps.sh` installs.
+pub fn installed(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps").join(relative)
+}
+
+/// The program of this name on PATH.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|at| at.join(program)).find(|path| path.is_file())
+}

@@ -1,0 +1,188 @@
+//! A child process: its output collected line by line, its end certain.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Longer than any start or end takes on a busy machine: only something broken waits this long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running program. Dropping it kills it, by its own process id, and waits for its end.
+pub struct Process {
+    name: String,
+    child: Child,
+    stdout: Output,
+    stderr: Output,
+}
+
+/// How a process ended, and all it said.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Process {
+    /// Starts the command with nothing on standard input.
+    ///
+    /// Panics when it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let stdout = Output::collect(child.stdout.take().expect("piped"));
+        let stderr = Output::collect(child.stderr.take().expect("piped"));
+        Self { name, child, stdout, stderr }
+    }
+
+    /// The first line of standard output that contains `part`, waiting for it.
+    ///
+    /// None once standard output ended without one.
+    pub fn stdout_line(&self, part: &str) -> Option<String> {
+        self.stdout.line(part)
+    }
+
+    /// The first line of standard error that contains `part`, waiting for it.
+    pub fn stderr_line(&self, part: &str) -> Option<String> {
+        self.stderr.line(part)
+    }
+
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits until something accepts connections at `address`.
+    ///
+    /// Panics, with what the process said, when it ends before that.
+    pub fn accepting(&mut self, address: SocketAddr) {
+        let started = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = self.child.try_wait().expect("a child of ours");
+            assert!(
+                ended.is_none() && started.elapsed() < PATIENCE,
+                "{} does not listen on {address} ({ended:?}):\n{}{}",
+                self.name,
+                self.stdout(),
+                self.stderr()
+            );
+            // The kernel has no event for "somebody listens there now", so ask again.
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Sends a signal by name: `TERM`, `HUP`, `STOP`, …
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+        assert!(sent.success(), "{kill}: {sent}");
+    }
+
+    /// Asks it to end with SIGTERM and waits until it has.
+    pub fn terminate(self) -> Ended {
+        self.signal("TERM");
+        self.wait()
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// Panics when it goes on for longer than [`PATIENCE`].
+    pub fn wait(mut self) -> Ended {
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                break status;
+            }
+            assert!(started.elapsed() < PATIENCE, "{} goes on:\n{}", self.name, self.stderr());
+            thread::sleep(Duration::from_millis(2));
+        };
+        Ended { status, stdout: self.stdout.finish(), stderr: self.stderr.finish() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A loopback address nothing listens on. Another process may take it first, so prefer port 0 where
+/// the program can say which port it got.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+}
+
+struct Output {
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Collected>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Collected {
+    text: String,
+    ended: bool,
+}
+
+impl Output {
+    fn collect(pipe: impl Read + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                theirs.state.lock().unwrap().text.push_str(&String::from_utf8_lossy(&line));
+                theirs.changed.notify_all();
+                line.clear();
+            }
+            theirs.state.lock().unwrap().ended = true;
+            theirs.changed.notify_all();
+        });
+        Self { shared, reader: Some(reader) }
+    }
+
+    fn line(&self, part: &str) -> Option<String> {
+        let find = |state: &Collected| {
+            state.text.lines().find(|line| line.contains(part)).map(str::to_owned)
+        };
+        let state = self.shared.state.lock().unwrap();
+        let (state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, PATIENCE, |state| find(state).is_none() && !state.ended)
+            .unwrap();
+        find(&state)
+    }
+
+    fn text(&self) -> String {
+        self.shared.state.lock().unwrap().text.clone()
+    }
+
+    /// Everything, once the other end is closed.
+    fn finish(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.text()
+    }
+}
