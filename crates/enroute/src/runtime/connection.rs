@@ -1,0 +1,287 @@
+//! One client connection: its socket, its origin's socket, and the session between them.
+//!
+//! The task waits for readiness, not for bytes, and reads into its worker's one buffer: an idle
+//! connection holds no buffer at all.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use cache::{Session, Side, filter::Filter, lease::Ticket, session::Afterlife};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep},
+};
+use tracing::{debug, info, warn};
+
+use super::{mailbox::Mailbox, origin::Origin, worker::Worker};
+
+/// One connection, driven by polling.
+pub(super) struct Connection<F: Filter> {
+    worker: Rc<Worker>,
+    session: Session<F>,
+    ticket: Ticket,
+    mailbox: Arc<Mailbox>,
+    peer: SocketAddr,
+    client: TcpStream,
+    client_ended: bool,
+    origin: Link,
+    address: Arc<Origin>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Nothing more is read; what is buffered for the client goes out, then it ends.
+    closing: bool,
+}
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
+
+/// The way to the origin.
+enum Link {
+    /// Not there, and nobody needs it now.
+    Down,
+    /// On its way.
+    Connecting(Connecting),
+    /// There.
+    Up(TcpStream),
+}
+
+impl<F: Filter> Connection<F> {
+    /// A connection of `client`, with the way to its origin begun at once.
+    pub(super) fn new(
+        worker: Rc<Worker>,
+        client: TcpStream,
+        peer: SocketAddr,
+        address: Arc<Origin>,
+        session: impl FnOnce(Ticket) -> Session<F>,
+    ) -> Self {
+        let (ticket, mailbox) = worker.shared.post.open();
+        Self {
+            session: session(ticket),
+            ticket,
+            mailbox,
+            peer,
+            client,
+            client_ended: false,
+            origin: Link::Connecting(address.connect()),
+            address,
+            timer: None,
+            closing: false,
+            worker,
+        }
+    }
+
+    /// Moves bytes until the connection is over.
+    pub(super) async fn run(mut self) {
+        std::future::poll_fn(|context| self.poll(context)).await;
+        let now = self.worker.now();
+        self.worker.with_storage(|storage| self.session.close(storage, now));
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.mailbox.register(context);
+        loop {
+            let moved = match self.turn(context) {
+                Ok(moved) => moved,
+                Err(error) => {
+                    debug!(peer = %self.peer, %error, "client connection lost");
+                    return Poll::Ready(());
+                }
+            };
+            if self.is_over() {
+                return Poll::Ready(());
+            }
+            if !moved {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Does everything that can be done now, once; says whether anything was.
+    fn turn(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        let mut moved = self.wait(context);
+        moved |= self.read_origin(context);
+        moved |= self.read_client(context)?;
+        moved |= self.write_origin(context);
+        moved |= self.write_client(context)?;
+        Ok(moved)
+    }
+
+    fn is_over(&self) -> bool {
+        let drained = self.client_ended || self.worker.shared.is_draining();
+        (self.closing && self.session.written(Side::Client))
+            || (drained && self.session.is_quiet())
+    }
+
+    /// Looks at the mailbox and the clock.
+    fn wait(&mut self, context: &mut Context<'_>) -> bool {
+        let now = self.worker.now();
+        if self.mailbox.take_filled() {
+            let ticket = self.ticket;
+            self.act(|session, storage| session.complete(ticket, storage, now));
+            return true;
+        }
+        let Some(until) = self.session.poll_timeout() else {
+            self.timer = None;
+            return false;
+        };
+        let until = self.worker.shared.start + until;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        if timer.deadline() != until {
+            timer.as_mut().reset(until);
+        }
+        if timer.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        self.timer = None;
+        self.act(|session, storage| session.handle_timeout(storage, now.max(until - self.worker_start())));
+        true
+    }
+
+    fn read_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        if self.closing || self.client_ended || !self.session.wants(Side::Client) {
+            return Ok(false);
+        }
+        let Poll::Ready(read) = self.receive(Side::Client, context) else { return Ok(false) };
+        if read? == 0 {
+            self.client_ended = true;
+        }
+        Ok(true)
+    }
+
+    fn read_origin(&mut self, context: &mut Context<'_>) -> bool {
+        if self.closing || !self.session.wants(Side::Server) {
+            return false;
+        }
+        if let Link::Connecting(connecting) = &mut self.origin {
+            let Poll::Ready(connected) = connecting.as_mut().poll(context) else { return false };
+            self.connected(connected);
+            return true;
+        }
+        if !matches!(self.origin, Link::Up(_)) {
+            return false;
+        }
+        match self.receive(Side::Server, context) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(0)) => self.lost("the origin closed the connection"),
+            Poll::Ready(Ok(_)) => true,
+            Poll::Ready(Err(error)) => self.lost(&error.to_string()),
+        }
+    }
+
+    /// Reads what `side` has sent into the worker's buffer and hands it to the session.
+    fn receive(&mut self, side: Side, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let worker = Rc::clone(&self.worker);
+        let mut buffer = worker.buffer.borrow_mut();
+        let mut read = ReadBuf::uninit(&mut buffer);
+        let stream = match (side, &mut self.origin) {
+            (Side::Client, _) => &mut self.client,
+            (Side::Server, Link::Up(stream)) => stream,
+            (Side::Server, _) => return Poll::Pending,
+        };
+        if let Err(error) = ready!(Pin::new(stream).poll_read(context, &mut read)) {
+            return Poll::Ready(Err(error));
+        }
+        let bytes = read.filled();
+        if !bytes.is_empty() {
+            let now = worker.now();
+            self.act(|session, storage| session.receive(side, bytes, storage, now));
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    /// Lets the session act on storage; a protocol error closes this connection and no other.
+    fn act(
+        &mut self,
+        act: impl FnOnce(&mut Session<F>, &mut super::Handle) -> Result<(), cache::Error>,
+    ) {
+        let session = &mut self.session;
+        if let Err(error) = self.worker.with_storage(|storage| act(session, storage)) {
+            warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
+            self.closing = true;
+        }
+    }
+
+    fn write_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        write(&mut self.client, &mut self.session, Side::Client, context)
+    }
+
+    fn write_origin(&mut self, context: &mut Context<'_>) -> bool {
+        match &mut self.origin {
+            Link::Up(stream) => {
+                match write(stream, &mut self.session, Side::Server, context) {
+                    Ok(moved) => moved,
+                    // What the origin said before it hung up is still to be read.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
+                    Err(error) => self.lost(&error.to_string()),
+                }
+            }
+            Link::Down if !self.session.written(Side::Server) && !self.closing => {
+                self.origin = Link::Connecting(self.address.connect());
+                true
+            }
+            Link::Down | Link::Connecting(_) => false,
+        }
+    }
+
+    fn connected(&mut self, connected: io::Result<TcpStream>) {
+        match connected {
+            Ok(stream) => self.origin = Link::Up(stream),
+            Err(error) => {
+                self.origin = Link::Down;
+                self.address.report(&error);
+                let session = &mut self.session;
+                self.worker.with_storage(|storage| session.origin_unreachable(storage));
+            }
+        }
+    }
+
+    fn lost(&mut self, why: &str) -> bool {
+        self.origin = Link::Down;
+        let now = self.worker.now();
+        let session = &mut self.session;
+        let afterlife = self.worker.with_storage(|storage| session.origin_lost(storage, now));
+        if afterlife == Afterlife::Close {
+            info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
+            self.closing = true;
+        }
+        true
+    }
+
+    fn worker_start(&self) -> Instant {
+        self.worker.shared.start
+    }
+}
+
+fn write<F: Filter>(
+    stream: &mut TcpStream,
+    session: &mut Session<F>,
+    side: Side,
+    context: &mut Context<'_>,
+) -> io::Result<bool> {
+    let output = session.output(side);
+    let mut moved = false;
+    while !output.is_empty() {
+        match Pin::new(&mut *stream).poll_write(context, output.bytes()) {
+            Poll::Pending => break,
+            Poll::Ready(written) => output.advance(written?),
+        }
+        moved = true;
+    }
+    Ok(moved)
+}
+
+impl<F: Filter> Drop for Connection<F> {
+    fn drop(&mut self) {
+        self.worker.shared.post.close(self.ticket);
+    }
+}
+
+/// Longest time between two looks at what time asks of storage.
+pub(super) const TICK: Duration = Duration::from_millis(50);

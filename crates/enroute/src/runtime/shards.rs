@@ -1,0 +1,202 @@
+//! Storage shared by the workers: shards of [`MemoryStorage`], each behind a lock.
+//!
+//! A lock is held for one storage call, so for the copying of one value; the bytes of a key's hash
+//! choose the shard, so two workers rarely meet. Writes to more than a key visit every shard before
+//! they are sent, which is what the lease contract asks for.
+
+use std::{sync::Arc, time::Duration};
+
+use cache::{
+    key::{Key, Scope, Sent},
+    lease::{Character, Lease, Ticket},
+    stats::Stats,
+    storage::{self, Answer, MemoryStorage, Storage},
+};
+use parking_lot::Mutex;
+
+/// All of storage.
+pub struct Shards {
+    shards: Box<[Mutex<MemoryStorage>]>,
+}
+
+/// Below this many items one shard is used: every policy then behaves exactly as its paper says,
+/// down to a capacity of ten. Above, an uneven spread of keys over shards costs a few per cent of
+/// the capacity at most.
+const ITEMS_FOR_SHARDS: usize = 16_384;
+/// Below this memory one shard is used: each shard fills and empties segments of its own.
+const BYTES_FOR_SHARDS: usize = 64 << 20;
+/// Enough that two of the workers of a large machine rarely want the same lock.
+const SHARDS_MAX: usize = 16;
+
+impl Shards {
+    /// Shards for `config`, whose limits are those of all of them together.
+    pub fn new(config: &storage::Config, seed: u64) -> Self {
+        let memory = &config.memory;
+        let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
+        let count = if large { SHARDS_MAX } else { 1 };
+        let mut each = config.clone();
+        each.memory.items_max = memory.items_max.div_ceil(count);
+        each.memory.bytes_max = memory.bytes_max / count;
+        let shard = |index: usize| Mutex::new(MemoryStorage::new(each.clone(), seed ^ index as u64));
+        Self { shards: (0..count).map(shard).collect() }
+    }
+
+    /// Does what time asks for; says whether there is more to do at once.
+    pub fn advance(&self, now: Duration) -> bool {
+        let mut more = false;
+        for shard in &self.shards {
+            more |= shard.lock().advance(now);
+        }
+        more
+    }
+
+    /// Changes the limits of all shards together, while they serve.
+    pub fn resize(&self, items_max: usize, bytes_max: usize) {
+        let count = self.shards.len();
+        for shard in &self.shards {
+            shard.lock().resize(items_max.div_ceil(count), bytes_max / count);
+        }
+    }
+
+    /// Forgets every stored answer.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            shard.lock().clear();
+        }
+    }
+
+    /// What the shards hold, added up.
+    pub fn memory(&self) -> store::Stats {
+        let mut sum = store::Stats::default();
+        for shard in &self.shards {
+            sum += shard.lock().memory();
+        }
+        sum
+    }
+
+    fn of(&self, hash: u64) -> &Mutex<MemoryStorage> {
+        // The high bits: the index inside a shard uses the low ones.
+        let index = (u128::from(hash) * self.shards.len() as u128) >> 64;
+        &self.shards[index as usize]
+    }
+}
+
+/// One worker's way to storage, with its own counters.
+pub struct Handle {
+    shards: Arc<Shards>,
+    stats: Arc<Stats>,
+    woken: Vec<Ticket>,
+}
+
+impl Handle {
+    /// A way to `shards` for one worker, which alone counts on `stats`.
+    pub fn new(shards: Arc<Shards>, stats: Arc<Stats>) -> Self {
+        Self { shards, stats, woken: Vec::new() }
+    }
+
+    /// Sessions to be told that the fill they waited for is over.
+    pub fn woken(&mut self) -> &mut Vec<Ticket> {
+        &mut self.woken
+    }
+
+    fn with<T>(&mut self, hash: u64, act: impl FnOnce(&mut MemoryStorage) -> T) -> T {
+        let mut shard = self.shards.of(hash).lock();
+        let result = act(&mut shard);
+        self.woken.append(shard.woken());
+        result
+    }
+}
+
+impl Storage for Handle {
+    fn read(
+        &mut self,
+        key: Key<'_>,
+        variant: &[u8],
+        ticket: Option<Ticket>,
+        now: Duration,
+        hit: impl FnOnce(&[u8]),
+    ) -> Answer {
+        self.shards.of(key.hash).lock().read(key, variant, ticket, now, hit)
+    }
+
+    fn fill(
+        &mut self,
+        lease: Lease,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> bool {
+        self.with(key.hash, |shard| shard.fill(lease, key, variant, answer, expires_at, now))
+    }
+
+    fn release(&mut self, lease: Lease) {
+        self.with(lease.hash(), |shard| shard.release(lease));
+    }
+
+    fn learn(&mut self, lease: &Lease, character: Character) {
+        self.with(lease.hash(), |shard| shard.learn(lease, character));
+    }
+
+    fn write_sent(&mut self, scope: Scope<'_>) -> storage::Write {
+        if let Scope::Key(key) = scope {
+            return self.with(key.hash, |shard| shard.write_sent(scope));
+        }
+        let shards = Arc::clone(&self.shards);
+        let mut sent = None;
+        for shard in &shards.shards {
+            let mut shard = shard.lock();
+            sent = Some(shard.write_sent(scope));
+            self.woken.append(shard.woken());
+        }
+        sent.expect("there is at least one shard")
+    }
+
+    fn write_settled(&mut self, write: storage::Write) {
+        self.for_each_of(write, MemoryStorage::write_settled);
+    }
+
+    fn write_settled_with(
+        &mut self,
+        write: storage::Write,
+        key: Key<'_>,
+        variant: &[u8],
+        answer: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) {
+        if matches!(write.scope, Sent::Key { hash, .. } if hash == key.hash) {
+            self.with(key.hash, |shard| {
+                shard.write_settled_with(write, key, variant, answer, expires_at, now);
+            });
+        } else {
+            self.write_settled(write);
+        }
+    }
+
+    fn write_lost(&mut self, write: storage::Write, now: Duration) {
+        self.for_each_of(write, |shard, write| shard.write_lost(write, now));
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+impl Handle {
+    /// Acts on every shard the write was sent to.
+    fn for_each_of(
+        &mut self,
+        write: storage::Write,
+        act: impl Fn(&mut MemoryStorage, storage::Write),
+    ) {
+        if let Sent::Key { hash, .. } = write.scope {
+            self.with(hash, |shard| act(shard, write));
+            return;
+        }
+        for shard in &self.shards.shards {
+            act(&mut shard.lock(), write.of_another_shard());
+        }
+    }
+}
