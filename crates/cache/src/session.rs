@@ -150,6 +150,15 @@ impl<F: Filter> Session<F> {
         }
     }
 
+    /// Is everything for `side` written?
+    #[must_use]
+    pub fn is_written(&self, side: Side) -> bool {
+        match side {
+            Side::Client => self.to_client.is_empty(),
+            Side::Server => self.to_server.is_empty(),
+        }
+    }
+
     /// Should bytes of `side` be read now? Not while what they lead to has nowhere to go.
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {

@@ -98,6 +98,14 @@ pub struct Write {
     alone: bool,
 }
 
+impl Write {
+    /// The same write at another shard: one that touches more than a key is sent to all of them,
+    /// and settled or lost at all of them.
+    pub fn at_another_shard(&self) -> Self {
+        Self { alone: false, ..*self }
+    }
+}
+
 /// What the Managers ask of storage. Contract 2 and 3 of ARCHITECTURE.md.
 pub trait Storage {
     /// Answers a read of `variant` of `key`, handing the stored answer to `hit`.

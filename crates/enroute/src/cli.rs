@@ -13,6 +13,8 @@ use clap::{Parser, Subcommand};
 
 use crate::logging::{self, Level};
 
+mod cache;
+mod config;
 mod link;
 mod signal;
 
@@ -38,6 +40,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Answer a database's clients nearby
+    Cache(cache::Arguments),
+    /// Check a configuration file
+    Config(config::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
 }
@@ -45,6 +51,8 @@ enum Command {
 impl Command {
     fn run(&self) -> anyhow::Result<()> {
         match self {
+            Self::Cache(arguments) => cache::run(arguments),
+            Self::Config(arguments) => config::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }
     }

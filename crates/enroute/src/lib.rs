@@ -16,5 +16,7 @@
 //! | `logging` | where log lines go and how detailed they are |
 
 pub mod cli;
+pub mod config;
 pub mod link;
 mod logging;
+pub mod runtime;

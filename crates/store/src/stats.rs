@@ -34,3 +34,23 @@ pub struct Stats {
     /// Bytes of items copied by compaction.
     pub compacted_bytes: u64,
 }
+
+impl std::ops::AddAssign for Stats {
+    /// Adds another tier's numbers to these, as for the shards of one cache.
+    fn add_assign(&mut self, other: Self) {
+        self.items += other.items;
+        self.live_bytes += other.live_bytes;
+        self.accounted_bytes += other.accounted_bytes;
+        self.index_bytes += other.index_bytes;
+        self.policy_bytes += other.policy_bytes;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.inserts += other.inserts;
+        self.replaces += other.replaces;
+        self.evictions += other.evictions;
+        self.expirations += other.expirations;
+        self.removals += other.removals;
+        self.refusals += other.refusals;
+        self.compacted_bytes += other.compacted_bytes;
+    }
+}

@@ -93,7 +93,10 @@ impl Trial {
     }
 
     fn lookup(&mut self, key: u64) {
-        let peeked = self.memory.peek(key % 1000, &Self::name(key), self.now).map(|peek| peek.value.to_vec());
+        let peeked = self
+            .memory
+            .peek(key % 1000, &Self::name(key), self.now)
+            .map(|peek| peek.value.to_vec());
         let found = self.memory.lookup(key % 1000, &Self::name(key), self.now);
         assert_eq!(found, peeked.as_deref(), "{}", self.label);
         let Some(found) = found else { return };

@@ -18,7 +18,7 @@ use cache::{Session, Side, filter::Filter, lease::Ticket, session::Afterlife};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    time::{Instant, Sleep},
+    time::Sleep,
 };
 use tracing::{debug, info, warn};
 
@@ -115,7 +115,7 @@ impl<F: Filter> Connection<F> {
 
     fn is_over(&self) -> bool {
         let drained = self.client_ended || self.worker.shared.is_draining();
-        (self.closing && self.session.written(Side::Client))
+        (self.closing && self.session.is_written(Side::Client))
             || (drained && self.session.is_quiet())
     }
 
@@ -131,16 +131,17 @@ impl<F: Filter> Connection<F> {
             self.timer = None;
             return false;
         };
-        let until = self.worker.shared.start + until;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
-        if timer.deadline() != until {
-            timer.as_mut().reset(until);
+        let deadline = self.worker.shared.start + until;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
         }
         if timer.as_mut().poll(context).is_pending() {
             return false;
         }
         self.timer = None;
-        self.act(|session, storage| session.handle_timeout(storage, now.max(until - self.worker_start())));
+        let now = now.max(until);
+        self.act(|session, storage| session.handle_timeout(storage, now));
         true
     }
 
@@ -222,7 +223,7 @@ impl<F: Filter> Connection<F> {
                     Err(error) => self.lost(&error.to_string()),
                 }
             }
-            Link::Down if !self.session.written(Side::Server) && !self.closing => {
+            Link::Down if !self.session.is_written(Side::Server) && !self.closing => {
                 self.origin = Link::Connecting(self.address.connect());
                 true
             }
@@ -252,10 +253,6 @@ impl<F: Filter> Connection<F> {
             self.closing = true;
         }
         true
-    }
-
-    fn worker_start(&self) -> Instant {
-        self.worker.shared.start
     }
 }
 

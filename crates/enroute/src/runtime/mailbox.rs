@@ -15,19 +15,19 @@ use parking_lot::Mutex;
 
 /// What is left for one connection.
 #[derive(Debug, Default)]
-pub struct Mailbox {
+pub(super) struct Mailbox {
     waker: AtomicWaker,
     filled: AtomicBool,
 }
 
 impl Mailbox {
     /// The task of this connection is the one to wake.
-    pub fn register(&self, context: &Context<'_>) {
+    pub(super) fn register(&self, context: &Context<'_>) {
         self.waker.register(context.waker());
     }
 
     /// Is the fill this connection waited for over?
-    pub fn take_filled(&self) -> bool {
+    pub(super) fn take_filled(&self) -> bool {
         // Looked at on every wake of the task; the swap only when there is something.
         self.filled.load(Relaxed) && self.filled.swap(false, SeqCst)
     }
@@ -40,14 +40,14 @@ impl Mailbox {
 
 /// The mailboxes of all connections, by ticket.
 #[derive(Debug, Default)]
-pub struct Post {
+pub(super) struct Post {
     next: AtomicU64,
     boxes: Mutex<HashMap<Ticket, Arc<Mailbox>>>,
 }
 
 impl Post {
     /// A mailbox under a ticket that was never used.
-    pub fn open(&self) -> (Ticket, Arc<Mailbox>) {
+    pub(super) fn open(&self) -> (Ticket, Arc<Mailbox>) {
         let ticket = Ticket(self.next.fetch_add(1, Relaxed));
         let mailbox = Arc::new(Mailbox::default());
         self.boxes.lock().insert(ticket, Arc::clone(&mailbox));
@@ -55,12 +55,12 @@ impl Post {
     }
 
     /// The connection is gone.
-    pub fn close(&self, ticket: Ticket) {
+    pub(super) fn close(&self, ticket: Ticket) {
         self.boxes.lock().remove(&ticket);
     }
 
     /// Tells the connections of `tickets` that the fill they waited for is over.
-    pub fn deliver(&self, tickets: &mut Vec<Ticket>) {
+    pub(super) fn deliver(&self, tickets: &mut Vec<Ticket>) {
         if tickets.is_empty() {
             return;
         }
@@ -73,14 +73,14 @@ impl Post {
     }
 
     /// Wakes every connection, so that it sees what has changed around it.
-    pub fn wake_all(&self) {
+    pub(super) fn wake_all(&self) {
         for mailbox in self.boxes.lock().values() {
             mailbox.waker.wake();
         }
     }
 
     /// How many connections there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.boxes.lock().len()
     }
 }

@@ -37,7 +37,8 @@ impl Shards {
         let mut each = config.clone();
         each.memory.items_max = memory.items_max.div_ceil(count);
         each.memory.bytes_max = memory.bytes_max / count;
-        let shard = |index: usize| Mutex::new(MemoryStorage::new(each.clone(), seed ^ index as u64));
+        let shard =
+            |index: usize| Mutex::new(MemoryStorage::new(each.clone(), seed ^ index as u64));
         Self { shards: (0..count).map(shard).collect() }
     }
 
@@ -196,7 +197,7 @@ impl Handle {
             return;
         }
         for shard in &self.shards.shards {
-            act(&mut shard.lock(), write.of_another_shard());
+            act(&mut shard.lock(), write.at_another_shard());
         }
     }
 }

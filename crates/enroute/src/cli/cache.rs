@@ -1,0 +1,164 @@
+//! `enroute cache`: the cache on the path.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use cache::stats::{NotFilled, WhyNot};
+use clap::Args;
+
+use super::signal::EndSignal;
+use crate::{
+    config::{Address, Bytes, Document, ListenerDocument, Population, Replacement, Time},
+    runtime::{Runtime, Shared},
+};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Before a MongoDB far away; then point the application at mongodb://127.0.0.1:27018:
+    enroute cache --listen mongodb://127.0.0.1:27018 --origin mongodb://db.example:27017 \\
+      --capacity 10000
+
+  Before a Redis, with at most 512 MiB, hit and miss counts each second:
+    enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 \\
+      --memory 512MiB --statistics 1s
+
+  Several listeners and every option, from a file; check it first:
+    enroute config check enroute.toml
+    enroute cache --config enroute.toml
+
+SIGTERM or Ctrl-C lets outstanding replies go out, then ends.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Read everything from this file instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "origin"])]
+    config: Option<PathBuf>,
+
+    /// Where clients connect: mongodb://HOST:PORT or redis://HOST:PORT
+    #[arg(long, value_name = "ADDRESS", requires = "origin")]
+    listen: Option<Address>,
+
+    /// The database: mongodb://HOST:PORT or redis://HOST:PORT
+    #[arg(long, value_name = "ADDRESS", requires = "listen")]
+    origin: Option<Address>,
+
+    /// Items at most [default: bounded by --memory alone]
+    #[arg(long, value_name = "ITEMS")]
+    capacity: Option<usize>,
+
+    /// Memory for items at most: keys, values and bookkeeping [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+
+    /// Largest answer that is stored [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    value_max: Option<Bytes>,
+
+    /// Longest time an answer is served without asking the origin again [default: 5min]
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<Time>,
+
+    /// Which item leaves when there is no more room [default: sieve]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    replacement: Option<Replacement>,
+
+    /// When keys come into storage [default: on-miss]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    population: Option<Population>,
+
+    /// Store only what matches: database.collection for MongoDB, keys for Redis; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+
+    /// Never store what matches; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+
+    /// Threads that serve [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    workers: Option<usize>,
+
+    /// Print hits and misses this often, on standard output
+    #[arg(long, value_name = "TIME")]
+    statistics: Option<Time>,
+}
+
+impl Arguments {
+    fn document(&self) -> anyhow::Result<Document> {
+        let mut document = match (&self.config, &self.listen, &self.origin) {
+            (Some(path), ..) => Document::read(path)?,
+            (None, Some(listen), Some(origin)) => {
+                let listener = ListenerDocument {
+                    include: self.include.clone(),
+                    exclude: self.exclude.clone(),
+                    ..ListenerDocument::new(listen.clone(), origin.clone())
+                };
+                Document { listeners: vec![listener], ..Document::default() }
+            }
+            _ => bail!("say --listen and --origin, or --config; `enroute cache --help` shows how"),
+        };
+        // What is typed beats what is written.
+        document.workers = self.workers.or(document.workers);
+        let storage = &mut document.storage;
+        storage.capacity = self.capacity.or(storage.capacity);
+        storage.memory = self.memory.or(storage.memory);
+        storage.value_max = self.value_max.or(storage.value_max);
+        storage.ttl = self.ttl.or(storage.ttl);
+        storage.replacement = self.replacement.or(storage.replacement);
+        storage.population = self.population.or(storage.population);
+        document.check("the command line")?;
+        Ok(document)
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let document = arguments.document()?;
+    let end = EndSignal::listen()?;
+    let runtime = Runtime::start(document.setup()?)?;
+    for listener in &runtime.shared().listeners {
+        let protocol = listener.protocol.name();
+        eprintln!("{protocol}://{} -> {}", listener.address, listener.origin);
+    }
+    let period = arguments.statistics.map(Time::duration);
+    while !end.wait(period) {
+        print_statistics(runtime.shared());
+    }
+    let shared = std::sync::Arc::clone(runtime.shared());
+    runtime.stop();
+    if period.is_some() {
+        print_statistics(&shared);
+    }
+    Ok(())
+}
+
+/// One line: hits, misses and why, what is stored.
+#[allow(clippy::print_stdout, reason = "statistics were asked for on standard output")]
+fn print_statistics(shared: &Shared) {
+    let sum = |count: &dyn Fn(&cache::stats::Stats) -> u64| -> u64 {
+        shared.stats.iter().map(|stats| count(stats)).sum()
+    };
+    let hits = sum(&|stats| stats.hits.value());
+    let misses = sum(&cache::stats::Stats::misses);
+    let memory = shared.shards.memory();
+    let ratio = hits as f64 / ((hits + misses).max(1)) as f64;
+    let mut line = format!(
+        "hits={hits} misses={misses} hit-ratio={ratio:.3} items={} bytes={} connections={}",
+        memory.items,
+        memory.accounted_bytes,
+        shared.connections()
+    );
+    for reason in WhyNot::ALL {
+        let count = sum(&|stats| stats.why_not[reason as usize].value());
+        if count > 0 {
+            line.push_str(&format!(" why-not.{}={count}", reason.name()));
+        }
+    }
+    for reason in NotFilled::ALL {
+        let count = sum(&|stats| stats.not_filled[reason as usize].value());
+        if count > 0 {
+            line.push_str(&format!(" not-filled.{}={count}", reason.name()));
+        }
+    }
+    println!("{line}");
+}

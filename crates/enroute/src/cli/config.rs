@@ -1,0 +1,37 @@
+//! `enroute config`: looking at a configuration file without serving.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::config::Document;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Is it right? Names file, line and column of a mistake:
+    enroute config check enroute.toml";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Check a configuration file; opens no socket
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+#[allow(clippy::print_stdout, reason = "the verdict is the output")]
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Action::Check { file } = &arguments.action;
+    let document = Document::read(file)?;
+    println!("{}: good; {} listener(s)", file.display(), document.listeners.len());
+    Ok(())
+}

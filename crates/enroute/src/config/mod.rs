@@ -1,0 +1,324 @@
+//! Configuration: what was written, and what it means.
+//!
+//! [`Document`] is the file as people write it; each value checks itself while it is read, so a
+//! mistake is reported with its line. [`Document::setup`] turns it into what the runtime takes. The
+//! command line fills the same document, so both know the same options.
+
+use std::{
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use cache::{
+    filter::{mongo, resp},
+    rules::{Pattern, Rules},
+    session, storage,
+};
+use serde::Deserialize;
+
+use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
+
+mod value;
+
+pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
+
+/// A configuration file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Document {
+    /// Threads that serve; one for each core of the machine if absent.
+    pub workers: Option<usize>,
+    /// How long busy connections may go on after the end was asked for.
+    pub drain_timeout: Option<Time>,
+    /// What is stored, and for how long.
+    pub storage: StorageDocument,
+    /// What one client can claim.
+    pub limits: LimitsDocument,
+    /// Metrics and statistics over HTTP.
+    pub admin: Option<AdminDocument>,
+    /// Where clients connect.
+    #[serde(rename = "listener")]
+    pub listeners: Vec<ListenerDocument>,
+}
+
+/// What is stored, and for how long.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageDocument {
+    /// Items at most; bounded by memory alone if absent.
+    pub capacity: Option<usize>,
+    /// Memory at most: keys, values, bookkeeping.
+    pub memory: Option<Bytes>,
+    /// Largest answer that is stored.
+    pub value_max: Option<Bytes>,
+    /// Longest time an answer is served without asking the origin again.
+    pub ttl: Option<Time>,
+    /// Which item leaves when there is no more room.
+    pub replacement: Option<Replacement>,
+    /// When keys come into storage.
+    pub population: Option<Population>,
+    /// Reads within `hot_period` that make a key hot, for `population = "hot"`.
+    pub hot_threshold: Option<u16>,
+    /// Length of the period over which reads are counted.
+    pub hot_period: Option<Time>,
+    /// How long a key stays uncached when the answer to its write never comes.
+    pub quarantine: Option<Time>,
+}
+
+/// What one client can claim.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsDocument {
+    /// Clients of one listener at once.
+    pub connections_max: Option<usize>,
+    /// Requests forwarded and not yet answered, for one client.
+    pub pipeline_max: Option<usize>,
+    /// Bytes waiting to be written to one side of a connection.
+    pub buffered_bytes_max: Option<Bytes>,
+    /// Largest request or reply.
+    pub frame_bytes_max: Option<Bytes>,
+    /// Longest wait for another client's fill.
+    pub coalesce_wait_max: Option<Time>,
+    /// Longest time a connection to the origin may take to be made.
+    pub connect_timeout: Option<Time>,
+}
+
+/// Metrics and statistics over HTTP.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminDocument {
+    /// Where the admin endpoint listens.
+    pub listen: SocketAddr,
+}
+
+/// One place where clients connect.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListenerDocument {
+    /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
+    pub listen: Address,
+    /// The database, for example `mongodb://db.example:27017`.
+    pub origin: Address,
+    /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
+    /// patterns for Redis.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Never store what matches one of these.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
+    #[serde(default)]
+    pub unique_fields: Vec<UniqueField>,
+    /// MongoDB: the address drivers are told instead of the members' own; `listen` if absent.
+    pub advertise: Option<String>,
+    /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
+    /// addresses.
+    #[serde(default)]
+    pub transparent: bool,
+    /// Redis: what scripts are taken to write.
+    #[serde(default)]
+    pub scripts: Scripts,
+}
+
+impl ListenerDocument {
+    /// A listener with nothing but its two addresses.
+    #[must_use]
+    pub fn new(listen: Address, origin: Address) -> Self {
+        Self {
+            listen,
+            origin,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            unique_fields: Vec::new(),
+            advertise: None,
+            transparent: false,
+            scripts: Scripts::default(),
+        }
+    }
+}
+
+const CONNECTIONS_MAX: usize = 16_384;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Document {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or line and column of what is wrong in it.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the text of a file called `name`.
+    ///
+    /// # Errors
+    /// Line and column of what is wrong.
+    pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
+        let document: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+            anyhow::anyhow!("{name}:{line}:{column}: {}", error.message())
+        })?;
+        document.check(name)?;
+        Ok(document)
+    }
+
+    /// Checks what no single value can.
+    pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
+        if self.listeners.is_empty() {
+            bail!(
+                "{name}: no [[listener]]: say where clients connect and which origin is behind it"
+            );
+        }
+        if self.workers == Some(0) {
+            bail!("{name}: workers = 0: at least one thread must serve");
+        }
+        for listener in &self.listeners {
+            if listener.listen.scheme != listener.origin.scheme {
+                bail!(
+                    "{name}: listen = \"{}\" and origin = \"{}\" speak different protocols",
+                    listener.listen,
+                    listener.origin
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the sockets and puts together what the runtime takes.
+    ///
+    /// # Errors
+    /// An address cannot be used.
+    pub fn setup(&self) -> anyhow::Result<Setup> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Setup {
+            workers: self.workers.unwrap_or(cores),
+            storage: self.storage(),
+            limits: Limits {
+                drain_timeout: self.drain_timeout.map_or(DRAIN_TIMEOUT, Time::duration),
+            },
+            listeners: self
+                .listeners
+                .iter()
+                .map(|listener| self.listener(listener))
+                .collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// Limits and policies of storage.
+    #[must_use]
+    pub fn storage(&self) -> storage::Config {
+        let written = &self.storage;
+        let default = storage::Config::default();
+        let mut memory = store::Config::default();
+        memory.items_max = written.capacity.unwrap_or(memory.items_max);
+        memory.bytes_max = written.memory.map_or(memory.bytes_max, Bytes::count);
+        memory.value_bytes_max = written.value_max.map_or(memory.value_bytes_max, Bytes::count);
+        memory.replacement = written.replacement.map_or(memory.replacement, Into::into);
+        let population = match written.population.unwrap_or_default() {
+            Population::OnMiss => storage::Population::OnMiss,
+            Population::OnWrite => storage::Population::OnWrite,
+            Population::Hot => storage::Population::Hot {
+                threshold: written.hot_threshold.unwrap_or(HOT_THRESHOLD),
+            },
+        };
+        storage::Config {
+            memory,
+            population,
+            ttl: written.ttl.map_or(default.ttl, Time::duration),
+            quarantine: written.quarantine.map_or(default.quarantine, Time::duration),
+            hot_period: written.hot_period.map_or(default.hot_period, Time::duration),
+        }
+    }
+
+    fn session(&self) -> session::Config {
+        let default = session::Config::default();
+        let written = &self.limits;
+        session::Config {
+            pipeline_max: written.pipeline_max.unwrap_or(default.pipeline_max),
+            buffered_bytes_max: written
+                .buffered_bytes_max
+                .map_or(default.buffered_bytes_max, Bytes::count),
+            captured_bytes_max: self
+                .storage
+                .value_max
+                .map_or(default.captured_bytes_max, Bytes::count),
+            coalesce_wait_max: written
+                .coalesce_wait_max
+                .map_or(default.coalesce_wait_max, Time::duration),
+            ..default
+        }
+    }
+
+    fn listener(&self, written: &ListenerDocument) -> anyhow::Result<(TcpListener, Listener)> {
+        let listen = written
+            .listen
+            .host_port
+            .to_socket_addrs()
+            .with_context(|| format!("cannot find the address of listen = \"{}\"", written.listen))?
+            .next()
+            .with_context(|| format!("listen = \"{}\" has no address", written.listen))?;
+        let socket = TcpListener::bind(listen).with_context(|| {
+            format!("cannot listen on {}: is another server there already?", written.listen)
+        })?;
+        let bound = socket.local_addr()?;
+        let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
+        let listener = Listener::new(
+            self.protocol(written, bound),
+            Origin::new(written.origin.host_port.clone(), timeout),
+            Arc::new(self.session()),
+            self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
+            bound,
+        );
+        Ok((socket, listener))
+    }
+
+    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr) -> Protocol {
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
+        let rules =
+            Rules { include: patterns(&written.include), exclude: patterns(&written.exclude) };
+        let origin = written.origin.host_port.clone();
+        let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
+        match written.listen.scheme {
+            Scheme::Mongodb => {
+                let mut limits = wire::mongo::frame::Limits::default();
+                limits.frame_bytes_max = frame_bytes_max.unwrap_or(limits.frame_bytes_max);
+                limits.inflated_bytes_max = frame_bytes_max.unwrap_or(limits.inflated_bytes_max);
+                let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
+                Protocol::Mongo(Arc::new(mongo::Settings {
+                    origin,
+                    limits,
+                    namespaces: rules,
+                    unique_fields: written
+                        .unique_fields
+                        .iter()
+                        .map(|field| field.0.clone())
+                        .collect(),
+                    advertise: (!written.transparent).then_some(advertise),
+                }))
+            }
+            Scheme::Redis => {
+                let mut limits = wire::resp::Limits::default();
+                limits.request_bytes_max = frame_bytes_max.unwrap_or(limits.request_bytes_max);
+                limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
+                Protocol::Resp(Arc::new(resp::Settings {
+                    origin,
+                    limits,
+                    keys: rules,
+                    scripts: written.scripts.into(),
+                }))
+            }
+        }
+    }
+}
+
+/// Reads within a period that make a key hot, unless said otherwise.
+const HOT_THRESHOLD: u16 = 3;

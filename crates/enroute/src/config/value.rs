@@ -1,0 +1,258 @@
+//! Single values as people write them; each says what it expected when it is wrong.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use cache::filter::{mongo, resp};
+use serde::{Deserialize, Deserializer, de};
+
+/// Protocol and place: `mongodb://host:port`, `redis://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// What is spoken there.
+    pub scheme: Scheme,
+    /// `host:port`.
+    pub host_port: String,
+}
+
+/// A protocol, as the start of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `mongodb://`
+    Mongodb,
+    /// `redis://`, also written `valkey://`
+    Redis,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mongodb => "mongodb",
+            Self::Redis => "redis",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Self::Mongodb => 27017,
+            Self::Redis => 6379,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!(
+                "`{text}` {why}; write for example mongodb://127.0.0.1:27018 or redis://db.example:6379"
+            )
+        };
+        let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("has no protocol"))?;
+        let scheme = match scheme {
+            "mongodb" => Scheme::Mongodb,
+            "redis" | "valkey" => Scheme::Redis,
+            _ => return Err(wrong("has a protocol this cache does not speak")),
+        };
+        let place = place.strip_suffix('/').unwrap_or(place);
+        if place.is_empty() || place.contains(['/', '?', ',']) {
+            return Err(wrong("is not one host and port"));
+        }
+        if place.contains('@') {
+            return Err(wrong("holds a password: clients bring their own, the cache needs none"));
+        }
+        let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
+        });
+        let host_port = match has_port {
+            true => place.to_owned(),
+            false if place.contains(':') && !place.ends_with(']') => {
+                return Err(wrong("has no valid port"));
+            }
+            false => format!("{place}:{}", scheme.port()),
+        };
+        Ok(Self { scheme, host_port })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}://{}", self.scheme.name(), self.host_port)
+    }
+}
+
+/// A number of bytes: `512KiB`, `64MiB`, `1.5GiB`, `1048576`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(usize);
+
+impl Bytes {
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const UNITS: [(&str, f64); 8] = [
+            ("KiB", 1024.0),
+            ("MiB", 1048576.0),
+            ("GiB", 1073741824.0),
+            ("KB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("B", 1.0),
+            ("", 1.0),
+        ];
+        let (number, scale) = UNITS
+            .iter()
+            .find_map(|(unit, scale)| text.strip_suffix(unit).map(|number| (number, scale)))
+            .unwrap_or((text, &1.0));
+        match number.trim().parse::<f64>() {
+            Ok(number) if number >= 0.0 && number * scale < 1e18 => {
+                Ok(Self((number * scale) as usize))
+            }
+            _ => Err(format!("`{text}` is not a size; write for example 512KiB, 64MiB or 2GiB")),
+        }
+    }
+}
+
+/// A duration with its unit: `250us`, `1.5ms`, `2s`, `5min`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(Duration);
+
+impl Time {
+    /// How long.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        crate::link::parse_duration(text).map(Self)
+    }
+}
+
+/// A unique field: `database.collection.field`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueField(pub(super) mongo::UniqueField);
+
+impl FromStr for UniqueField {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.rsplit_once('.').filter(|(namespace, field)| {
+            namespace.split_once('.').is_some_and(|(database, collection)| {
+                !database.is_empty() && !collection.is_empty() && !field.is_empty()
+            })
+        });
+        let (namespace, field) = parts.ok_or_else(|| {
+            format!("`{text}` names no field; write database.collection.field, as shop.users.email")
+        })?;
+        Ok(Self(mongo::UniqueField { namespace: namespace.to_owned(), field: field.to_owned() }))
+    }
+}
+
+/// Implements reading from a string for values that parse themselves.
+macro_rules! from_string {
+    ($($name:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(source)?;
+                text.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+from_string!(Address, Time, UniqueField);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a size, for example \"64MiB\"")]
+        enum Written {
+            Number(usize),
+            Text(String),
+        }
+        match Written::deserialize(source)? {
+            Written::Number(count) => Ok(Self(count)),
+            Written::Text(text) => text.parse().map_err(de::Error::custom),
+        }
+    }
+}
+
+/// Which item leaves when there is no more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// Oldest first
+    Fifo,
+    /// Least recently used first
+    Lru,
+    /// Oldest first, with a second chance for what was read
+    Clock,
+    /// Like clock, but newcomers are judged sooner
+    Sieve,
+    /// A small queue on trial before the main one
+    #[value(name = "s3-fifo")]
+    #[serde(rename = "s3-fifo")]
+    S3Fifo,
+    /// Admits only what is read more often than what it would push out
+    #[value(name = "w-tinylfu")]
+    #[serde(rename = "w-tinylfu")]
+    WTinyLfu,
+}
+
+impl From<Replacement> for store::Replacement {
+    fn from(written: Replacement) -> Self {
+        match written {
+            Replacement::Fifo => Self::Fifo,
+            Replacement::Lru => Self::Lru,
+            Replacement::Clock => Self::Clock,
+            Replacement::Sieve => Self::Sieve,
+            Replacement::S3Fifo => Self::S3Fifo,
+            Replacement::WTinyLfu => Self::WTinyLfu,
+        }
+    }
+}
+
+/// When keys come into storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Population {
+    /// Every read that missed
+    #[default]
+    OnMiss,
+    /// Also every write that states the whole value
+    OnWrite,
+    /// Only keys that are read often
+    Hot,
+}
+
+/// What a script is taken to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scripts {
+    /// Anything: every script empties the cache
+    #[default]
+    Everything,
+    /// The keys it declares, as Redis Cluster demands
+    DeclaredKeys,
+}
+
+impl From<Scripts> for resp::Scripts {
+    fn from(written: Scripts) -> Self {
+        match written {
+            Scripts::Everything => Self::Everything,
+            Scripts::DeclaredKeys => Self::DeclaredKeys,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Where clients connect: a listening socket, its protocol and its origin.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use cache::{
+    filter::{mongo, resp},
+    session,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::{Origin, Shared, worker::Accepted};
+
+/// What a listener's clients speak.
+pub enum Protocol {
+    /// MongoDB.
+    Mongo(Arc<mongo::Settings>),
+    /// Redis or Valkey.
+    Resp(Arc<resp::Settings>),
+}
+
+impl Protocol {
+    /// The name used in addresses and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mongo(_) => "mongodb",
+            Self::Resp(_) => "redis",
+        }
+    }
+}
+
+/// One listening socket.
+pub struct Listener {
+    /// What its clients speak.
+    pub protocol: Protocol,
+    /// Who answers what storage does not.
+    pub origin: Arc<Origin>,
+    /// Limits of each of its sessions.
+    pub session: Arc<session::Config>,
+    /// Clients served at once; further ones are turned away.
+    pub connections_max: usize,
+    /// Where it listens.
+    pub address: SocketAddr,
+    connections: AtomicUsize,
+}
+
+impl Listener {
+    /// A listener at `address`, which is known once it is bound.
+    pub fn new(
+        protocol: Protocol,
+        origin: Origin,
+        session: Arc<session::Config>,
+        connections_max: usize,
+        address: SocketAddr,
+    ) -> Self {
+        let connections = AtomicUsize::new(0);
+        Self { protocol, origin: Arc::new(origin), session, connections_max, address, connections }
+    }
+
+    /// Clients being served.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+
+    pub(super) fn left(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Counts a client in, if there is room.
+    fn enter(&self) -> bool {
+        let room = |count| (count < self.connections_max).then_some(count + 1);
+        self.connections.fetch_update(Relaxed, Relaxed, room).is_ok()
+    }
+}
+
+/// Accepts clients of all listeners and deals them out to the workers in turn, until draining.
+///
+/// One thread for all: connections are rare beside requests, and dealing them out evenly is what
+/// lets every core be used with a handful of clients.
+pub(super) fn accept(
+    shared: &Shared,
+    listeners: &[(TcpListener, Arc<Listener>)],
+    workers: &[mpsc::Sender<Accepted>],
+) {
+    let mut turn = 0;
+    while !shared.is_draining() {
+        let mut ready: Vec<PollFd<'_>> =
+            listeners.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
+        // Woken at least this often to see that draining has begun.
+        let limit = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        if poll(&mut ready, Some(&limit)).is_err() {
+            continue;
+        }
+        let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for ((socket, listener), _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
+            let (stream, peer) = match socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => {
+                    warn!(listen = %listener.address, "cannot accept a connection: {error}");
+                    // Out of descriptors, most likely: others must close first.
+                    std::thread::sleep(super::connection::TICK);
+                    continue;
+                }
+            };
+            if !listener.enter() {
+                warn!(%peer, listen = %listener.address, limit = listener.connections_max,
+                    "turned away: connections_max is reached");
+                continue;
+            }
+            turn = (turn + 1) % workers.len();
+            let accepted = Accepted { stream, peer, listener: Arc::clone(listener) };
+            if workers[turn].blocking_send(accepted).is_err() {
+                return;
+            }
+        }
+    }
+    info!("draining: no new connections");
+}

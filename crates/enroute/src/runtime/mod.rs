@@ -1,0 +1,167 @@
+//! The cache at work: sockets, threads and the clock around `cache`.
+//!
+//! One thread accepts, `workers` threads serve: each runs a single-threaded tokio runtime, because
+//! a connection never needs another core, and system calls, not instructions, are what a hit costs
+//! (`docs/decisions/0002-one-tokio-runtime-per-core.md`). Storage is shared by all of them
+//! ([`Shards`]). One more thread looks after what time asks of storage.
+//!
+//! **Read first:** `connection.rs`, then [`Shards`].
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use cache::{stats::Stats, storage};
+use tokio::{sync::mpsc, time::Instant};
+
+mod connection;
+mod listener;
+mod mailbox;
+mod origin;
+mod shards;
+mod worker;
+
+pub use listener::{Listener, Protocol};
+pub use origin::Origin;
+pub use shards::{Handle, Shards};
+
+use mailbox::Post;
+
+/// Limits of the whole process.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long busy connections may go on after the end was asked for.
+    pub drain_timeout: Duration,
+}
+
+/// What every thread sees.
+pub struct Shared {
+    /// All of storage.
+    pub shards: Arc<Shards>,
+    /// When time began; `now` everywhere below counts from here.
+    pub start: Instant,
+    /// The listeners.
+    pub listeners: Vec<Arc<Listener>>,
+    /// One set of counters for each worker.
+    pub stats: Vec<Arc<Stats>>,
+    limits: Limits,
+    post: Post,
+    draining: AtomicBool,
+}
+
+impl Shared {
+    /// Was the end asked for?
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// Connections being served.
+    pub fn connections(&self) -> usize {
+        self.post.len()
+    }
+}
+
+/// A cache that serves, until [`Runtime::stop`].
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What [`Runtime::start`] needs to know.
+pub struct Setup {
+    /// Threads that serve.
+    pub workers: usize,
+    /// Storage behind all listeners.
+    pub storage: storage::Config,
+    /// Limits of the whole process.
+    pub limits: Limits,
+    /// Every socket clients connect to, with what is behind it.
+    pub listeners: Vec<(TcpListener, Listener)>,
+}
+
+impl Runtime {
+    /// Starts every thread.
+    ///
+    /// # Errors
+    /// A socket or a thread could not be set up.
+    pub fn start(setup: Setup) -> io::Result<Self> {
+        let (sockets, listeners): (Vec<_>, Vec<_>) = setup
+            .listeners
+            .into_iter()
+            .map(|(socket, listener)| (socket, Arc::new(listener)))
+            .unzip();
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+        let shared = Arc::new(Shared {
+            shards: Arc::new(Shards::new(&setup.storage, seed)),
+            start: Instant::now(),
+            listeners: listeners.clone(),
+            stats: (0..setup.workers).map(|_| Arc::default()).collect(),
+            limits: setup.limits,
+            post: Post::default(),
+            draining: AtomicBool::new(false),
+        });
+        let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut workers = Vec::new();
+        for stats in &shared.stats {
+            let (send, receive) = mpsc::channel(worker::ACCEPTED_MAX);
+            workers.push(send);
+            let (shared, stats) = (Arc::clone(&shared), Arc::clone(stats));
+            runtime.spawn("worker", move || worker::run(shared, stats, receive))?;
+        }
+        let bound: Vec<_> = sockets.into_iter().zip(listeners).collect();
+        let acceptor = Arc::clone(&shared);
+        runtime.spawn("acceptor", move || listener::accept(&acceptor, &bound, &workers))?;
+        let keeper = Arc::clone(&shared);
+        runtime.spawn("housekeeping", move || keep(&keeper))?;
+        Ok(runtime)
+    }
+
+    /// What every thread sees.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Where clients connect, in the order of [`Setup::listeners`].
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.listeners.iter().map(|listener| listener.address).collect()
+    }
+
+    /// Stops accepting, lets every outstanding reply go out, and ends.
+    pub fn stop(self) {
+        self.shared.draining.store(true, Relaxed);
+        self.shared.post.wake_all();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the cache panicked");
+            }
+        }
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(body)?);
+        Ok(())
+    }
+}
+
+/// Does what time asks of storage.
+fn keep(shared: &Shared) {
+    while !shared.is_draining() {
+        // A storage that is being made smaller has more to do at once; between its steps requests
+        // get their turn at the lock.
+        if shared.shards.advance(shared.start.elapsed()) {
+            thread::yield_now();
+        } else {
+            thread::sleep(connection::TICK);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The far side of a listener: where it is and how it is reached.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use tokio::net::TcpStream;
+use tracing::warn;
+
+/// An origin's address.
+#[derive(Debug)]
+pub struct Origin {
+    address: String,
+    connect_timeout: Duration,
+    failures: AtomicU64,
+}
+
+impl Origin {
+    /// The origin at `address` (`host:port`).
+    pub fn new(address: String, connect_timeout: Duration) -> Self {
+        Self { address, connect_timeout, failures: AtomicU64::new(0) }
+    }
+
+    /// Connects. The name is looked up each time: a database that moved is found again.
+    pub(super) fn connect(&self) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>> {
+        let (address, limit) = (self.address.clone(), self.connect_timeout);
+        Box::pin(async move {
+            let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        })
+    }
+
+    /// Notes that it could not be reached; logged at the first failure and then ever more rarely.
+    pub(super) fn report(&self, error: &io::Error) {
+        let failures = self.failures.fetch_add(1, Relaxed) + 1;
+        if failures.is_power_of_two() {
+            warn!(origin = self.address, failures, "cannot reach the origin: {error}");
+        }
+    }
+
+    /// How often it could not be reached.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.address)
+    }
+}
