@@ -1,6 +1,6 @@
 //! What a request writes to.
 //!
-//! The commands' many shapes come down to six answers, and a caller that handles the six has
+//! The commands' many shapes come down to five answers, and a caller that handles the five has
 //! handled every write. A filter is handed over as it stands: whether it pins one key is the
 //! caller's question, and so is the collation under which strings are compared.
 
