@@ -33,7 +33,11 @@ deps: ## Install the servers and clients the tests need, mostly under .deps/
 lint: ## Check formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	@if command -v go >/dev/null; then cd checker && go vet ./... && test -z "$$(gofmt -l . | tee /dev/stderr)"; fi
+	@if command -v go >/dev/null; then \
+	unformatted=$$(gofmt -l checker origins) && \
+	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \
+	cd checker && go vet ./...; \
+	fi
 
 clean: ## Remove what was built and installed here
 	cargo clean
