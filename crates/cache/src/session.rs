@@ -216,6 +216,12 @@ impl<F: Filter> Session<F> {
             && !self.streams
     }
 
+    /// Has the connection turned into a stream, which is never quiet and ends with its client?
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.streams
+    }
+
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error.
     pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S) {
