@@ -1,0 +1,84 @@
+//! The command line: what may be typed, what it means, and how the program ends.
+//!
+//! A subcommand is one file here with `Arguments` (what was typed) and
+//! `run(&Arguments) -> anyhow::Result<()>`. To add one (`cache`, `config`, `demo`, `intercept`,
+//! `bench`), add its file, its variant in [`Command`] and its line in `Command::run`.
+//!
+//! Exit codes: 0 done, 1 failed (one line on standard error says why), 2 the command line was not
+//! understood.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::logging::{self, Level};
+
+mod link;
+mod signal;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  A database 164 ms away, on this machine:
+    enroute link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --rtt 164ms
+
+  What a subcommand can do:
+    enroute link --help";
+
+/// Answers key-value reads on the way, between an application and its database.
+#[derive(Debug, Parser)]
+#[command(name = "enroute", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Arguments {
+    /// Level of detail of the log, on standard error
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "LEVEL")]
+    log: Level,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
+    Link(link::Arguments),
+}
+
+impl Command {
+    fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Link(arguments) => link::run(arguments),
+        }
+    }
+}
+
+/// Reads the command line, runs what it asks for and says how it went.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    logging::start(arguments.log);
+    match arguments.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line: what failed, then each cause, then (in the last cause) what to do next.
+            eprintln!("enroute: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_argument_is_declared_consistently() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("EXAMPLES"), "{} has no EXAMPLES", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! # enroute: the wiring
+//!
+//! Tier 2, the only crate which reads a clock, opens a socket, spawns a thread or sees the
+//! environment. It wires the parts below it into one program; whoever reads a protocol here has
+//! found a bug.
+//!
+//! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
+//! parts in-process. It is not: an interface for other projects.
+//!
+//! Read first: [`cli`], which names each subcommand, then the module of the same name.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`cli`] | arguments, help, exit codes; one file per subcommand |
+//! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
+//! | `logging` | where log lines go and how detailed they are |
+
+pub mod cli;
+pub mod link;
+mod logging;

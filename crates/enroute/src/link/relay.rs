@@ -1,0 +1,205 @@
+//! A path for TCP connections, without root and for any client.
+//!
+//! The relay accepts a connection at once, opens one to the far side, and passes the bytes on
+//! when the [`Schedule`](super::Schedule) says so. What a relay can know only by its model:
+//!
+//! - **Handshake.** The kernel answers the client's SYN locally. With `handshake` (the default)
+//!   what the client sends is held for the round trip its connect would have taken, so the first
+//!   answer costs two round trips from the start of the connect, as on a real path. `connect`
+//!   itself returns at once, and a refusal arrives as a reset one round trip later.
+//! - **Loss.** A lost segment stalls itself and what follows on its connection by the time of its
+//!   retransmission ([`Schedule::stream`](super::Schedule::stream)). Congestion windows do not
+//!   shrink.
+//! - **Rate.** All connections share one bottleneck each way; when its queue is full the relay
+//!   stops reading, and the sender feels it.
+//! - **Cut.** Nothing is read or delivered, connects included. What was on the way has to be sent
+//!   again at the restore and pays the delay again. Nobody's timeout is emulated: a real TCP
+//!   waits longer than the cut, up to twice as long.
+//! - **End.** Half-close and reset arrive after the bytes before them, with delay.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::EventfdFlags;
+
+use super::schedule::PathConfig;
+use super::stats::{LinkCounters, LinkStats};
+use worker::Worker;
+
+mod connection;
+mod worker;
+
+/// How to relay: where, and over what kind of path.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// Where clients connect; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where their connections go.
+    pub to: SocketAddr,
+    /// The path from the client to the far side.
+    pub up: PathConfig,
+    /// The path back.
+    pub down: PathConfig,
+    /// Whether a connection's first bytes also wait for the round trip of its handshake.
+    pub handshake: bool,
+    /// When the path is cut, as ranges of time since the start.
+    pub cuts: Vec<Range<Duration>>,
+    /// Jitter and losses follow from this number. Connections share it, so they repeat only as
+    /// far as the order of their bytes repeats.
+    pub seed: u64,
+    /// Limit on the connections open at once; later ones wait to be accepted.
+    pub connections_max: usize,
+    /// Limit on the bytes one connection has on the way in one direction; `None` derives it from
+    /// rate and delay. It acts as a window: no more than this leaves per one-way delay.
+    pub window_bytes: Option<usize>,
+    /// So long before a departure the thread polls instead of sleeping, which costs processor
+    /// time for precision: a sleeping thread wakes up this late on a busy virtual machine.
+    pub spin: Duration,
+}
+
+impl RelayConfig {
+    /// A relay to `to` from a free loopback port, over a perfect path.
+    #[must_use]
+    pub fn new(to: SocketAddr) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            to,
+            up: PathConfig::default(),
+            down: PathConfig::default(),
+            handshake: true,
+            cuts: Vec::new(),
+            seed: 0,
+            connections_max: 4096,
+            window_bytes: None,
+            spin: Duration::from_micros(150),
+        }
+    }
+
+    /// The same relay with this round trip time, half of it each way.
+    #[must_use]
+    pub fn round_trip(mut self, round_trip: Duration) -> Self {
+        self.up.delay = round_trip / 2;
+        self.down.delay = round_trip - self.up.delay;
+        self
+    }
+}
+
+/// Relays connections over an emulated path.
+#[derive(Debug)]
+pub struct Relay;
+
+impl Relay {
+    /// Starts a relay on a thread of its own. It listens when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen on `listen`, or the system is out of descriptors or threads.
+    pub fn start(config: RelayConfig) -> io::Result<RelayHandle> {
+        let listener = TcpListener::bind(config.listen).map_err(|error| {
+            let explained = format!("cannot listen on {}: {error}", config.listen);
+            io::Error::new(error.kind(), explained)
+        })?;
+        let local_addr = listener.local_addr()?;
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (control, commands) = channel();
+        let counters = Arc::new(LinkCounters::default());
+        let worker = Worker::new(config, listener, &wake, commands, Arc::clone(&counters))?;
+        let thread =
+            std::thread::Builder::new().name("link-relay".into()).spawn(move || worker.run())?;
+        Ok(RelayHandle { local_addr, counters, control, wake, thread: Some(thread) })
+    }
+}
+
+/// What a handle asks of its relay's thread.
+#[derive(Debug)]
+enum Command {
+    Cut,
+    Restore,
+    SetDelay { up: Duration, down: Duration },
+    Stop,
+}
+
+/// A running relay. Dropping it stops the relay and closes its connections.
+pub struct RelayHandle {
+    local_addr: SocketAddr,
+    counters: Arc<LinkCounters>,
+    control: Sender<(Command, SyncSender<()>)>,
+    wake: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RelayHandle {
+    /// Where clients connect.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// What has crossed so far.
+    #[must_use]
+    pub fn stats(&self) -> LinkStats {
+        self.counters.snapshot()
+    }
+
+    /// Cuts the path, until [`restore`](Self::restore). Once this returns nothing is delivered.
+    pub fn cut(&self) {
+        self.command(Command::Cut);
+    }
+
+    /// Ends a [`cut`](Self::cut); one of the configured schedule stays in force.
+    pub fn restore(&self) {
+        self.command(Command::Restore);
+    }
+
+    /// Changes the one-way delays for what enters the path from now on.
+    pub fn set_delay(&self, up: Duration, down: Duration) {
+        self.command(Command::SetDelay { up, down });
+    }
+
+    /// Stops the relay, closes its connections and returns what crossed it.
+    pub fn stop(mut self) -> LinkStats {
+        self.end();
+        self.stats()
+    }
+
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.command(Command::Stop);
+            if thread.join().is_err() {
+                tracing::error!("the relay's thread panicked; please report this as a bug");
+            }
+        }
+    }
+
+    /// Returns once the relay's thread has obeyed (or is gone).
+    fn command(&self, command: Command) {
+        let (obeyed, wait) = sync_channel(1);
+        if self.control.send((command, obeyed)).is_ok() {
+            // Fails only if the counter would overflow, and then the thread is awake anyway.
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+            let _ = wait.recv();
+        }
+    }
+}
+
+impl Drop for RelayHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for RelayHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayHandle").field("local_addr", &self.local_addr).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

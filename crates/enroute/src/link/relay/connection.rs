@@ -1,0 +1,451 @@
+//! One relayed connection: two sockets, and what is on the way between them.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use crate::link::schedule::{Order, Schedule};
+use crate::link::stats::{DirectionCounters, LinkCounters, add, take};
+
+/// A queue that once held a burst gives its memory back when it runs empty.
+const KEPT_QUEUE_BYTES: usize = 64 * 1024;
+
+/// One direction of the path, shared by all connections.
+pub(super) struct Path {
+    pub(super) schedule: Schedule,
+    /// Limit on what one connection has on the way.
+    pub(super) window_bytes: usize,
+}
+
+/// Both directions of the path, as a connection sees them at one moment.
+pub(super) struct Paths {
+    pub(super) up: Path,
+    pub(super) down: Path,
+    pub(super) is_cut: bool,
+    pub(super) counters: Arc<LinkCounters>,
+}
+
+impl Paths {
+    pub(super) fn round_trip(&self) -> Duration {
+        self.up.schedule.config().delay + self.down.schedule.config().delay
+    }
+}
+
+/// What a connection wants after it was advanced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is over; drop it.
+    Closed,
+    /// It could do more at once.
+    Again,
+    /// Nothing before this time, unless a socket becomes ready.
+    Wait(Option<Duration>),
+}
+
+/// The two ends of a relayed connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+/// A socket and what epoll last said about it; edge-triggered, so it is remembered here until the
+/// socket says "would block".
+struct End {
+    stream: TcpStream,
+    readable: bool,
+    writable: bool,
+    /// It was reset; what it sent before may still be read.
+    failed: bool,
+}
+
+/// How a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    HalfClose,
+    Reset,
+}
+
+/// The bytes on the way in one direction, each with the time it leaves, and how they end.
+#[derive(Default)]
+struct Flow {
+    order: Order,
+    bytes: VecDeque<u8>,
+    /// Runs of `bytes` which leave together, in order.
+    runs: VecDeque<(usize, Duration)>,
+    ending: Option<(Ending, Duration)>,
+    half_closed: bool,
+    /// Nobody reads the far end any more.
+    dead: bool,
+    /// Nothing enters before this time: the handshake is still on the way.
+    opens_at: Duration,
+}
+
+/// One relayed connection.
+pub(super) struct Connection {
+    client: End,
+    server: End,
+    up: Flow,
+    down: Flow,
+    connecting: bool,
+    /// When the emulated handshake is over.
+    established_at: Duration,
+    handshake: bool,
+    /// The earliest timer the worker holds for this connection.
+    pub(super) armed: Option<Duration>,
+}
+
+impl Connection {
+    /// A connection accepted `now`, whose far side is connecting or was `refused` at once.
+    pub(super) fn new(
+        client: TcpStream,
+        server: TcpStream,
+        handshake: bool,
+        refused: Option<Errno>,
+        paths: &Paths,
+        now: Duration,
+    ) -> Self {
+        let end = |stream| End { stream, readable: false, writable: false, failed: false };
+        let mut connection = Self {
+            client: end(client),
+            server: end(server),
+            up: Flow::default(),
+            down: Flow::default(),
+            connecting: true,
+            established_at: now,
+            handshake,
+            armed: None,
+        };
+        connection.shake_hands(paths, now);
+        if let Some(error) = refused {
+            connection.refuse(error, now);
+        }
+        connection
+    }
+
+    /// Both streams of both ends, to register and to close.
+    pub(super) fn streams(&self) -> [(&TcpStream, Side); 2] {
+        [(&self.client.stream, Side::Client), (&self.server.stream, Side::Server)]
+    }
+
+    /// Notes what epoll said about one end.
+    pub(super) fn note_ready(&mut self, side: Side, flags: EventFlags) {
+        let end = match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        };
+        let failed = flags.intersects(EventFlags::ERR);
+        let hung_up = flags.intersects(EventFlags::HUP | EventFlags::RDHUP);
+        end.failed |= failed;
+        end.readable |= failed || hung_up || flags.contains(EventFlags::IN);
+        end.writable |= failed || flags.contains(EventFlags::OUT);
+    }
+
+    /// The path works again: what it held has to cross it once more.
+    pub(super) fn restore(&mut self, cut_at: Duration, paths: &Paths, now: Duration) {
+        if self.established_at > cut_at {
+            self.shake_hands(paths, now);
+        }
+        for (flow, path) in [(&mut self.up, &paths.up), (&mut self.down, &paths.down)] {
+            flow.hold_until(now + path.schedule.config().delay);
+        }
+    }
+
+    /// Takes in what has arrived and passes on what is due.
+    pub(super) fn advance(&mut self, paths: &mut Paths, buffer: &mut [u8], now: Duration) -> Next {
+        if paths.is_cut {
+            return Next::Wait(None);
+        }
+        if self.connecting && self.server.writable {
+            self.finish_connect(now);
+        }
+        let round_trip = paths.round_trip();
+        let counters = Arc::clone(&paths.counters);
+        let mut again = false;
+        let mut wake_at = None;
+        for side in [Side::Client, Side::Server] {
+            let connecting = self.connecting;
+            let (source, flow, sink, path, counters) = match side {
+                Side::Client => {
+                    (&mut self.client, &mut self.up, &mut self.server, &mut paths.up, &counters.up)
+                }
+                Side::Server => (
+                    &mut self.server,
+                    &mut self.down,
+                    &mut self.client,
+                    &mut paths.down,
+                    &counters.down,
+                ),
+            };
+            let mut crossing = Crossing { source, flow, sink, path, counters };
+            let received = crossing.receive(buffer, round_trip, now);
+            let delivered =
+                if connecting && side == Side::Client { Ok(()) } else { crossing.deliver(now) };
+            again |= crossing.may_receive(now);
+            earliest(&mut wake_at, crossing.wakes_at(now, connecting && side == Side::Client));
+            let other = if side == Side::Client { Side::Server } else { Side::Client };
+            match (received, delivered) {
+                (Ok(()), Ok(())) => {}
+                (Err(_), _) => self.note_reset(side, paths, now),
+                (_, Err(_)) => self.note_reset(other, paths, now),
+            }
+        }
+        if self.is_over(now) {
+            return Next::Closed;
+        }
+        if again { Next::Again } else { Next::Wait(self.with_endings(wake_at)) }
+    }
+
+    fn shake_hands(&mut self, paths: &Paths, now: Duration) {
+        if self.handshake {
+            self.established_at = now + paths.round_trip();
+            self.up.opens_at = self.established_at;
+            // The far side accepts when the handshake's last packet reaches it.
+            self.down.opens_at = self.established_at + paths.up.schedule.config().delay;
+        }
+    }
+
+    fn finish_connect(&mut self, now: Duration) {
+        match rustix::net::sockopt::socket_error(&self.server.stream) {
+            Ok(Ok(())) => {
+                // SO_ERROR is also clear while the connect is still under way.
+                self.connecting = self.server.stream.peer_addr().is_err();
+            }
+            Ok(Err(error)) | Err(error) => self.refuse(error, now),
+        }
+    }
+
+    /// The far side does not take the connection: the client hears of it one round trip after it
+    /// asked.
+    fn refuse(&mut self, error: Errno, now: Duration) {
+        tracing::warn!(%error, "cannot connect to the far side, so the client is reset; is it up?");
+        self.down.ending = Some((Ending::Reset, now.max(self.established_at)));
+        self.up.dead = true;
+        self.server.failed = false;
+    }
+
+    /// The socket of `side` is gone: the other side learns of it after what was sent before.
+    fn note_reset(&mut self, side: Side, paths: &mut Paths, now: Duration) {
+        let (from, toward, path) = match side {
+            Side::Client => (&mut self.up, &mut self.down, &mut paths.up),
+            Side::Server => (&mut self.down, &mut self.up, &mut paths.down),
+        };
+        match side {
+            Side::Client => self.client.failed = false,
+            Side::Server => self.server.failed = false,
+        }
+        if !matches!(from.ending, Some((Ending::Reset, _))) {
+            let at = path.schedule.signal(&mut from.order, now.max(from.opens_at));
+            from.ending = Some((Ending::Reset, at));
+        }
+        toward.dead = true;
+    }
+
+    /// Whether both directions have ended; carries out a reset that is due.
+    fn is_over(&mut self, now: Duration) -> bool {
+        for (flow, sink) in [(&self.up, &self.server), (&self.down, &self.client)] {
+            if let Some((Ending::Reset, at)) = flow.ending
+                && at <= now
+            {
+                // Closing with linger 0 is how a reset is sent.
+                let _ = rustix::net::sockopt::set_socket_linger(&sink.stream, Some(Duration::ZERO));
+                return true;
+            }
+        }
+        self.up.half_closed && self.down.half_closed
+    }
+
+    /// Resets are due whether or not their socket takes bytes.
+    fn with_endings(&self, mut wake_at: Option<Duration>) -> Option<Duration> {
+        for flow in [&self.up, &self.down] {
+            if let Some((Ending::Reset, at)) = flow.ending {
+                earliest(&mut wake_at, Some(at));
+            }
+        }
+        wake_at
+    }
+
+    /// What is still on the way, so that the gauges can forget it.
+    pub(super) fn queued_bytes(&self) -> (usize, usize) {
+        (self.up.bytes.len(), self.down.bytes.len())
+    }
+}
+
+/// One direction of one connection, with all it touches.
+struct Crossing<'a> {
+    source: &'a mut End,
+    flow: &'a mut Flow,
+    sink: &'a mut End,
+    path: &'a mut Path,
+    counters: &'a DirectionCounters,
+}
+
+impl Crossing<'_> {
+    fn may_receive(&self, now: Duration) -> bool {
+        self.source.readable
+            && self.flow.receives()
+            && self.flow.bytes.len() < self.path.window_bytes
+            && self.path.schedule.held_back_until(now).is_none()
+    }
+
+    /// Reads once at most, so that one connection cannot keep the others waiting.
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        round_trip: Duration,
+        now: Duration,
+    ) -> io::Result<()> {
+        if !self.may_receive(now) {
+            // What cannot be read in time must not hide that the source is gone.
+            let held_back = self.path.schedule.held_back_until(now).is_some();
+            return match self.source.failed && !held_back {
+                true => Err(ErrorKind::ConnectionReset.into()),
+                false => Ok(()),
+            };
+        }
+        let window = self.path.window_bytes - self.flow.bytes.len();
+        let limit = buffer.len().min(window).min(self.path.schedule.room_bytes(now));
+        let buffer = &mut buffer[..limit];
+        match self.source.stream.read(buffer) {
+            Ok(0) => {
+                self.source.readable = false;
+                let entered_at = now.max(self.flow.opens_at);
+                let at = self.path.schedule.signal(&mut self.flow.order, entered_at);
+                self.flow.ending = Some((Ending::HalfClose, at));
+            }
+            Ok(count) => self.enter(&buffer[..count], round_trip, now),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.source.readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, bytes: &[u8], round_trip: Duration, now: Duration) {
+        let Flow { order, runs, opens_at, .. } = &mut *self.flow;
+        let lost = self.path.schedule.stream(
+            order,
+            bytes.len(),
+            round_trip,
+            now.max(*opens_at),
+            |count, at| match runs.back_mut() {
+                Some((run, run_at)) if *run_at == at => *run += count,
+                _ => runs.push_back((count, at)),
+            },
+        );
+        self.flow.bytes.extend(bytes);
+        add(&self.counters.packets, 1);
+        add(&self.counters.lost, lost);
+        add(&self.counters.queued_bytes, bytes.len() as u64);
+    }
+
+    fn deliver(&mut self, now: Duration) -> io::Result<()> {
+        while self.sink.writable && !self.flow.dead {
+            let due = self.flow.due_bytes(now);
+            if due == 0 {
+                break;
+            }
+            match self.sink.stream.write_vectored(&self.flow.first(due)) {
+                Ok(count) => {
+                    self.flow.leave(count);
+                    add(&self.counters.bytes, count as u64);
+                    take(&self.counters.queued_bytes, count as u64);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.sink.writable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some((Ending::HalfClose, at)) = self.flow.ending
+            && at <= now
+            && self.flow.bytes.is_empty()
+            && !self.flow.half_closed
+            && !self.flow.dead
+        {
+            self.flow.half_closed = true;
+            return self.sink.stream.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    /// When this direction needs the worker again, sockets aside.
+    fn wakes_at(&self, now: Duration, sink_connecting: bool) -> Option<Duration> {
+        let mut wake_at = None;
+        if self.source.readable
+            && self.flow.receives()
+            && self.flow.bytes.len() < self.path.window_bytes
+        {
+            earliest(&mut wake_at, self.path.schedule.held_back_until(now));
+        }
+        if sink_connecting || self.flow.dead {
+            return wake_at;
+        }
+        if self.sink.writable {
+            earliest(&mut wake_at, self.flow.runs.front().map(|(_, at)| *at));
+        }
+        if let Some((Ending::HalfClose, at)) = self.flow.ending
+            && self.flow.bytes.is_empty()
+            && !self.flow.half_closed
+        {
+            earliest(&mut wake_at, Some(at));
+        }
+        wake_at
+    }
+}
+
+impl Flow {
+    /// Whether what the source sends is still wanted.
+    fn receives(&self) -> bool {
+        self.ending.is_none() && !self.dead
+    }
+
+    fn due_bytes(&self, now: Duration) -> usize {
+        self.runs.iter().take_while(|(_, at)| *at <= now).map(|(count, _)| count).sum()
+    }
+
+    fn first(&self, count: usize) -> [IoSlice<'_>; 2] {
+        let (front, back) = self.bytes.as_slices();
+        let front = &front[..count.min(front.len())];
+        let back = &back[..count - front.len()];
+        [IoSlice::new(front), IoSlice::new(back)]
+    }
+
+    fn leave(&mut self, mut count: usize) {
+        self.bytes.drain(..count);
+        while count > 0
+            && let Some((run, _)) = self.runs.front_mut()
+        {
+            let left = count.min(*run);
+            *run -= left;
+            count -= left;
+            if *run == 0 {
+                self.runs.pop_front();
+            }
+        }
+        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_QUEUE_BYTES {
+            self.bytes.shrink_to(KEPT_QUEUE_BYTES);
+        }
+    }
+
+    fn hold_until(&mut self, earliest: Duration) {
+        for (_, at) in &mut self.runs {
+            *at = earliest.max(*at);
+        }
+        if let Some((_, at)) = &mut self.ending {
+            *at = earliest.max(*at);
+        }
+        self.order.keep(earliest);
+    }
+}
+
+fn earliest(wake_at: &mut Option<Duration>, candidate: Option<Duration>) {
+    *wake_at = match (*wake_at, candidate) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+}
