@@ -20,6 +20,9 @@ mod signal;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
+  Before a MongoDB far away:
+    enroute cache --listen mongodb://127.0.0.1:27018 --origin mongodb://db.example:27017
+
   A database 164 ms away, on this machine:
     enroute link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --rtt 164ms
 

@@ -12,8 +12,13 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
+//! | [`config`] | the configuration file and what it means |
+//! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | `logging` | where log lines go and how detailed they are |
+
+// Allowed again in the one file which needs it, `link/tunnel/device.rs`.
+#![deny(unsafe_code)]
 
 pub mod cli;
 pub mod config;
