@@ -76,7 +76,7 @@ fn tag_of(hash: u32) -> u8 {
 }
 
 fn scale(hash: u32, width: usize) -> usize {
-    (u64::from(hash) * width as u64 >> 32) as usize
+    ((u64::from(hash) * width as u64) >> 32) as usize
 }
 
 /// The slots set in `bits`, lowest first.

@@ -49,7 +49,7 @@ impl Memory {
         }
         let mut evicted = 0;
         while self.accounted_bytes() + self.log.cost(bytes) + MARGIN_BYTES > self.bytes_limit {
-            if self.reclaim(SEGMENT_BYTES, now) {
+            if self.reclaim(SEGMENT_BYTES, now) || self.trim() {
                 continue;
             }
             if !self.evict() {
@@ -123,7 +123,7 @@ impl Memory {
     fn shrink(&mut self, work: &mut usize, now: Duration) {
         while *work > 0 && self.is_over() {
             let bytes_over = self.accounted_bytes() > self.config.bytes_max;
-            if !(bytes_over && self.reclaim(BYTES_PER_WORK, now) || self.evict()) {
+            if !(bytes_over && (self.reclaim(BYTES_PER_WORK, now) || self.trim()) || self.evict()) {
                 // Nothing is left but tables that shrink with the index.
                 break;
             }
@@ -155,6 +155,12 @@ impl Memory {
             self.compact(bytes, now);
         }
         worth_it
+    }
+
+    /// Lets the policy give up what it keeps for more items than fit now.
+    fn trim(&mut self) -> bool {
+        self.policy.set_capacity(self.capacity());
+        self.policy.trim()
     }
 
     fn compact(&mut self, bytes: usize, now: Duration) {
