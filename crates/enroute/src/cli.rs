@@ -15,6 +15,7 @@ use crate::logging::{self, Level};
 
 mod cache;
 mod config;
+mod demo;
 mod link;
 mod signal;
 
@@ -47,6 +48,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Check a configuration file
     Config(config::Arguments),
+    /// See it work: the paper's experiment on this machine, under two minutes
+    Demo(demo::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
 }
@@ -56,6 +59,7 @@ impl Command {
         match self {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
+            Self::Demo(arguments) => demo::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }
     }

@@ -14,6 +14,7 @@
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
+//! | [`demo`] | the paper's experiment on one machine |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | `logging` | where log lines go and how detailed they are |
 
@@ -22,6 +23,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod link;
 mod logging;
 pub mod runtime;
