@@ -66,7 +66,7 @@ pub enum Scope<'a> {
 
 /// A scope whose write is under way. Key bytes are gone: the entry was dropped when the write was
 /// sent, and until the write is settled nothing can fill that key again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].
     Key {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::{
     key::{Key, Scope, Sent},
     lease::{Character, Closed, Lease, Leases, Ticket},
-    stats::Stats,
+    stats::{NotFilled, Stats},
     variants,
 };
 
@@ -120,7 +120,10 @@ pub trait Storage {
     ) -> Answer;
 
     /// Stores `answer` unless a write came since the lease was taken; `expires_at` is the key's own
-    /// expiry at the origin. Says whether it was stored.
+    /// expiry at the origin.
+    ///
+    /// # Errors
+    /// Why it was not stored.
     fn fill(
         &mut self,
         lease: Lease,
@@ -129,7 +132,7 @@ pub trait Storage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool;
+    ) -> Result<(), NotFilled>;
 
     /// Gives back a lease whose reply cannot be stored.
     fn release(&mut self, lease: Lease);
@@ -273,7 +276,7 @@ impl MemoryStorage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool {
+    ) -> Result<(), NotFilled> {
         let stored = Self::stored_key(generation, key.bytes);
         let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
         let mut value = mem::take(&mut self.scratch);
@@ -285,8 +288,14 @@ impl MemoryStorage {
             None => &[],
         };
         variants::put(older, variant, answer, self.config.memory.value_bytes_max, &mut value);
-        let inserted = expires_at > now
-            && self.memory.insert(key.hash, &stored, &value, Some(expires_at), now).is_ok();
+        let inserted = if value.len() > self.config.memory.value_bytes_max {
+            Err(NotFilled::TooLarge)
+        } else if expires_at <= now {
+            Err(NotFilled::Expiry)
+        } else {
+            let inserted = self.memory.insert(key.hash, &stored, &value, Some(expires_at), now);
+            inserted.map(drop).map_err(|_| NotFilled::Refused)
+        };
         value.clear();
         if value.capacity() <= SCRATCH_BYTES_MAX {
             self.scratch = value;
@@ -343,8 +352,8 @@ impl Storage for MemoryStorage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool {
-        let Some(generation) = self.leases.redeem(lease) else { return false };
+    ) -> Result<(), NotFilled> {
+        let generation = self.leases.redeem(lease).ok_or(NotFilled::Revoked)?;
         self.store(generation, key, variant, answer, expires_at, now)
     }
 
@@ -393,7 +402,8 @@ impl Storage for MemoryStorage {
             && self.config.population == Population::OnWrite
             && let Some(generation) = self.leases.generation(key.namespace)
         {
-            self.store(generation, key, variant, answer, expires_at, now);
+            // Not stored is no harm: the next read fills it.
+            let _ = self.store(generation, key, variant, answer, expires_at, now);
         }
     }
 

@@ -30,8 +30,7 @@ pub struct Request<'a, T> {
     pub tag: T,
     /// What comes back.
     pub reply: Reply,
-    /// Its writes take effect only when a later request settles them (inside MULTI, or a write
-    /// that is never answered).
+    /// Its writes take effect only when a later request settles them (inside MULTI).
     pub holds_writes: bool,
     /// Its reply settles the writes held so far.
     pub settles_held: bool,

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use cache::{
     key::{Key, Scope, Sent},
     lease::{Character, Lease, Ticket},
-    stats::Stats,
+    stats::{NotFilled, Stats},
     storage::{self, Answer, MemoryStorage, Storage},
 };
 use parking_lot::Mutex;
@@ -128,7 +128,7 @@ impl Storage for Handle {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool {
+    ) -> Result<(), NotFilled> {
         self.with(key.hash, |shard| shard.fill(lease, key, variant, answer, expires_at, now))
     }
 

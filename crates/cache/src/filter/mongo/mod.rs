@@ -60,9 +60,11 @@ pub struct Mongo {
     principal: principal::Principal,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
-    /// The current reply is one of several.
+    /// The current reply is one that somebody asked for.
+    reply_answers: bool,
+    /// The oldest request is answered by a stream of replies that is not over.
     reply_continues: bool,
-    /// The reply before, in a stream of replies.
+    /// The last reply of that stream.
     reply_id: i32,
     /// Number of our next frame.
     next_id: i32,
@@ -83,8 +85,8 @@ pub struct Tag {
     legacy: bool,
     /// The client takes a stream of replies.
     exhaust: bool,
-    /// What authentication it begins.
-    claim: Option<principal::Claim>,
+    /// Its part in authentication.
+    step: Option<principal::Step>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
 }
@@ -97,6 +99,7 @@ impl Mongo {
             settings,
             principal: principal::Principal::default(),
             reply_left: 0,
+            reply_answers: true,
             reply_continues: false,
             reply_id: 0,
             next_id: 1,
@@ -148,7 +151,8 @@ impl Filter for Mongo {
         let part = self.reply_left.min(bytes.len());
         self.reply_left -= part;
         let ends = self.reply_left == 0;
-        Ok(Cut { bytes: part, ends, answers: true, continues: self.reply_continues })
+        let answers = self.reply_answers;
+        Ok(Cut { bytes: part, ends, answers, continues: answers && self.reply_continues })
     }
 
     fn admit(
@@ -192,7 +196,7 @@ impl Filter for Mongo {
         });
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
-        Some(Tag { request_id, legacy: false, exhaust: false, claim: None, field: None })
+        Some(Tag { request_id, legacy: false, exhaust: false, step: None, field: None })
     }
 
     fn probed(&self, reply: &[u8], _: Duration) -> Result<Probed, NotFilled> {
@@ -208,17 +212,11 @@ impl Filter for Mongo {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
-        let limits = self.settings.limits;
-        let told = server::read(reply, &limits, |response| {
-            principal::Told::by(&response.body, response.ok)
-        });
-        self.principal.settle(tag.claim.as_ref(), told.unwrap_or_default());
+        self.settle(tag, reply, false);
     }
 
     fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>) {
-        if tag.claim.is_some() {
-            self.observe(tag, reply);
-        }
+        self.settle(tag, reply, true);
         let address = |_: &str| self.settings.advertise.clone();
         let rewritten = whole(reply, &self.settings.limits)
             .and_then(|frame| handshake::rewrite(&frame, &address, Compression::Keep, out));
@@ -247,16 +245,14 @@ impl Filter for Mongo {
     fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>) {
         // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.
         const HOST_UNREACHABLE: i32 = 6;
-        let request_id = self.next_id();
-        let message = "enroute: the origin cannot be reached";
-        response::error(
-            out,
-            request_id,
-            tag.request_id,
-            HOST_UNREACHABLE,
-            "HostUnreachable",
-            message,
-        );
+        let mut body = Vec::new();
+        Writer::write(&mut body, |body| {
+            body.f64("ok", 0.0);
+            body.str("errmsg", "enroute: the origin cannot be reached");
+            body.i32("code", HOST_UNREACHABLE);
+            body.str("codeName", "HostUnreachable");
+        });
+        self.answer(tag, &body, out);
     }
 
     fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
@@ -269,6 +265,14 @@ impl Filter for Mongo {
 }
 
 impl Mongo {
+    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool) {
+        let Some(step) = &tag.step else { return };
+        let told = server::read(reply, &self.settings.limits, |response| {
+            principal::Told::by(&response.body, response.ok, speculative)
+        });
+        self.principal.settle(step, told.unwrap_or_default());
+    }
+
     /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
     /// asks for more bytes.
     fn begin_reply(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Option<usize>> {
@@ -277,11 +281,14 @@ impl Mongo {
         let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
         let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
         let header = header(head, length);
-        let Some(tag) = tag else { return Err(unasked(header, "no reply")) };
-        let expected = if self.reply_continues { self.reply_id } else { tag.request_id };
-        if header.response_to != expected {
-            return Err(unasked(header, "a reply to the oldest request"));
-        }
+        // Some servers answer what asks for no answer. The client is told, as it would be without
+        // us, and nobody else takes that for his reply.
+        let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
+        let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
+            self.reply_answers = false;
+            return Ok(Some(length));
+        };
+        self.reply_answers = true;
         self.reply_id = header.request_id;
         self.reply_continues = match header.opcode {
             opcode::MSG => flags(head) & MORE_TO_COME != 0,
@@ -313,15 +320,6 @@ fn header(head: &[u8], length: usize) -> Header {
 fn flags(frame: &[u8]) -> u32 {
     let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
     u32::from_le_bytes(bytes.unwrap_or_default())
-}
-
-fn unasked(header: Header, expected: &'static str) -> Error {
-    Error::Malformed {
-        protocol: "mongodb",
-        offset: 8,
-        expected,
-        got: format!("a reply to request {}", header.response_to),
-    }
 }
 
 /// The frame inside a compressed one.

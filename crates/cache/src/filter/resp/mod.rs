@@ -1,6 +1,6 @@
 //! Redis and Valkey, seen from the cache. What is cached and what never is: `docs/protocols/redis.md`.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 use wire::{
@@ -154,6 +154,9 @@ impl Filter for Resp {
         if reply.is_error() {
             return Err(NotFilled::ErrorReply);
         }
+        if is_queued(&reply) {
+            return Err(NotFilled::Incomplete);
+        }
         // MGET says null where GET would say "wrong type".
         if reply.is_null() && matches!(tag, Tag::Many) {
             return Err(NotFilled::Incomplete);
@@ -185,13 +188,17 @@ impl Filter for Resp {
     }
 
     fn accepts(&self, _: &Tag, reply: &[u8]) -> bool {
-        whole(reply, &self.settings.limits).is_some_and(|reply| !reply.is_error())
+        whole(reply, &self.settings.limits)
+            .is_some_and(|reply| !reply.is_error() && !is_queued(&reply))
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
         self.unsettled = self.unsettled.saturating_sub(1);
         if self.accepts(tag, reply) {
             self.follow(tag);
+        } else if matches!(tag, Tag::Reset) {
+            // What a RESET ends was taken for ended when it was sent.
+            self.lost_track = true;
         }
     }
 
@@ -256,16 +263,20 @@ impl Resp {
                 }
             }
             Tag::Reset => {
-                let scanner = mem::replace(&mut self.scanner, Scanner::new(&self.settings.limits));
-                *self = Self {
-                    scanner,
-                    unsettled: self.unsettled,
-                    ..Self::new(Arc::clone(&self.settings))
-                };
+                // The rest of the state was reset when it was sent: what was changed since stays.
+                self.database = 0;
+                self.namespace = namespace(&self.settings, 0);
+                self.user.clear();
+                self.version = Version::Resp2;
             }
             Tag::Plain | Tag::Many | Tag::Probe => {}
         }
     }
+}
+
+/// A transaction that was thought to be over has queued the command instead of running it.
+fn is_queued(reply: &Frame<'_>) -> bool {
+    reply.value_bytes() == b"+QUEUED\r\n"
 }
 
 /// The reply, if all of it is there.
