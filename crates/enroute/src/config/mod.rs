@@ -5,6 +5,7 @@
 //! command line fills the same document, so both know the same options.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     path::Path,
     sync::Arc,
@@ -197,6 +198,7 @@ impl Document {
     /// # Errors
     /// An address cannot be used.
     pub fn setup(&self) -> anyhow::Result<Setup> {
+        let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
@@ -207,7 +209,7 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| self.listener(listener))
+                .map(|listener| self.listener(listener, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -257,7 +259,11 @@ impl Document {
         }
     }
 
-    fn listener(&self, written: &ListenerDocument) -> anyhow::Result<(TcpListener, Listener)> {
+    fn listener(
+        &self,
+        written: &ListenerDocument,
+        secret: u64,
+    ) -> anyhow::Result<(TcpListener, Listener)> {
         let listen = written
             .listen
             .host_port
@@ -271,7 +277,7 @@ impl Document {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
-            self.protocol(written, bound),
+            self.protocol(written, bound, secret),
             Origin::new(written.origin.host_port.clone(), timeout),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
@@ -280,7 +286,7 @@ impl Document {
         Ok((socket, listener))
     }
 
-    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr) -> Protocol {
+    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let rules =
@@ -295,6 +301,7 @@ impl Document {
                 let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
                 Protocol::Mongo(Arc::new(mongo::Settings {
                     origin,
+                    secret,
                     limits,
                     namespaces: rules,
                     unique_fields: written
@@ -311,6 +318,7 @@ impl Document {
                 limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
                 Protocol::Resp(Arc::new(resp::Settings {
                     origin,
+                    secret,
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),

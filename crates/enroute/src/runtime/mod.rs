@@ -8,6 +8,7 @@
 //! **Read first:** `connection.rs`, then [`Shards`].
 
 use std::{
+    hash::{BuildHasher, RandomState},
     io,
     net::{SocketAddr, TcpListener},
     sync::{
@@ -100,7 +101,7 @@ impl Runtime {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+        let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),

@@ -26,6 +26,8 @@ mod tests;
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
     /// What the codec accepts.
     pub limits: Limits,
     /// Which keys may be stored.
@@ -114,7 +116,7 @@ impl Resp {
 
 fn namespace(settings: &Settings, database: u32) -> Namespace {
     let database = database.to_le_bytes();
-    Namespace::new(&settings.origin, &database, &database)
+    Namespace::new(settings.secret, &settings.origin, &database, &database)
 }
 
 impl Filter for Resp {
