@@ -8,7 +8,9 @@ use clap::Args;
 
 use super::signal::EndSignal;
 use crate::{
-    config::{Address, Bytes, Document, ListenerDocument, Population, Replacement, Time},
+    config::{
+        Address, Bytes, Document, FeedDocument, ListenerDocument, Population, Replacement, Time,
+    },
     runtime::{Runtime, Shared},
 };
 
@@ -75,6 +77,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
+    /// Let a Redis origin name the writes that go around the cache; a login is set in a file
+    #[arg(long, requires = "listen")]
+    feed: bool,
+
     /// Threads that serve [default: one for each core]
     #[arg(long, value_name = "COUNT")]
     workers: Option<usize>,
@@ -92,6 +98,7 @@ impl Arguments {
                 let listener = ListenerDocument {
                     include: self.include.clone(),
                     exclude: self.exclude.clone(),
+                    feed: self.feed.then(FeedDocument::default),
                     ..ListenerDocument::new(listen.clone(), origin.clone())
                 };
                 Document { listeners: vec![listener], ..Document::default() }

@@ -7,13 +7,14 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
 use cache::{
+    feed,
     filter::{mongo, resp},
     rules::{Pattern, Rules},
     session, storage,
@@ -122,6 +123,33 @@ pub struct ListenerDocument {
     /// Redis: what scripts are taken to write.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: let the origin name the writes that go around the cache (`CLIENT TRACKING`); while it
+    /// does not, nothing is cached.
+    pub feed: Option<FeedDocument>,
+}
+
+/// How the feed of a Redis origin logs in; `feed = {}` where no password is asked.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedDocument {
+    /// The user; the default user if absent.
+    pub user: Option<String>,
+    /// A file with the password and nothing else.
+    pub password_file: Option<PathBuf>,
+}
+
+impl FeedDocument {
+    fn config(&self) -> anyhow::Result<feed::Config> {
+        let login = match &self.password_file {
+            None => None,
+            Some(path) => {
+                let password = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read password_file {}", path.display()))?;
+                Some((self.user.clone(), password.trim_end().to_owned()))
+            }
+        };
+        Ok(feed::Config { login, ..feed::Config::default() })
+    }
 }
 
 impl ListenerDocument {
@@ -137,6 +165,7 @@ impl ListenerDocument {
             advertise: None,
             transparent: false,
             scripts: Scripts::default(),
+            feed: None,
         }
     }
 }
@@ -182,6 +211,9 @@ impl Document {
             bail!("{name}: workers = 0: at least one thread must serve");
         }
         for listener in &self.listeners {
+            if listener.feed.is_some() && listener.listen.scheme != Scheme::Redis {
+                bail!("{name}: listen = \"{}\": only a Redis origin has a feed", listener.listen);
+            }
             if listener.listen.scheme != listener.origin.scheme {
                 bail!(
                     "{name}: listen = \"{}\" and origin = \"{}\" speak different protocols",
@@ -283,7 +315,8 @@ impl Document {
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
             bound,
         );
-        Ok((socket, listener))
+        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
+        Ok((socket, listener.with_feed(feed)))
     }
 
     fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
@@ -322,6 +355,8 @@ impl Document {
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),
+                    feed: written.feed.is_some(),
+                    databases: resp::Databases::default(),
                 }))
             }
         }

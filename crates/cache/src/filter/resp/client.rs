@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Split},
 };
 
-use super::{Resp, Scripts, Tag};
+use super::{FEED_DATABASES, Resp, Scripts, Tag};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -68,6 +68,8 @@ impl Resp {
             Some(WhyNot::Watched)
         } else if self.replica_reads || asking {
             Some(WhyNot::ReadPreference)
+        } else if self.settings.feed && self.database >= FEED_DATABASES {
+            Some(WhyNot::Excluded)
         } else {
             None
         }
