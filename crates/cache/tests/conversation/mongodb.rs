@@ -27,7 +27,7 @@ const MORE_TO_COME: u32 = 1 << 1;
 const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 #[derive(Default)]
-pub struct MongoDb {
+pub(crate) struct MongoDb {
     requests: i32,
     replies: i32,
     /// What the client sent and has not left for the origin; hits never do.
