@@ -49,6 +49,8 @@ pub(crate) trait Speech {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
     /// The same on their way to the client.
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
+    /// The origin's connection is over.
+    fn origin_gone(&mut self) {}
     /// Bytes for a person.
     fn show(bytes: &[u8]) -> String {
         bytes.escape_ascii().to_string()
@@ -234,12 +236,14 @@ impl<S: Speech> Play<S> {
                     Afterlife::Close => "close",
                 };
                 assert_eq!(left, rest, "{}", self.place);
+                self.connection(number).0.origin_gone();
                 self.settle();
             }
             "origin-unreachable" => {
                 let (_, session) =
                     Self::open(&mut self.connections, &self.config, &self.session_config, number);
                 session.origin_unreachable(&mut self.storage);
+                self.connection(number).0.origin_gone();
                 self.settle();
             }
             "close" => {
