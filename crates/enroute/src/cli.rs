@@ -16,6 +16,7 @@ use crate::logging::{self, Level};
 mod cache;
 mod config;
 mod link;
+mod reload;
 mod signal;
 
 const EXAMPLES: &str = "\

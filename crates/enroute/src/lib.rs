@@ -11,10 +11,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`admin`] | statistics, metrics and live changes over HTTP |
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | `logging` | where log lines go and how detailed they are |
 
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod link;
