@@ -17,6 +17,7 @@ mod cache;
 mod config;
 mod demo;
 mod link;
+mod reload;
 mod signal;
 
 const EXAMPLES: &str = "\

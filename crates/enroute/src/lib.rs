@@ -11,6 +11,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`admin`] | statistics, metrics and live changes over HTTP |
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
@@ -21,6 +22,7 @@
 // Allowed again in the one file which needs it, `link/tunnel/device.rs`.
 #![deny(unsafe_code)]
 
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;

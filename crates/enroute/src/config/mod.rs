@@ -28,7 +28,7 @@ mod value;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Threads that serve; one for each core of the machine if absent.
@@ -47,7 +47,7 @@ pub struct Document {
 }
 
 /// What is stored, and for how long.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageDocument {
     /// Items at most; bounded by memory alone if absent.
@@ -71,7 +71,7 @@ pub struct StorageDocument {
 }
 
 /// What one client can claim.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
     /// Clients of one listener at once.
@@ -89,7 +89,7 @@ pub struct LimitsDocument {
 }
 
 /// Metrics and statistics over HTTP.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminDocument {
     /// Where the admin endpoint listens.
@@ -97,7 +97,7 @@ pub struct AdminDocument {
 }
 
 /// One place where clients connect.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
@@ -223,6 +223,21 @@ impl Document {
             }
         }
         Ok(())
+    }
+
+    /// The parts in which `other` differs, by their names in the file.
+    pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
+        // Taken apart by name, so that a new part cannot be forgotten here.
+        let Self { workers, drain_timeout, storage, limits, admin, listeners } = self;
+        let parts = [
+            ("workers", *workers != other.workers),
+            ("drain_timeout", *drain_timeout != other.drain_timeout),
+            ("[storage]", *storage != other.storage),
+            ("[limits]", *limits != other.limits),
+            ("[admin]", *admin != other.admin),
+            ("[[listener]]", *listeners != other.listeners),
+        ];
+        parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
     }
 
     /// Opens the sockets and puts together what the runtime takes.

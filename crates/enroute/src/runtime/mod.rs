@@ -32,7 +32,7 @@ mod worker;
 
 pub use listener::{Listener, Protocol};
 pub use origin::Origin;
-pub use shards::{Handle, Shards};
+pub use shards::{Handle, Shards, StorageLimits};
 
 use mailbox::Post;
 
