@@ -129,7 +129,7 @@ pub struct ListenerDocument {
 }
 
 /// How the feed of a Redis origin logs in; `feed = {}` where no password is asked.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedDocument {
     /// The user; the default user if absent.
