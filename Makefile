@@ -25,7 +25,8 @@ lab: deps ## Repeat the papers' experiments and draw their figures
 	$(PYTHON) -m lab
 
 bench-cache: deps ## Measure what the cache costs and saves
-	$(ENROUTE) bench cache
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- cache
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh
