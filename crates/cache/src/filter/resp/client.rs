@@ -36,6 +36,20 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
+        let mut request = self.flow_of(command, message, asking, scratch);
+        if command.flags.contains(Flags::BLOCKING) {
+            request.tag = Tag::Blocking;
+        }
+        request
+    }
+
+    fn flow_of<'m>(
+        &mut self,
+        command: &Command,
+        message: &'m Message<'_>,
+        asking: bool,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
         match command.effect {
             Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => {
                 match self.why_not(asking) {
