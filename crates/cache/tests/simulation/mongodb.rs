@@ -1,7 +1,7 @@
 //! A tiny MongoDB: one collection of six records, a view of it, and drivers that use what the cache
 //! must understand.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use cache::filter::mongo::{Mongo, Settings};
 use wire::mongo::{

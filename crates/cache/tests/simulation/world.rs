@@ -280,8 +280,8 @@ impl<P: Protocol> World<P> {
             48..62 => self.serve(at),
             62..80 => self.origin_to_session(at),
             80..94 => self.session_to_client(at),
-            94..98 => self.pass_time(),
-            98 => self.serve_cut(),
+            94..97 => self.pass_time(),
+            97 | 98 => self.serve_cut(),
             _ if self.ending || !self.random.one_in(2 * self.calm) => {}
             _ if self.random.one_in(2) => self.cut_client(at),
             _ => self.cut_origin(at),
@@ -426,7 +426,18 @@ impl<P: Protocol> World<P> {
         }
     }
 
+    /// What was written just before a connection breaks still arrives, or not.
+    fn write_last_words(&mut self, at: usize) {
+        if self.random.one_in(2) {
+            self.client_to_session(at);
+        }
+        if self.random.one_in(2) {
+            self.session_to_origin(at);
+        }
+    }
+
     fn cut_client(&mut self, at: usize) {
+        self.write_last_words(at);
         let seat = self.seat();
         let mut old = mem::replace(&mut self.seats[at], seat);
         old.session.close(&mut self.storage, self.origin.now);
@@ -434,6 +445,7 @@ impl<P: Protocol> World<P> {
     }
 
     fn cut_origin(&mut self, at: usize) {
+        self.write_last_words(at);
         let now = self.origin.now;
         let seat = &mut self.seats[at];
         let Some(link) = seat.link.take() else { return };
