@@ -21,5 +21,6 @@ pub mod history;
 pub mod message;
 pub mod origins;
 pub mod process;
+pub mod raw;
 pub mod script;
 pub mod scripted;
