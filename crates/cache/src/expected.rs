@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use crate::{
     key::{Key, Namespace},
     lease::Lease,
-    stats::NotFilled,
     storage::{Storage, Write},
 };
 
@@ -67,6 +66,13 @@ pub(crate) struct Merge {
     pub(crate) stored: Vec<u8>,
 }
 
+impl Merge {
+    /// Are some parts stored? If not, the reply is the answer and passes as it comes.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Stored(_)))
+    }
+}
+
 /// One part of a [`Merge`].
 #[derive(Debug)]
 pub(crate) enum Part {
@@ -120,15 +126,18 @@ impl Fill {
     ) {
         let Some(lease) = self.lease else { return };
         let key = self.key.borrow();
-        if storage.fill(lease, key, &self.variant, &self.packed, expires_at, now) {
-            storage.stats().fills.add(1);
-        } else {
-            storage.stats().not_filled(NotFilled::Revoked);
+        match storage.fill(lease, key, &self.variant, &self.packed, expires_at, now) {
+            Ok(()) => storage.stats().fills.add(1),
+            Err(reason) => storage.stats().not_filled(reason),
         }
     }
 }
 
 impl<T> Expected<T> {
+    pub(crate) fn new(tag: T, action: Action) -> Self {
+        Self { tag, action, writes: SmallVec::new() }
+    }
+
     /// The reply will never come: gives back its leases, and hands its writes over.
     pub(crate) fn abandon<S: Storage>(self, storage: &mut S) -> SmallVec<[Write; 1]> {
         match self.action {

@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 mod expected;
+pub mod feed;
 pub mod filter;
+mod input;
 pub mod key;
 pub mod lease;
 mod manager;
@@ -46,4 +48,14 @@ pub enum Error {
     /// The origin broke its protocol or a limit.
     #[error("from the origin: {0}")]
     Server(wire::Error),
+    /// A reply that must be understood before the client sees it is too large for that.
+    #[error(
+        "from the origin: {got} bytes of a reply that must be withheld; raise withheld_bytes_max ({limit})"
+    )]
+    Withheld {
+        /// [`session::Config::withheld_bytes_max`].
+        limit: usize,
+        /// What had come of it.
+        got: usize,
+    },
 }

@@ -34,6 +34,11 @@ impl Output {
         self.written = self.bytes.len().min(self.written + count);
         if self.is_empty() {
             self.clear();
+        } else if self.written >= KEPT_BYTES && self.written * 2 >= self.bytes.len() {
+            // A side that always has more to read must not keep all it has read. Moving only the
+            // smaller half keeps the cost of all moves linear.
+            self.bytes.drain(..self.written);
+            self.written = 0;
         }
     }
 
@@ -48,5 +53,21 @@ impl Output {
 
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+
+    #[test]
+    fn what_was_written_is_not_kept_by_a_side_that_is_never_done() {
+        let mut output = Output::default();
+        for round in 0..10_000_u32 {
+            output.buffer().extend_from_slice(&[round as u8; 1_000]);
+            output.advance(if round == 0 { 500 } else { 1_000 });
+            assert_eq!(output.bytes(), [round as u8; 500]);
+        }
+        assert!(output.bytes.capacity() < 16_384, "{}", output.bytes.capacity());
     }
 }

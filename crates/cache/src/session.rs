@@ -21,6 +21,7 @@ use crate::{
     Error, Side,
     expected::{Action, Expected, Fill},
     filter::{Filter, Scratch},
+    input::Input,
     lease::Ticket,
     output::Output,
     storage::{Storage, Write},
@@ -35,8 +36,11 @@ pub struct Config {
     pub buffered_bytes_max: usize,
     /// Largest reply that is kept aside to be stored.
     pub captured_bytes_max: usize,
-    /// Writes held back by MULTI, or because they are not answered; beyond, they count as one write
-    /// to everything.
+    /// Largest reply that is withheld until all of it is there, because it must be understood or
+    /// changed before the client sees it; a larger one ends the session. As much as a client can
+    /// claim by one request.
+    pub withheld_bytes_max: usize,
+    /// Writes held back by MULTI; beyond, they count as one write to everything.
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
     pub coalesce_wait_max: Duration,
@@ -48,6 +52,7 @@ impl Default for Config {
             pipeline_max: 4_096,
             buffered_bytes_max: 1 << 20,
             captured_bytes_max: 1 << 20,
+            withheld_bytes_max: 513 << 20,
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
         }
@@ -75,9 +80,11 @@ pub struct Session<F: Filter> {
     pub(crate) held: Vec<Write>,
     /// Fills whose probes are still to come.
     pub(crate) probing: VecDeque<Fill>,
-    /// What has come of a reply that must be seen as a whole.
-    pub(crate) captured: Vec<u8>,
-    pub(crate) mid_reply: bool,
+    pub(crate) reading: Reading,
+    /// What has come of a reply that is to be seen as a whole.
+    pub(crate) captured: Captured,
+    /// Bytes of stored answers that wait in `expected` for their turn.
+    pub(crate) waiting_bytes: usize,
     pub(crate) ticket: Ticket,
     /// Until when the client waits for another's fill.
     pub(crate) parked: Option<Duration>,
@@ -87,8 +94,29 @@ pub struct Session<F: Filter> {
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
-    from_client: Vec<u8>,
-    from_server: Vec<u8>,
+    /// Requests have arrived that there was no room for.
+    held_up: bool,
+    from_client: Input,
+    from_server: Input,
+}
+
+/// Where in the origin's byte stream the session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Between two messages.
+    Boundary,
+    /// Inside the reply to the oldest request.
+    Answer,
+    /// Inside something nobody asked for.
+    Unasked,
+}
+
+/// A reply that is to be seen as a whole, as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Captured {
+    pub(crate) bytes: Vec<u8>,
+    /// It is larger than what may be kept aside, and has passed without being seen.
+    pub(crate) overflowed: bool,
 }
 
 /// A queue that has been emptied is kept up to this length.
@@ -106,15 +134,17 @@ impl<F: Filter> Session<F> {
             to_server: Output::default(),
             held: Vec::new(),
             probing: VecDeque::new(),
-            captured: Vec::new(),
-            mid_reply: false,
+            reading: Reading::Boundary,
+            captured: Captured::default(),
+            waiting_bytes: 0,
             ticket,
             parked: None,
             waited: false,
             streams: false,
             streaming: false,
-            from_client: Vec::new(),
-            from_server: Vec::new(),
+            held_up: false,
+            from_client: Input::default(),
+            from_server: Input::default(),
         }
     }
 
@@ -168,6 +198,21 @@ impl<F: Filter> Session<F> {
         }
     }
 
+    /// Do requests wait that there was no room for, and is there room now? Ask after writing out
+    /// [`Self::output`], and call [`Self::proceed`]: nothing else may happen that would.
+    #[must_use]
+    pub fn can_proceed(&self) -> bool {
+        self.held_up && self.may_take_request()
+    }
+
+    /// Goes on with requests that there was no room for.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn proceed<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Result<(), Error> {
+        self.receive(Side::Client, &[], storage, now)
+    }
+
     /// A fill this session waited for is over.
     ///
     /// # Errors
@@ -213,18 +258,52 @@ impl<F: Filter> Session<F> {
             && self.parked.is_none()
             && self.to_client.is_empty()
             && self.to_server.is_empty()
+            && self.reading == Reading::Boundary
             && !self.streams
+            && !self.held_up
+    }
+
+    /// Is all that is outstanding such that it may never come? Then draining does not wait for it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let waits = |expected: &Expected<F::Tag>| {
+            matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
+        };
+        self.is_quiet()
+            || (self.to_client.is_empty()
+                && self.to_server.is_empty()
+                && self.reading == Reading::Boundary
+                && !self.held_up
+                && self.waits()
+                && self.expected.iter().all(waits))
+    }
+
+    /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
+    /// learn at once that the client has gone.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
     }
 
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
-    /// is answered with the protocol's own error.
-    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S) {
+    /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
+    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
         self.to_server.clear();
+        self.waiting_bytes = 0;
+        let mut error = Vec::new();
         for expected in mem::take(&mut self.expected) {
+            let (filter, out) = (&mut self.filter, self.to_client.buffer());
+            error.clear();
             match &expected.action {
-                Action::Local(answer) => self.to_client.buffer().extend_from_slice(answer),
+                Action::Local(answer) => out.extend_from_slice(answer),
                 Action::Probe { .. } => {}
-                _ => self.filter.unavailable(&expected.tag, self.to_client.buffer()),
+                action => {
+                    filter.unavailable(&expected.tag, &mut error, now);
+                    out.extend_from_slice(&error);
+                    if matches!(action, Action::Rewrite | Action::Observe) {
+                        filter.observe(&expected.tag, &error);
+                    }
+                }
             }
             for write in expected.abandon(storage) {
                 storage.write_settled(write);
@@ -233,14 +312,18 @@ impl<F: Filter> Session<F> {
         for write in mem::take(&mut self.held) {
             storage.write_settled(write);
         }
+        (self.streams, self.streaming) = (false, false);
+        // What the client believes to have set up, no origin knows of.
+        if self.filter.is_stateless() { Afterlife::Continue } else { Afterlife::Close }
     }
 
     /// The connection to the origin was lost. Writes under way may have been applied or not.
     pub fn origin_lost<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
-        let waiting = !self.expected.is_empty() || self.mid_reply || self.streams;
+        let waiting =
+            !self.expected.is_empty() || self.reading != Reading::Boundary || self.streams;
         self.abandon(storage, now);
         self.to_server.clear();
-        self.from_server = Vec::new();
+        self.from_server = Input::default();
         if waiting || !self.filter.is_stateless() { Afterlife::Close } else { Afterlife::Continue }
     }
 
@@ -251,6 +334,7 @@ impl<F: Filter> Session<F> {
     }
 
     fn abandon<S: Storage>(&mut self, storage: &mut S, now: Duration) {
+        self.waiting_bytes = 0;
         for expected in mem::take(&mut self.expected) {
             for write in expected.abandon(storage) {
                 self.lose(write, storage, now);
@@ -273,7 +357,12 @@ impl<F: Filter> Session<F> {
         self.parked.is_none()
             && self.expected.len() < self.config.pipeline_max
             && self.to_server.len() < self.config.buffered_bytes_max
-            && self.to_client.len() < self.config.buffered_bytes_max
+            && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
+    }
+
+    /// May an answer of ours leave now, or would it overtake something?
+    pub(crate) fn has_turn(&self) -> bool {
+        self.expected.is_empty() && self.reading == Reading::Boundary
     }
 
     fn receive_client<S: Storage>(
@@ -284,16 +373,12 @@ impl<F: Filter> Session<F> {
     ) -> Result<(), Error> {
         if self.from_client.is_empty() {
             let taken = self.take_requests(bytes, storage, now)?;
-            self.from_client.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+            self.from_client.keep(bytes.get(taken..).unwrap_or_default());
             return Ok(());
         }
-        let mut pending = mem::take(&mut self.from_client);
-        pending.extend_from_slice(bytes);
-        let taken = self.take_requests(&pending, storage, now)?;
-        if taken < pending.len() {
-            pending.drain(..taken);
-            self.from_client = pending;
-        }
+        let all = self.from_client.take_with(bytes);
+        let taken = self.take_requests(all.waiting(), storage, now)?;
+        self.from_client.put_back(all, taken);
         Ok(())
     }
 
@@ -305,9 +390,10 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> Result<usize, Error> {
         let mut taken = 0;
-        while self.may_take_request() {
-            let rest = bytes.get(taken..).unwrap_or_default();
-            if rest.is_empty() {
+        self.held_up = false;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            if !self.may_take_request() {
+                self.held_up = true;
                 break;
             }
             let (message, length) = match self.filter.message(rest) {
@@ -331,7 +417,10 @@ impl<F: Filter> Session<F> {
     }
 
     fn refuse(&mut self, error: wire::Error) -> Error {
-        self.filter.refuse(&error, self.to_client.buffer());
+        // In front of a reply that is still to come it would be taken for that reply.
+        if self.has_turn() {
+            self.filter.refuse(&error, self.to_client.buffer());
+        }
         Error::Client(error)
     }
 
@@ -342,37 +431,41 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> Result<(), Error> {
         if self.from_server.is_empty() {
-            return self.take_replies(bytes, storage, now);
+            let taken = self.take_replies(bytes, storage, now)?;
+            self.from_server.keep(bytes.get(taken..).unwrap_or_default());
+            return Ok(());
         }
-        let mut pending = mem::take(&mut self.from_server);
-        pending.extend_from_slice(bytes);
-        self.take_replies(&pending, storage, now)
+        let all = self.from_server.take_with(bytes);
+        let taken = self.take_replies(all.waiting(), storage, now)?;
+        self.from_server.put_back(all, taken);
+        Ok(())
     }
 
+    /// Handles what can be handled of `bytes`; returns how far that reaches.
     fn take_replies<S: Storage>(
         &mut self,
-        mut bytes: &[u8],
+        bytes: &[u8],
         storage: &mut S,
         now: Duration,
-    ) -> Result<(), Error> {
-        while !bytes.is_empty() {
+    ) -> Result<usize, Error> {
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             if self.streaming {
-                self.to_client.buffer().extend_from_slice(bytes);
+                self.to_client.buffer().extend_from_slice(rest);
+                taken = bytes.len();
                 break;
             }
             let tag = self.expected.front().map(|expected| &expected.tag);
-            let cut = self.filter.cut(bytes, tag).map_err(Error::Server)?;
+            let cut = self.filter.cut(rest, tag).map_err(Error::Server)?;
             if cut.bytes == 0 {
-                self.from_server.extend_from_slice(bytes);
                 break;
             }
-            let (part, rest) = bytes.split_at_checked(cut.bytes).unwrap_or((bytes, &[]));
-            self.handle_part(part, cut, storage, now);
-            bytes = rest;
+            self.handle_part(rest.get(..cut.bytes).unwrap_or(rest), cut, storage, now)?;
+            taken += cut.bytes;
         }
         if self.expected.is_empty() && self.expected.capacity() > KEPT_QUEUE {
             self.expected = VecDeque::new();
         }
-        Ok(())
+        Ok(taken)
     }
 }

@@ -6,12 +6,13 @@
 
 use std::{mem, time::Duration};
 
+use policy::hotkey::{self, CountMin};
 use smallvec::SmallVec;
 
 use crate::{
     key::{Key, Scope, Sent},
     lease::{Character, Closed, Lease, Leases, Ticket},
-    stats::Stats,
+    stats::{NotFilled, Stats},
     variants,
 };
 
@@ -119,7 +120,10 @@ pub trait Storage {
     ) -> Answer;
 
     /// Stores `answer` unless a write came since the lease was taken; `expires_at` is the key's own
-    /// expiry at the origin. Says whether it was stored.
+    /// expiry at the origin.
+    ///
+    /// # Errors
+    /// Why it was not stored.
     fn fill(
         &mut self,
         lease: Lease,
@@ -128,7 +132,7 @@ pub trait Storage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool;
+    ) -> Result<(), NotFilled>;
 
     /// Gives back a lease whose reply cannot be stored.
     fn release(&mut self, lease: Lease);
@@ -166,8 +170,41 @@ pub struct MemoryStorage {
     config: Config,
     memory: store::Memory,
     leases: Leases,
+    hot: Option<HotKeys>,
     scratch: Vec<u8>,
     stats: Stats,
+}
+
+/// Counts the reads that miss, for [`Population::Hot`]: NetCache's sketch, in user space.
+#[derive(Debug)]
+struct HotKeys {
+    sketch: CountMin,
+    threshold: u16,
+    period: Duration,
+    ends_at: Duration,
+}
+
+impl HotKeys {
+    fn new(config: &Config) -> Option<Self> {
+        let Population::Hot { threshold } = config.population else { return None };
+        let sizes = hotkey::Config::default();
+        let sketch = CountMin::new(sizes.sketch_rows, sizes.sketch_width_bits)
+            .expect("the default sizes are within the limits");
+        let period = config.hot_period;
+        Some(Self { sketch, threshold, period, ends_at: period })
+    }
+
+    /// Counts a read; says whether its key is hot.
+    fn count(&mut self, hash: u64) -> bool {
+        self.sketch.add(hash) >= self.threshold
+    }
+
+    fn advance(&mut self, now: Duration) {
+        if now >= self.ends_at {
+            self.sketch.clear();
+            self.ends_at = now + self.period;
+        }
+    }
 }
 
 /// Bytes of a generation in a stored key: 2^48 invalidations of a whole collection.
@@ -179,8 +216,9 @@ impl MemoryStorage {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
-            memory: store::Memory::new(config.memory.clone(), seed),
+            memory: store::Memory::new(config.memory, seed),
             leases: Leases::default(),
+            hot: HotKeys::new(&config),
             scratch: Vec::new(),
             stats: Stats::default(),
             config,
@@ -191,6 +229,9 @@ impl MemoryStorage {
     /// shrinking and expiring. Says whether there is more to do at once.
     pub fn advance(&mut self, now: Duration) -> bool {
         self.leases.advance(now);
+        if let Some(hot) = &mut self.hot {
+            hot.advance(now);
+        }
         self.memory.step(STEP_WORK, now)
     }
 
@@ -235,7 +276,7 @@ impl MemoryStorage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool {
+    ) -> Result<(), NotFilled> {
         let stored = Self::stored_key(generation, key.bytes);
         let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
         let mut value = mem::take(&mut self.scratch);
@@ -247,8 +288,14 @@ impl MemoryStorage {
             None => &[],
         };
         variants::put(older, variant, answer, self.config.memory.value_bytes_max, &mut value);
-        let inserted = expires_at > now
-            && self.memory.insert(key.hash, &stored, &value, Some(expires_at), now).is_ok();
+        let inserted = if value.len() > self.config.memory.value_bytes_max {
+            Err(NotFilled::TooLarge)
+        } else if expires_at <= now {
+            Err(NotFilled::Expiry)
+        } else {
+            let inserted = self.memory.insert(key.hash, &stored, &value, Some(expires_at), now);
+            inserted.map(drop).map_err(|_| NotFilled::Refused)
+        };
         value.clear();
         if value.capacity() <= SCRATCH_BYTES_MAX {
             self.scratch = value;
@@ -279,6 +326,11 @@ impl Storage for MemoryStorage {
                 return Answer::Hit;
             }
         }
+        if let Some(hot) = &mut self.hot
+            && !hot.count(key.hash)
+        {
+            return Answer::Miss(Err(Refusal::NotHot));
+        }
         match self.leases.take(key, ticket) {
             Ok(lease) => {
                 let character = self.leases.character(key.namespace);
@@ -300,8 +352,8 @@ impl Storage for MemoryStorage {
         answer: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
-    ) -> bool {
-        let Some(generation) = self.leases.redeem(lease) else { return false };
+    ) -> Result<(), NotFilled> {
+        let generation = self.leases.redeem(lease).ok_or(NotFilled::Revoked)?;
         self.store(generation, key, variant, answer, expires_at, now)
     }
 
@@ -350,7 +402,8 @@ impl Storage for MemoryStorage {
             && self.config.population == Population::OnWrite
             && let Some(generation) = self.leases.generation(key.namespace)
         {
-            self.store(generation, key, variant, answer, expires_at, now);
+            // Not stored is no harm: the next read fills it.
+            let _ = self.store(generation, key, variant, answer, expires_at, now);
         }
     }
 

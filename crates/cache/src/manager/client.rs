@@ -47,7 +47,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
-        let first = self.expected.is_empty();
+        let first = self.has_turn();
         // A client with other replies outstanding does not wait: it would hold those up.
         let ticket = (first && !self.waited).then_some(self.ticket);
         let mut later = Vec::new();
@@ -61,7 +61,7 @@ impl<F: Filter> Session<F> {
                     storage.stats().coalesced.add(1);
                 }
                 if !first {
-                    self.expect(tag.clone(), Action::Local(later));
+                    self.answer_later(tag.clone(), later);
                 }
             }
             Answer::Pending(_) => {
@@ -100,6 +100,7 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) {
         let mut merge = Merge { parts: Vec::with_capacity(read.keys.len()), stored: Vec::new() };
+        let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
         let mut probes = Vec::new();
         let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
@@ -109,8 +110,17 @@ impl<F: Filter> Session<F> {
             let hit = |packed: &[u8]| filter.answer(&tag, packed, stored);
             let grant = match storage.read(key, read.variant, None, now, hit) {
                 Answer::Hit => {
-                    storage.stats().hits.add(1);
+                    hits += 1;
                     merge.parts.push(Part::Stored(start..merge.stored.len()));
+                    if merge.stored.len() > self.config.buffered_bytes_max {
+                        // More than the client may have waiting: the origin paces it better.
+                        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
+                        let _nothing_written = expected.abandon(storage);
+                        storage.stats().why_not(WhyNot::Option);
+                        self.forward(original);
+                        self.expect(tag, Action::Forward);
+                        return;
+                    }
                     continue;
                 }
                 Answer::Miss(Ok(grant)) => {
@@ -134,6 +144,7 @@ impl<F: Filter> Session<F> {
             let lease = grant.map(|grant| grant.lease);
             merge.parts.push(Part::Missing(Fill::new(key, read.variant, lease, probed)));
         }
+        storage.stats().hits.add(hits);
         if missing.is_empty() {
             self.answer_stored(&tag, &merge);
             return;
@@ -144,6 +155,7 @@ impl<F: Filter> Session<F> {
             let out = self.to_server.buffer();
             self.filter.request_missing(&tag, missing.iter().copied(), out);
         }
+        self.waiting_bytes += merge.stored.len();
         self.expect(tag, Action::Merge(Box::new(merge)));
         self.forward(&probes);
         for probe_tag in probe_tags {
@@ -152,14 +164,19 @@ impl<F: Filter> Session<F> {
     }
 
     fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge) {
-        let first = self.expected.is_empty();
+        let first = self.has_turn();
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         self.filter.answer_many(tag, merge.parts.len(), out);
         out.extend_from_slice(&merge.stored);
         if !first {
-            self.expect(tag.clone(), Action::Local(later));
+            self.answer_later(tag.clone(), later);
         }
+    }
+
+    fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
+        self.waiting_bytes += answer.len();
+        self.expect(tag, Action::Local(answer));
     }
 
     /// Forwards everything but reads that storage was asked for.
@@ -190,7 +207,8 @@ impl<F: Filter> Session<F> {
             }
         }
         self.forward(original);
-        if self.streams {
+        if self.streams || request.reply == Reply::Never {
+            // Nobody will say when it is done.
             for write in writes {
                 self.lose(write, storage, now);
             }
@@ -199,12 +217,10 @@ impl<F: Filter> Session<F> {
         if request.settles_held {
             writes.extend(mem::take(&mut self.held));
         }
-        if request.holds_writes || request.reply == Reply::Never {
+        if request.holds_writes {
             self.hold(&mut writes, storage);
         }
-        if request.reply != Reply::Never {
-            self.expected.push_back(Expected { tag: request.tag, action, writes });
-        }
+        self.expected.push_back(Expected { tag: request.tag, action, writes });
         if request.reply == Reply::Stream {
             self.streams = true;
             self.advance_queue();
@@ -242,7 +258,7 @@ impl<F: Filter> Session<F> {
     }
 
     fn expect(&mut self, tag: F::Tag, action: Action) {
-        self.expected.push_back(Expected { tag, action, writes: SmallVec::new() });
+        self.expected.push_back(Expected::new(tag, action));
     }
 }
 

@@ -3,80 +3,119 @@
 use std::{mem, time::Duration};
 
 use crate::{
+    Error,
     expected::{Action, Expected, Fill, Merge, Part},
     filter::{Cut, Filter},
-    session::Session,
+    session::{Captured, Reading, Session},
     stats::NotFilled,
     storage::Storage,
 };
 
 impl<F: Filter> Session<F> {
     /// Handles a piece of the origin's byte stream.
+    ///
+    /// # Errors
+    /// A reply that must be withheld until all of it is there passes the limit.
     pub(crate) fn handle_part<S: Storage>(
         &mut self,
         part: &[u8],
         cut: Cut,
         storage: &mut S,
         now: Duration,
-    ) {
-        let Some(expected) = self.expected.front().filter(|_| cut.answers) else {
+    ) -> Result<(), Error> {
+        let Some(seen) = self.expects(cut) else {
             // A push, or words nobody asked for (a server that refuses connections says so first).
             self.to_client.buffer().extend_from_slice(part);
-            return;
+            self.reading = if cut.ends { Reading::Boundary } else { Reading::Unasked };
+            if cut.ends {
+                self.advance_queue();
+            }
+            return Ok(());
         };
-        let seen = expected.action.seen();
         if seen.passes {
             self.to_client.buffer().extend_from_slice(part);
         }
-        let whole_at_once = cut.ends && !self.mid_reply;
-        self.mid_reply = !cut.ends;
+        let whole_at_once = cut.ends && self.reading == Reading::Boundary;
+        self.reading = if cut.ends { Reading::Boundary } else { Reading::Answer };
         if whole_at_once {
-            self.finish(part, cut.continues, storage, now);
-            return;
+            self.finish(Some(part), cut.continues, storage, now);
+            return Ok(());
         }
-        if seen.captured && self.captured.len() + part.len() <= self.capture_limit(seen.passes) {
-            self.captured.extend_from_slice(part);
-        } else {
-            // Too large to be kept aside: what is incomplete is never admitted.
-            self.captured.clear();
-        }
+        self.capture(part, seen)?;
         if cut.ends {
             let captured = mem::take(&mut self.captured);
-            self.finish(&captured, cut.continues, storage, now);
+            let reply = (!captured.overflowed).then_some(captured.bytes.as_slice());
+            self.finish(reply, cut.continues, storage, now);
+        }
+        Ok(())
+    }
+
+    /// What is done with a piece of a reply; none if it is no part of one.
+    fn expects(&mut self, cut: Cut) -> Option<Seen> {
+        let action = self.expected.front().map(|expected| &expected.action);
+        let seen = action.filter(|action| !matches!(action, Action::Local(_))).map(Action::seen);
+        match self.reading {
+            Reading::Boundary => seen.filter(|_| cut.answers),
+            Reading::Unasked => None,
+            Reading::Answer if cut.answers => seen,
+            Reading::Answer => {
+                // It began with an attribute, which belongs to the push behind it.
+                let captured = mem::take(&mut self.captured);
+                if seen.is_some_and(|seen| !seen.passes) {
+                    self.to_client.buffer().extend_from_slice(&captured.bytes);
+                }
+                None
+            }
         }
     }
 
-    /// What must be withheld from the client must be kept as a whole; the codec bounds it.
-    fn capture_limit(&self, passes: bool) -> usize {
-        if passes { self.config.captured_bytes_max } else { usize::MAX }
+    fn capture(&mut self, part: &[u8], seen: Seen) -> Result<(), Error> {
+        let length = self.captured.bytes.len() + part.len();
+        let limit = match seen.capture {
+            Capture::Never => return Ok(()),
+            Capture::IfSmall => self.config.captured_bytes_max,
+            Capture::Always => self.config.withheld_bytes_max,
+        };
+        if length <= limit && !self.captured.overflowed {
+            self.captured.bytes.extend_from_slice(part);
+            return Ok(());
+        }
+        self.captured = Captured { bytes: Vec::new(), overflowed: true };
+        match seen.capture {
+            Capture::Always => Err(Error::Withheld { limit, got: length }),
+            Capture::Never | Capture::IfSmall => Ok(()),
+        }
     }
 
-    /// A reply is complete.
+    /// A reply is complete; `reply` is none if it was too large to be kept aside.
     fn finish<S: Storage>(
         &mut self,
-        reply: &[u8],
+        reply: Option<&[u8]>,
         continues: bool,
         storage: &mut S,
         now: Duration,
     ) {
+        let whole = reply.unwrap_or_default();
         if continues {
             if let Some(Expected { tag, action: Action::Rewrite, .. }) = self.expected.front() {
-                self.filter.rewrite(tag, reply, self.to_client.buffer());
+                self.filter.rewrite(tag, whole, self.to_client.buffer(), now);
             }
             return;
         }
         let Some(mut expected) = self.expected.pop_front() else { return };
         let tag = &expected.tag;
         match expected.action {
-            Action::Forward | Action::Local(_) => {}
-            Action::Observe => self.filter.observe(tag, reply),
-            Action::Rewrite => self.filter.rewrite(tag, reply, self.to_client.buffer()),
+            Action::Forward | Action::Local(_) | Action::Stream => {}
+            Action::Observe => self.filter.observe(tag, whole),
+            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
-            Action::Probe { asked_at } => self.probed(reply, asked_at, storage, now),
-            Action::Merge(merge) => self.merge(tag, *merge, reply, storage, now),
-            Action::Stream => {}
+            Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
+            Action::Merge(merge) => {
+                self.waiting_bytes = self.waiting_bytes.saturating_sub(merge.stored.len());
+                self.merge(tag, *merge, reply, storage, now);
+            }
             Action::State(stated) => {
-                if self.filter.accepts(tag, reply)
+                if self.filter.accepts(tag, whole)
                     && let Some(write) = expected.writes.pop()
                 {
                     let key = stated.key.borrow();
@@ -96,12 +135,16 @@ impl<F: Filter> Session<F> {
         &mut self,
         tag: &F::Tag,
         mut fill: Fill,
-        reply: &[u8],
+        reply: Option<&[u8]>,
         storage: &mut S,
         now: Duration,
     ) {
         let key = fill.key.borrow();
-        if let Err(reason) = self.filter.admit(tag, key.bytes, reply, &mut fill.packed)
+        let admitted = match reply {
+            Some(reply) => self.filter.admit(tag, key.bytes, reply, &mut fill.packed),
+            None => Err(NotFilled::TooLarge),
+        };
+        if let Err(reason) = admitted
             && let Some(lease) = fill.lease.take()
         {
             storage.stats().not_filled(reason);
@@ -143,17 +186,20 @@ impl<F: Filter> Session<F> {
         &mut self,
         tag: &F::Tag,
         merge: Merge,
-        reply: &[u8],
+        reply: Option<&[u8]>,
         storage: &mut S,
         now: Duration,
     ) {
+        let passed = !merge.is_partial();
         let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
-        let elements = self.filter.split(tag, reply).filter(|parts| parts.len() == missing);
+        let elements = reply.and_then(|reply| self.filter.split(tag, reply));
+        let elements = elements.filter(|parts| parts.len() == missing);
         let out = self.to_client.buffer();
         match &elements {
+            _ if passed => {}
             Some(_) => self.filter.answer_many(tag, merge.parts.len(), out),
             // An error answers the whole request.
-            None => out.extend_from_slice(reply),
+            None => out.extend_from_slice(reply.unwrap_or_default()),
         }
         let mut elements = elements.map(Vec::into_iter);
         for part in merge.parts {
@@ -164,8 +210,14 @@ impl<F: Filter> Session<F> {
                 }
                 Part::Stored(_) => {}
                 Part::Missing(fill) => {
-                    let element = elements.as_mut().and_then(Iterator::next).unwrap_or_default();
-                    self.to_client.buffer().extend_from_slice(element);
+                    // Without elements the reply is an error, which `admit` will not take either.
+                    let element = match &mut elements {
+                        Some(elements) => elements.next(),
+                        None => reply,
+                    };
+                    if !passed && elements.is_some() {
+                        self.to_client.buffer().extend_from_slice(element.unwrap_or_default());
+                    }
                     self.fill(tag, fill, element, storage, now);
                 }
             }
@@ -174,33 +226,46 @@ impl<F: Filter> Session<F> {
 
     /// Sends the answers of ours whose turn has come, and lets a stream begin at its own.
     pub(crate) fn advance_queue(&mut self) {
+        if self.reading != Reading::Boundary {
+            return;
+        }
         while let Some(Expected { action: Action::Local(answer), .. }) = self.expected.front() {
             self.to_client.buffer().extend_from_slice(answer);
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(answer.len());
             self.expected.pop_front();
         }
-        if matches!(self.expected.front(), Some(Expected { action: Action::Stream, .. })) {
-            self.expected.pop_front();
-            self.streaming = true;
-        }
+        self.streaming =
+            matches!(self.expected.front(), Some(Expected { action: Action::Stream, .. }));
     }
 }
 
 /// What becomes of the bytes of a reply while they arrive.
+#[derive(Clone, Copy)]
 struct Seen {
     /// They pass to the client at once.
     passes: bool,
-    /// They are kept until the reply is whole.
-    captured: bool,
+    capture: Capture,
+}
+
+/// Is the reply kept aside until it is whole?
+#[derive(Clone, Copy)]
+enum Capture {
+    Never,
+    /// Unless it is large: what is incomplete is never stored.
+    IfSmall,
+    /// It must be seen, whatever its size.
+    Always,
 }
 
 impl Action {
     fn seen(&self) -> Seen {
-        match self {
-            Self::Forward | Self::Stream | Self::Local(_) => Seen { passes: true, captured: false },
-            Self::Observe | Self::Fill(_) | Self::State(_) => Seen { passes: true, captured: true },
-            Self::Rewrite | Self::Probe { .. } | Self::Merge(_) => {
-                Seen { passes: false, captured: true }
-            }
-        }
+        let (passes, capture) = match self {
+            Self::Forward | Self::Stream | Self::Local(_) => (true, Capture::Never),
+            Self::Fill(_) | Self::State(_) => (true, Capture::IfSmall),
+            Self::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
+            Self::Observe => (true, Capture::Always),
+            Self::Rewrite | Self::Probe { .. } | Self::Merge(_) => (false, Capture::Always),
+        };
+        Seen { passes, capture }
     }
 }

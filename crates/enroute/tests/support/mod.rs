@@ -17,6 +17,7 @@
 
 pub mod directory;
 pub mod enroute;
+pub mod history;
 pub mod message;
 pub mod origins;
 pub mod process;

@@ -13,7 +13,7 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, principal::Claim};
+use super::{Mongo, Tag, greeting::Form, principal::Step};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
@@ -39,12 +39,14 @@ impl Mongo {
             request_id: command.header.request_id,
             legacy: command.legacy,
             exhaust: command.flags.exhaust_allowed(),
-            claim: None,
-            field: None,
+            waits: command.effect() == Effect::Handshake
+                && !matches!(command.body.element("maxAwaitTimeMS"), Ok(None)),
+            ..Tag::default()
         };
-        let mut reply = if command.acknowledged() { Reply::Plain } else { Reply::Never };
+        let acknowledged = command.acknowledged();
+        let mut reply = if acknowledged { Reply::Plain } else { Reply::Never };
         let flow = match command.effect() {
-            Effect::Read { .. } if command.name == "find" => {
+            Effect::Read { .. } if command.name == "find" && acknowledged => {
                 match self.find(command, &mut tag, scratch)? {
                     Ok(read) => Flow::Read(read),
                     Err(reason) => Flow::Bypass(reason),
@@ -53,31 +55,30 @@ impl Mongo {
             Effect::Read { .. } => Flow::Bypass(WhyNot::NotByKey),
             Effect::Pipeline | Effect::Write(_) => self.written(command, scratch),
             Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
-            Effect::TransactionEnd if command.name == "commitTransaction" => {
-                // What it publishes was written on any connection.
+            // What a commit publishes was written on any connection.
+            Effect::TransactionEnd if command.name != "abortTransaction" => {
                 Flow::Write(Write::to(Scope::Everything))
             }
-            Effect::Authentication => {
-                tag.claim = Claim::of(command);
-                self.principal.begin();
-                reply = Reply::Observed;
-                Flow::Coordination
-            }
-            Effect::Handshake => {
-                tag.claim = Claim::of(command);
-                if tag.claim.is_some() {
-                    self.principal.begin();
+            Effect::Authentication | Effect::Handshake => {
+                let handshake = command.effect() == Effect::Handshake;
+                let seen = if handshake { Reply::Rewritten } else { Reply::Observed };
+                tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
+                tag.greets = if handshake { Form::of(command) } else { None };
+                match (tag.step.is_some(), acknowledged) {
+                    (true, true) => self.principal.begin(),
+                    (true, false) => self.principal.lose_track(),
+                    (false, _) => {}
                 }
-                reply = Reply::Rewritten;
+                if acknowledged {
+                    reply = seen;
+                }
                 Flow::Coordination
             }
             Effect::Cursor | Effect::TransactionEnd | Effect::Session | Effect::Other => {
                 Flow::Coordination
             }
         };
-        // A server takes a connection's requests in order: any later reply says that the
-        // unanswered writes before it are done.
-        Ok(Request { flow, tag, reply, holds_writes: false, settles_held: reply != Reply::Never })
+        Ok(Request { reply, ..Request::new(flow, tag) })
     }
 
     /// Is it a find of one record by key, and nothing else? The rules are those of
@@ -91,6 +92,9 @@ impl Mongo {
         let Name { database, collection: Some(collection) } = command.namespace else {
             return Ok(Err(WhyNot::NotByKey));
         };
+        if is_internal(database, collection) {
+            return Ok(Err(WhyNot::Command));
+        }
         let Some(user) = self.principal.mark() else { return Ok(Err(WhyNot::Unsettled)) };
         let mut options = Options::default();
         for element in command.body.elements().skip(1) {
@@ -156,6 +160,11 @@ impl Mongo {
         }
         Flow::Write(Write { scopes: touched.scopes(self, scratch), states: None })
     }
+}
+
+/// Servers write here on their own, or write here what was written elsewhere.
+fn is_internal(database: &str, collection: &str) -> bool {
+    matches!(database, "admin" | "config" | "local") || collection.starts_with("system.")
 }
 
 /// What a write touches, while it is being collected.
@@ -308,7 +317,7 @@ impl<'m> Options<'m> {
             match (field.name(), field.str()) {
                 (b"level", Some("local")) => self.read_concern = 1,
                 (b"level", Some("available")) => self.read_concern = 2,
-                (b"level", Some("majority")) => self.read_concern = 3,
+                // `majority` too can lag behind a write that was answered, and would stay behind.
                 (b"afterClusterTime", _) => return Ok(Err(WhyNot::Causal)),
                 _ => return Ok(Err(WhyNot::ReadConcern)),
             }
@@ -395,7 +404,7 @@ pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
     let header = frame.header();
     let request_id = header.request_id;
-    let tag = Tag { request_id, legacy: true, exhaust: false, claim: None, field: None };
+    let tag = Tag { request_id, legacy: true, ..Tag::default() };
     match frame.body() {
         Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),

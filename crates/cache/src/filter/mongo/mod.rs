@@ -23,16 +23,21 @@ use crate::{
 };
 
 mod client;
+mod greeting;
 mod principal;
 mod server;
 #[cfg(test)]
 mod tests;
+
+pub use greeting::Greetings;
 
 /// What all connections to one origin share.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
     /// What the codec accepts.
     pub limits: Limits,
     /// Which namespaces (`database.collection`) may be stored.
@@ -42,6 +47,10 @@ pub struct Settings {
     /// The address drivers are to use instead of the members' own. None leaves the members' own:
     /// the client believes it talks to the origin.
     pub advertise: Option<String>,
+    /// What the origin says to a handshake, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
 }
 
 /// A field that has a unique index.
@@ -60,9 +69,11 @@ pub struct Mongo {
     principal: principal::Principal,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
-    /// The current reply is one of several.
+    /// The current reply is one that somebody asked for.
+    reply_answers: bool,
+    /// The oldest request is answered by a stream of replies that is not over.
     reply_continues: bool,
-    /// The reply before, in a stream of replies.
+    /// The last reply of that stream.
     reply_id: i32,
     /// Number of our next frame.
     next_id: i32,
@@ -76,15 +87,19 @@ pub struct Message<'a> {
 }
 
 /// What must be remembered of a request until its reply.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tag {
     request_id: i32,
     /// Came as OP_QUERY; its reply is an OP_REPLY.
     legacy: bool,
     /// The client takes a stream of replies.
     exhaust: bool,
-    /// What authentication it begins.
-    claim: Option<principal::Claim>,
+    /// It is answered when something has changed.
+    waits: bool,
+    /// Asks what every client is told.
+    greets: Option<greeting::Form>,
+    /// Its part in authentication.
+    step: Option<principal::Step>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
 }
@@ -97,6 +112,7 @@ impl Mongo {
             settings,
             principal: principal::Principal::default(),
             reply_left: 0,
+            reply_answers: true,
             reply_continues: false,
             reply_id: 0,
             next_id: 1,
@@ -104,7 +120,12 @@ impl Mongo {
     }
 
     fn namespace(&self, database: &str, collection: &str) -> Namespace {
-        Namespace::new(&self.settings.origin, database.as_bytes(), collection.as_bytes())
+        Namespace::new(
+            self.settings.secret,
+            &self.settings.origin,
+            database.as_bytes(),
+            collection.as_bytes(),
+        )
     }
 
     fn next_id(&mut self) -> i32 {
@@ -148,7 +169,8 @@ impl Filter for Mongo {
         let part = self.reply_left.min(bytes.len());
         self.reply_left -= part;
         let ends = self.reply_left == 0;
-        Ok(Cut { bytes: part, ends, answers: true, continues: self.reply_continues })
+        let answers = self.reply_answers;
+        Ok(Cut { bytes: part, ends, answers, continues: answers && self.reply_continues })
     }
 
     fn admit(
@@ -192,7 +214,7 @@ impl Filter for Mongo {
         });
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
-        Some(Tag { request_id, legacy: false, exhaust: false, claim: None, field: None })
+        Some(Tag { request_id, ..Tag::default() })
     }
 
     fn probed(&self, reply: &[u8], _: Duration) -> Result<Probed, NotFilled> {
@@ -208,23 +230,26 @@ impl Filter for Mongo {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
-        let limits = self.settings.limits;
-        let told = server::read(reply, &limits, |response| {
-            principal::Told::by(&response.body, response.ok)
-        });
-        self.principal.settle(tag.claim.as_ref(), told.unwrap_or_default());
+        self.settle(tag, reply, false);
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>) {
-        if tag.claim.is_some() {
-            self.observe(tag, reply);
-        }
+    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration) {
+        self.settle(tag, reply, true);
+        let start = out.len();
         let address = |_: &str| self.settings.advertise.clone();
         let rewritten = whole(reply, &self.settings.limits)
             .and_then(|frame| handshake::rewrite(&frame, &address, Compression::Keep, out));
         if rewritten.is_err() {
             out.extend_from_slice(reply);
+            return;
         }
+        let Some(form) = tag.greets else { return };
+        let greetings = Arc::clone(&self.settings.greetings);
+        server::read(out.get(start..).unwrap_or_default(), &self.settings.limits, |greeting| {
+            if greeting.ok {
+                greetings.remember(form, &greeting.body, now);
+            }
+        });
     }
 
     fn request_missing<'a>(
@@ -244,23 +269,31 @@ impl Filter for Mongo {
         None
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>) {
+    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        let greeting = tag.greets.filter(|_| self.principal.is_anonymous());
+        if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
+        {
+            return self.answer(tag, &body, out);
+        }
         // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.
         const HOST_UNREACHABLE: i32 = 6;
-        let request_id = self.next_id();
-        let message = "enroute: the origin cannot be reached";
-        response::error(
-            out,
-            request_id,
-            tag.request_id,
-            HOST_UNREACHABLE,
-            "HostUnreachable",
-            message,
-        );
+        let mut body = Vec::new();
+        Writer::write(&mut body, |body| {
+            body.f64("ok", 0.0);
+            body.str("errmsg", "enroute: the origin cannot be reached");
+            body.i32("code", HOST_UNREACHABLE);
+            body.str("codeName", "HostUnreachable");
+        });
+        self.answer(tag, &body, out);
     }
 
     fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
         // A server closes the connection without a word, and so do we.
+    }
+
+    fn waits(&self, tag: &Tag) -> bool {
+        tag.waits
     }
 
     fn is_stateless(&self) -> bool {
@@ -269,6 +302,14 @@ impl Filter for Mongo {
 }
 
 impl Mongo {
+    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool) {
+        let Some(step) = &tag.step else { return };
+        let told = server::read(reply, &self.settings.limits, |response| {
+            principal::Told::by(&response.body, response.ok, speculative)
+        });
+        self.principal.settle(step, told.unwrap_or_default());
+    }
+
     /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
     /// asks for more bytes.
     fn begin_reply(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Option<usize>> {
@@ -277,11 +318,14 @@ impl Mongo {
         let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
         let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
         let header = header(head, length);
-        let Some(tag) = tag else { return Err(unasked(header, "no reply")) };
-        let expected = if self.reply_continues { self.reply_id } else { tag.request_id };
-        if header.response_to != expected {
-            return Err(unasked(header, "a reply to the oldest request"));
-        }
+        // Some servers answer what asks for no answer. The client is told, as it would be without
+        // us, and nobody else takes that for his reply.
+        let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
+        let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
+            self.reply_answers = false;
+            return Ok(Some(length));
+        };
+        self.reply_answers = true;
         self.reply_id = header.request_id;
         self.reply_continues = match header.opcode {
             opcode::MSG => flags(head) & MORE_TO_COME != 0,
@@ -313,15 +357,6 @@ fn header(head: &[u8], length: usize) -> Header {
 fn flags(frame: &[u8]) -> u32 {
     let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
     u32::from_le_bytes(bytes.unwrap_or_default())
-}
-
-fn unasked(header: Header, expected: &'static str) -> Error {
-    Error::Malformed {
-        protocol: "mongodb",
-        offset: 8,
-        expected,
-        got: format!("a reply to request {}", header.response_to),
-    }
 }
 
 /// The frame inside a compressed one.

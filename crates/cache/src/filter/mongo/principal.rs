@@ -27,7 +27,18 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim(Box<[u8]>);
 
-/// What the origin said in a conversation.
+/// A request's part in authentication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// `saslStart` or `authenticate`, or one of them inside a `hello`.
+    Start(Claim),
+    /// `saslContinue`.
+    Continue,
+    /// `logout`.
+    Logout,
+}
+
+/// What the origin said to a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Told {
     /// No, or nothing about it.
@@ -40,27 +51,23 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// Reads a reply to `saslStart`, `saslContinue`, `authenticate` or to a `hello` that carries the
-    /// first of them.
-    pub(super) fn by(body: &Document<'_>, ok: bool) -> Self {
-        if !ok {
+    /// Reads the reply to a step; inside a `hello` it stands in a document of its own.
+    pub(super) fn by(body: &Document<'_>, ok: bool, speculative: bool) -> Self {
+        let conversation = match speculative {
+            true => body.element("speculativeAuthenticate").ok().flatten(),
+            false => None,
+        };
+        let conversation = conversation.and_then(|element| element.document());
+        let Some(conversation) = conversation.or((!speculative).then_some(*body)).filter(|_| ok)
+        else {
             return Self::No;
-        }
-        let speculative = body.element("speculativeAuthenticate").ok().flatten();
-        let conversation = match speculative.and_then(|element| element.document()) {
-            Some(conversation) => conversation,
-            None => *body,
         };
         let has = |name| conversation.element(name).ok().flatten();
-        match (has("done"), has("conversationId").is_some(), has("hello").or(has("ismaster"))) {
-            (Some(done), ..) if done.is_true() => Self::Done,
-            (Some(_), ..) | (None, true, _) => Self::Continue,
-            // `authenticate` has no conversation: ok is all it says. A hello without the answer to
-            // its speculation says nothing.
-            (None, false, None) if has("helloOk").is_none() && has("maxWireVersion").is_none() => {
-                Self::Done
-            }
-            _ => Self::No,
+        match (has("done"), has("conversationId")) {
+            (Some(done), _) if done.is_true() => Self::Done,
+            (Some(_), _) | (None, Some(_)) => Self::Continue,
+            // `authenticate` and `logout` have no conversation: ok is all they say.
+            (None, None) => Self::Done,
         }
     }
 }
@@ -80,66 +87,87 @@ impl Principal {
         matches!(self.state, State::Anonymous) && self.unsettled == 0
     }
 
-    /// The client began or continued to log in.
+    /// The client takes a step.
     pub(super) fn begin(&mut self) {
         self.unsettled += 1;
     }
 
-    /// The origin answered.
-    pub(super) fn settle(&mut self, claim: Option<&Claim>, told: Told) {
+    /// The client took a step that will not be answered.
+    pub(super) fn lose_track(&mut self) {
+        self.state = State::Unknown;
+    }
+
+    /// The origin answered a step.
+    ///
+    /// Whoever is known stays alone: a connection on which a second user logs in, or one logs out,
+    /// has rights that nobody else has.
+    pub(super) fn settle(&mut self, step: &Step, told: Told) {
         self.unsettled = self.unsettled.saturating_sub(1);
-        let claim = claim.filter(|claim| !claim.0.is_empty()).cloned();
         let state = std::mem::take(&mut self.state);
-        self.state = match (told, claim, state) {
-            (Told::Done, Some(claim), _) => State::Known(claim),
-            (Told::Done, None, State::Claimed(claim)) => State::Known(claim),
-            (Told::Done, None, _) => State::Unknown,
-            (Told::Continue, Some(claim), _) => State::Claimed(claim),
-            (Told::Continue, None, state @ State::Claimed(_)) => state,
-            (Told::Continue, None, _) => State::Unknown,
-            // Refused: whoever it was before stays.
-            (Told::No, _, State::Claimed(_)) => State::Anonymous,
-            (Told::No, _, state) => state,
+        let nobody = matches!(state, State::Anonymous | State::Claimed(_));
+        self.state = match (step, told, state) {
+            (_, Told::No, State::Claimed(_)) => State::Anonymous,
+            (_, Told::No, state) => state,
+            (Step::Start(claim), ..) if claim.0.is_empty() || !nobody => State::Unknown,
+            (Step::Start(claim), Told::Continue, _) => State::Claimed(claim.clone()),
+            (Step::Start(claim), Told::Done, _) => State::Known(claim.clone()),
+            (Step::Continue, Told::Continue, State::Claimed(claim)) => State::Claimed(claim),
+            (Step::Continue, Told::Done, State::Claimed(claim)) => State::Known(claim),
+            (Step::Logout, _, State::Anonymous) => State::Anonymous,
+            (Step::Continue | Step::Logout, ..) => State::Unknown,
         };
+    }
+}
+
+impl Step {
+    /// The part of an authentication command; none if it has none.
+    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
+        match request.name {
+            "saslStart" | "authenticate" => {
+                Some(Self::Start(Claim::of(&request.body, request.namespace.database)))
+            }
+            "saslContinue" => Some(Self::Continue),
+            "logout" => Some(Self::Logout),
+            _ => None,
+        }
+    }
+
+    /// The first step inside a `hello`, if there is one.
+    pub(super) fn inside(request: &Request<'_>) -> Option<Self> {
+        let body = request.body.element("speculativeAuthenticate").ok()??;
+        // What is no document the origin cannot read either.
+        let Some(body) = body.document() else { return Some(Self::Start(Claim(Box::default()))) };
+        let database = body.element("db").ok().flatten().and_then(|database| database.str());
+        Some(Self::Start(Claim::of(&body, database.unwrap_or(request.namespace.database))))
     }
 }
 
 impl Claim {
-    /// Who `saslStart`, `authenticate`, or the same inside a `hello`, says it is; none for a request
-    /// that only continues, or for a `hello` without it.
-    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let speculative = request.body.element("speculativeAuthenticate").ok().flatten();
-        let (body, database) = match speculative.and_then(|element| element.document()) {
-            Some(body) => {
-                let database = body.element("db").ok().flatten().and_then(|db| db.str());
-                (body, database.unwrap_or(request.namespace.database))
-            }
-            None => (request.body, request.namespace.database),
-        };
+    /// Who `saslStart` or `authenticate` says it is.
+    fn of(body: &Document<'_>, database: &str) -> Self {
         let field = |name| body.element(name).ok().flatten();
-        let name = match field("payload").and_then(|payload| payload.binary()) {
-            Some((_, payload)) if field("saslStart").is_some() => user(payload),
-            Some(_) => return None,
-            None => field("user").and_then(|user| user.str()).map(str::as_bytes),
+        let mechanism = field("mechanism").and_then(|mechanism| mechanism.str());
+        let payload = field("payload").and_then(|payload| payload.binary());
+        let name = match (mechanism, payload) {
+            (Some("SCRAM-SHA-1" | "SCRAM-SHA-256"), Some((_, payload))) => scram(payload),
+            (Some("PLAIN"), Some((_, payload))) => plain(payload),
+            (Some("MONGODB-X509"), None) => {
+                field("user").and_then(|user| user.str()).map(str::as_bytes)
+            }
+            _ => None,
         };
-        if name.is_none() && field("mechanism").is_none() {
-            return None;
-        }
-        let mut claim = Vec::new();
-        if let Some(name) = name {
-            claim.extend_from_slice(database.as_bytes());
-            claim.push(0);
-            claim.extend_from_slice(name);
-        }
-        Some(Self(claim.into()))
+        let Some(name) = name else { return Self(Box::default()) };
+        Self([database.as_bytes(), &[0], name].concat().into())
     }
 }
 
-/// The name in a SCRAM client-first message (`n,,n=name,r=nonce`) or a PLAIN one (`NUL name NUL …`).
-fn user(payload: &[u8]) -> Option<&[u8]> {
-    if let Some(plain) = payload.strip_prefix(b"\0") {
-        return plain.split(|byte| *byte == 0).next();
-    }
+/// The name in a SCRAM client-first message, `n,,n=name,r=nonce`.
+fn scram(payload: &[u8]) -> Option<&[u8]> {
     let bare = payload.strip_prefix(b"n,,").or_else(|| payload.strip_prefix(b"y,,"))?;
-    bare.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(b"n="))
+    bare.split(|byte| *byte == b',').next()?.strip_prefix(b"n=")
+}
+
+/// The name in a PLAIN message, `NUL name NUL password`.
+fn plain(payload: &[u8]) -> Option<&[u8]> {
+    payload.strip_prefix(b"\0")?.split(|byte| *byte == 0).next()
 }

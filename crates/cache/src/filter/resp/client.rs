@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Split},
 };
 
-use super::{Resp, Scripts, Tag};
+use super::{FEED_DATABASES, Resp, Scripts, Tag};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -36,6 +36,20 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
+        let mut request = self.flow_of(command, message, asking, scratch);
+        if command.flags.contains(Flags::BLOCKING) {
+            request.tag = Tag::Blocking;
+        }
+        request
+    }
+
+    fn flow_of<'m>(
+        &mut self,
+        command: &Command,
+        message: &'m Message<'_>,
+        asking: bool,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
         match command.effect {
             Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => {
                 match self.why_not(asking) {
@@ -68,6 +82,8 @@ impl Resp {
             Some(WhyNot::Watched)
         } else if self.replica_reads || asking {
             Some(WhyNot::ReadPreference)
+        } else if self.settings.feed && self.database >= FEED_DATABASES {
+            Some(WhyNot::Excluded)
         } else {
             None
         }
@@ -240,8 +256,10 @@ impl Resp {
             "auth" => Tag::Identify { version: None, user: Some(user(message, 0)) },
             "hello" => hello(message),
             "reset" => {
-                // It ends a transaction at once, whatever was queued.
+                // It ends a transaction at once, whatever was queued. What else it ends is settled
+                // by its reply; until then nothing is answered from storage.
                 self.in_transaction = false;
+                (self.watched, self.tracked, self.replica_reads) = (false, false, false);
                 Tag::Reset
             }
             "client|reply" => {
@@ -249,11 +267,13 @@ impl Resp {
                 return with_reply(Flow::Coordination, Tag::Plain, reply);
             }
             "client|tracking" => {
-                self.tracked = !is(2, "OFF");
+                // Inside a transaction it may never take effect.
+                self.tracked = !is(2, "OFF") || (self.tracked && self.in_transaction);
                 return plain(Flow::Coordination);
             }
             "readonly" | "readwrite" => {
-                self.replica_reads = command.name == "readonly";
+                self.replica_reads =
+                    command.name == "readonly" || (self.replica_reads && self.in_transaction);
                 return plain(Flow::Coordination);
             }
             "asking" => {
@@ -281,8 +301,17 @@ fn hello(message: &Message<'_>) -> Tag {
         Some(b"3") => Some(Version::Resp3),
         _ => None,
     };
-    let auth = message.arguments().position(|word| word.eq_ignore_ascii_case(b"AUTH"));
-    Tag::Identify { version, user: auth.map(|auth| user(message, auth)) }
+    // Servers take the last of several, and a name of the connection may spell AUTH.
+    let (mut place, mut identity) = (2, None);
+    while let Some(option) = message.argument(place) {
+        if option.eq_ignore_ascii_case(b"AUTH") {
+            identity = Some(user(message, place));
+            place += 3;
+        } else {
+            place += 2;
+        }
+    }
+    Tag::Identify { version, user: identity }
 }
 
 /// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the

@@ -1,0 +1,397 @@
+//! Conversations as data: what clients and origins say, and what each must hear.
+//!
+//! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
+//! Steps name their connection by a number behind them; without one it is the first.
+//!
+//! ```text
+//! config population=on-write        before anything else: what the cache is set to
+//! client> GET a                     the client says this
+//! to-origin> GET a                  this must now leave for the origin: exactly, and in order
+//! origin> "1"                       the origin says this
+//! to-client> "1"                    this must now leave for the client
+//! waits                             the client waits for another client's fill
+//! time +5s                          time passes
+//! stats hits=1 why-not.command=2    what was counted since the last such line, and nothing else
+//! proceeds                          what was written made room for requests that had none
+//! breaks client                     what was just said breaks the protocol
+//! origin-lost close | continue      the origin's connection breaks; what becomes of the client
+//! origin-unreachable                the origin refused the connection
+//! close                             the client goes away
+//! ```
+//!
+//! Whatever leaves and is not expected fails the test at the next step. Every conversation is held
+//! in whole messages and once more byte by byte; at its end, when all have gone and every
+//! quarantine is over, nothing may be under way in storage.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+
+use cache::{
+    Error, Session, Side,
+    filter::Filter,
+    lease::Ticket,
+    session::{self, Afterlife},
+    stats::{NotFilled, Stats, WhyNot},
+    storage::{self, MemoryStorage, Population, Storage},
+};
+
+/// One connection as a protocol's script sees it: text to bytes, and bytes against text.
+pub(crate) trait Speech {
+    type Filter: Filter;
+
+    fn open(config: &Config) -> (Self, Self::Filter)
+    where
+        Self: Sized;
+    /// What the client sends.
+    fn client(&mut self, text: &str) -> Vec<u8>;
+    /// What the origin sends.
+    fn origin(&mut self, text: &str) -> Vec<u8>;
+    /// The bytes that `text` must have become on their way to the origin, given what is leaving.
+    fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
+    /// The same on their way to the client.
+    fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
+    /// The origin's connection is over.
+    fn origin_gone(&mut self) {}
+    /// Bytes for a person.
+    fn show(bytes: &[u8]) -> String {
+        bytes.escape_ascii().to_string()
+    }
+}
+
+/// The words of a script's `config` line.
+#[derive(Debug, Default)]
+pub(crate) struct Config(BTreeMap<String, String>);
+
+impl Config {
+    pub(crate) fn word(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.word(name).map(|word| word.parse().unwrap_or_else(|_| panic!("{name}={word}")))
+    }
+
+    fn storage(&self) -> storage::Config {
+        let population = match self.word("population") {
+            None | Some("on-miss") => Population::OnMiss,
+            Some("on-write") => Population::OnWrite,
+            Some(other) => panic!("population={other}"),
+        };
+        let mut config = storage::Config { population, ..storage::Config::default() };
+        if let Some(bytes) = self.number("value-bytes-max") {
+            config.memory.value_bytes_max = bytes;
+        }
+        config.ttl = self.number("ttl").map_or(config.ttl, Duration::from_secs);
+        config.quarantine =
+            self.number("quarantine").map_or(config.quarantine, Duration::from_secs);
+        config
+    }
+
+    fn session(&self) -> session::Config {
+        let mut config = session::Config::default();
+        let places = [
+            ("pipeline-max", &mut config.pipeline_max),
+            ("buffered-bytes-max", &mut config.buffered_bytes_max),
+            ("captured-bytes-max", &mut config.captured_bytes_max),
+            ("withheld-bytes-max", &mut config.withheld_bytes_max),
+            ("held-writes-max", &mut config.held_writes_max),
+        ];
+        for (name, place) in places {
+            *place = self.number(name).unwrap_or(*place);
+        }
+        config
+    }
+}
+
+/// Holds every conversation of `folder`.
+pub(crate) fn hold_all<S: Speech>(folder: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations").join(folder);
+    let entries = fs::read_dir(&folder).expect("the conversations are committed");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let mut failed = Vec::new();
+    for path in &paths {
+        let text = fs::read_to_string(path).expect("readable");
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for chunk_bytes in [usize::MAX, 1] {
+            let held = std::panic::catch_unwind(|| hold::<S>(&name, &text, chunk_bytes));
+            if held.is_err() {
+                failed.push(format!("{name} in chunks of {chunk_bytes}"));
+                break;
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
+}
+
+fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
+    let steps = steps(text);
+    let mut config = Config::default();
+    for (_, step) in steps.iter().filter(|(_, step)| step.starts_with("config ")) {
+        let words = step.split_whitespace().skip(1);
+        config.0.extend(
+            words.filter_map(|word| word.split_once('=')).map(|(a, b)| (a.into(), b.into())),
+        );
+    }
+    let mut play = Play::<S> {
+        storage: MemoryStorage::new(config.storage(), 1),
+        session_config: Arc::new(config.session()),
+        config,
+        connections: BTreeMap::new(),
+        now: Duration::from_secs(1),
+        counted: BTreeMap::new(),
+        broken: None,
+        chunk_bytes,
+        place: String::new(),
+    };
+    for (line, step) in steps {
+        play.place = format!("{name}:{line}: {step}");
+        play.step(&step);
+    }
+    play.place = format!("{name}: at the end");
+    play.end();
+}
+
+/// Logical lines, each with the number of its first.
+fn steps(text: &str) -> Vec<(usize, String)> {
+    let mut steps: Vec<(usize, String)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        match steps.last_mut() {
+            Some((_, step)) if line.starts_with(' ') => {
+                step.push(' ');
+                step.push_str(line.trim());
+            }
+            _ => steps.push((index + 1, line.trim_end().to_owned())),
+        }
+    }
+    steps
+}
+
+struct Play<S: Speech> {
+    storage: MemoryStorage,
+    session_config: Arc<session::Config>,
+    config: Config,
+    connections: BTreeMap<u64, (S, Session<S::Filter>)>,
+    now: Duration,
+    counted: BTreeMap<String, u64>,
+    broken: Option<Error>,
+    chunk_bytes: usize,
+    place: String,
+}
+
+impl<S: Speech> Play<S> {
+    fn step(&mut self, step: &str) {
+        let (head, text) =
+            step.split_once('>').map_or((step, ""), |(head, text)| (head, text.trim()));
+        let (verb, rest) = head.split_once(' ').unwrap_or((head, ""));
+        let name = verb.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let number = verb[name.len()..].parse().unwrap_or(1);
+        if !matches!(name, "to-origin" | "to-client" | "config" | "stats" | "waits" | "breaks") {
+            self.nothing_else_left();
+        }
+        if name != "breaks" {
+            assert_eq!(self.broken, None, "{}: the step before broke the protocol", self.place);
+        }
+        match name {
+            "config" => {}
+            "client" => self.says(number, Side::Client, text),
+            "origin" => self.says(number, Side::Server, text),
+            "to-origin" => self.leaves(number, Side::Server, text),
+            "to-client" => self.leaves(number, Side::Client, text),
+            "waits" => {
+                let waits = self.connection(number).1.poll_timeout().is_some();
+                assert!(waits, "{}: it does not wait", self.place);
+            }
+            "time" => {
+                let seconds = rest.trim_start_matches('+').trim_end_matches('s');
+                self.pass(Duration::from_secs(seconds.parse().expect("time +5s")));
+            }
+            "stats" => self.stats(rest),
+            "proceeds" => {
+                let now = self.now;
+                let (connections, storage) = (&mut self.connections, &mut self.storage);
+                let (_, session) =
+                    Self::open(connections, &self.config, &self.session_config, number);
+                assert!(session.can_proceed(), "{}", self.place);
+                session.proceed(storage, now).expect("well-formed");
+                self.settle();
+            }
+            "breaks" => {
+                let side = match self.broken.take() {
+                    Some(Error::Client(_)) => "client",
+                    Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
+                    _ => "nothing",
+                };
+                assert_eq!(side, rest, "{}", self.place);
+            }
+            "origin-lost" => {
+                let now = self.now;
+                let (_, session) =
+                    Self::open(&mut self.connections, &self.config, &self.session_config, number);
+                let left = match session.origin_lost(&mut self.storage, now) {
+                    Afterlife::Continue => "continue",
+                    Afterlife::Close => "close",
+                };
+                assert_eq!(left, rest, "{}", self.place);
+                self.connection(number).0.origin_gone();
+                self.settle();
+            }
+            "origin-unreachable" => {
+                let now = self.now;
+                let (_, session) =
+                    Self::open(&mut self.connections, &self.config, &self.session_config, number);
+                let _ = session.origin_unreachable(&mut self.storage, now);
+                self.connection(number).0.origin_gone();
+                self.settle();
+            }
+            "close" => {
+                let (_, mut session) = self.connections.remove(&number).expect("it is open");
+                session.close(&mut self.storage, self.now);
+                self.settle();
+            }
+            _ => panic!("{}: no such step", self.place),
+        }
+    }
+
+    fn connection(&mut self, number: u64) -> &mut (S, Session<S::Filter>) {
+        Self::open(&mut self.connections, &self.config, &self.session_config, number)
+    }
+
+    fn open<'c>(
+        connections: &'c mut BTreeMap<u64, (S, Session<S::Filter>)>,
+        config: &Config,
+        session_config: &Arc<session::Config>,
+        number: u64,
+    ) -> &'c mut (S, Session<S::Filter>) {
+        connections.entry(number).or_insert_with(|| {
+            let (speech, filter) = S::open(config);
+            (speech, Session::new(filter, Arc::clone(session_config), Ticket(number)))
+        })
+    }
+
+    fn says(&mut self, number: u64, side: Side, text: &str) {
+        let (speech, _) = self.connection(number);
+        let bytes = match side {
+            Side::Client => speech.client(text),
+            Side::Server => speech.origin(text),
+        };
+        for chunk in bytes.chunks(self.chunk_bytes) {
+            let now = self.now;
+            let (_, session) =
+                Self::open(&mut self.connections, &self.config, &self.session_config, number);
+            if let Err(error) = session.receive(side, chunk, &mut self.storage, now) {
+                self.broken = Some(error);
+                break;
+            }
+        }
+        self.settle();
+    }
+
+    /// Tells those whose wait is over.
+    fn settle(&mut self) {
+        loop {
+            let woken = std::mem::take(self.storage.woken());
+            if woken.is_empty() {
+                return;
+            }
+            for ticket in woken {
+                if let Some((_, session)) = self.connections.get_mut(&ticket.0) {
+                    session.complete(ticket, &mut self.storage, self.now).expect("well-formed");
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.storage.advance(self.now);
+        for (_, session) in self.connections.values_mut() {
+            session.handle_timeout(&mut self.storage, self.now).expect("well-formed");
+        }
+        self.settle();
+    }
+
+    fn leaves(&mut self, number: u64, side: Side, text: &str) {
+        let place = self.place.clone();
+        let (speech, session) = self.connection(number);
+        let output = session.output(side);
+        let leaving = output.bytes().to_vec();
+        let expected = match side {
+            Side::Client => speech.to_client(text, &leaving),
+            Side::Server => speech.to_origin(text, &leaving),
+        };
+        let found = leaving.get(..expected.len().min(leaving.len())).unwrap_or_default();
+        assert!(
+            found == expected,
+            "{place}\nexpected {}\n   found {}",
+            S::show(&expected),
+            S::show(&leaving)
+        );
+        output.advance(expected.len());
+    }
+
+    fn nothing_else_left(&mut self) {
+        for (number, (_, session)) in &mut self.connections {
+            for (side, to) in [(Side::Client, "client"), (Side::Server, "origin")] {
+                let leaving = session.output(side).bytes();
+                let place = &self.place;
+                assert!(
+                    leaving.is_empty(),
+                    "before {place}\nnobody expected this to {to} {number}: {}",
+                    S::show(leaving)
+                );
+            }
+        }
+    }
+
+    fn stats(&mut self, expected: &str) {
+        let now = counters(self.storage.stats());
+        let since = now.iter().map(|(name, count)| {
+            (name.clone(), count - self.counted.get(name).copied().unwrap_or_default())
+        });
+        let since: BTreeMap<_, _> = since.filter(|(_, count)| *count > 0).collect();
+        let expected = expected.split_whitespace().map(|word| {
+            let (name, count) = word.split_once('=').expect("name=count");
+            assert!(now.contains_key(name), "{}: no counter {name}", self.place);
+            (name.to_owned(), count.parse().expect("a count"))
+        });
+        let expected: BTreeMap<String, u64> = expected.filter(|(_, count)| *count > 0).collect();
+        assert_eq!(since, expected, "{}", self.place);
+        self.counted = now;
+    }
+
+    fn end(&mut self) {
+        self.nothing_else_left();
+        assert_eq!(self.broken, None, "{}", self.place);
+        for (_, (_, mut session)) in std::mem::take(&mut self.connections) {
+            session.close(&mut self.storage, self.now);
+        }
+        self.now += Duration::from_secs(3_600);
+        self.storage.advance(self.now);
+        assert!(self.storage.is_idle(), "{}: something is still under way", self.place);
+    }
+}
+
+fn counters(stats: &Stats) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    let mut count = |name: &str, value| counters.insert(name.to_owned(), value);
+    count("hits", stats.hits.value());
+    count("coalesced", stats.coalesced.value());
+    count("fills", stats.fills.value());
+    count("writes-lost", stats.writes_lost.value());
+    count("refused-frames", stats.refused_frames.value());
+    for (name, counter) in ["key", "collection", "database", "everything"].iter().zip(&stats.writes)
+    {
+        count(&format!("writes.{name}"), counter.value());
+    }
+    for (reason, counter) in WhyNot::ALL.iter().zip(&stats.why_not) {
+        count(&format!("why-not.{}", reason.name()), counter.value());
+    }
+    for (reason, counter) in NotFilled::ALL.iter().zip(&stats.not_filled) {
+        count(&format!("not-filled.{}", reason.name()), counter.value());
+    }
+    counters
+}

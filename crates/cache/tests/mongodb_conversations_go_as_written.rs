@@ -1,0 +1,14 @@
+//! What MongoDB drivers and servers say to each other through the cache, as data:
+//! `testdata/conversations/mongodb/`.
+
+#[path = "conversation/bson.rs"]
+mod bson;
+#[path = "conversation/harness.rs"]
+mod conversation;
+#[path = "conversation/mongodb.rs"]
+mod mongodb;
+
+#[test]
+fn mongodb_conversations_go_as_written() {
+    conversation::hold_all::<mongodb::MongoDb>("mongodb");
+}

@@ -1,0 +1,12 @@
+//! What Redis clients and servers say to each other through the cache, as data:
+//! `testdata/conversations/redis/`.
+
+#[path = "conversation/harness.rs"]
+mod conversation;
+#[path = "conversation/redis.rs"]
+mod redis;
+
+#[test]
+fn redis_conversations_go_as_written() {
+    conversation::hold_all::<redis::Redis>("redis");
+}
