@@ -107,7 +107,9 @@ fn happen<F: Filter>(
         0 => *now += Duration::from_millis(what.into()),
         1 => session.output(Side::Client).advance(usize::MAX / 2),
         2 => session.output(Side::Server).advance(usize::MAX / 2),
-        3 => session.origin_unreachable(storage),
+        3 => {
+            let _either = session.origin_unreachable(storage, *now);
+        }
         4 => {
             let _either = session.origin_lost(storage, *now);
         }
@@ -120,7 +122,7 @@ fn happen<F: Filter>(
 /// Nothing is left under way.
 fn rest(storage: &mut MemoryStorage) {
     storage.advance(Duration::from_secs(3_600));
-    assert!(cache::storage::MemoryStorage::is_idle(storage));
+    assert!(storage.is_idle());
 }
 
 fn storage() -> MemoryStorage {
