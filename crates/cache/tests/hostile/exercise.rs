@@ -120,7 +120,7 @@ fn happen<F: Filter>(
 /// Nothing is left under way.
 fn rest(storage: &mut MemoryStorage) {
     storage.advance(Duration::from_secs(3_600));
-    assert!(cache::storage::MemoryStorage::is_idle(storage));
+    assert!(storage.is_idle());
 }
 
 fn storage() -> MemoryStorage {

@@ -110,7 +110,18 @@ impl<F: Filter> Connection<F> {
         moved |= self.read_client(context)?;
         moved |= self.write_origin(context);
         moved |= self.write_client(context)?;
+        moved |= self.proceed();
         Ok(moved)
+    }
+
+    /// Requests that had no room are handled once what was in their way is written.
+    fn proceed(&mut self) -> bool {
+        if self.closing || !self.session.can_proceed() {
+            return false;
+        }
+        let now = self.worker.now();
+        self.act(|session, storage| session.proceed(storage, now));
+        true
     }
 
     fn is_over(&self) -> bool {
