@@ -6,7 +6,7 @@ use crate::key::{Key, Namespace, Sent};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn users() -> Namespace {
-    Namespace::new("origin", b"shop", b"users")
+    Namespace::new(0, "origin", b"shop", b"users")
 }
 
 fn key(bytes: &[u8]) -> Key<'_> {
@@ -56,7 +56,7 @@ fn while_a_write_is_unanswered_no_lease_is_given() {
 #[test]
 fn a_write_elsewhere_leaves_the_lease_alone() {
     let mut leases = Leases::default();
-    let elsewhere = Namespace::new("origin", b"blog", b"posts");
+    let elsewhere = Namespace::new(0, "origin", b"blog", b"posts");
     let lease = leases.take(key(b"a"), None).unwrap();
     for scope in [
         sent(key(b"b")),

@@ -4,7 +4,7 @@
 use std::{iter::Peekable, str::Chars};
 
 /// The document at the start of `text`, and what stands behind it.
-pub fn document(text: &str) -> (Vec<u8>, &str) {
+pub(crate) fn document(text: &str) -> (Vec<u8>, &str) {
     let mut chars = Text { chars: text.chars().peekable() };
     let (_, bytes) = chars.value();
     let rest: usize = chars.chars.map(char::len_utf8).sum();

@@ -12,6 +12,7 @@
 //! waits                             the client waits for another client's fill
 //! time +5s                          time passes
 //! stats hits=1 why-not.command=2    what was counted since the last such line, and nothing else
+//! proceeds                          what was written made room for requests that had none
 //! breaks client                     what was just said breaks the protocol
 //! origin-lost close | continue      the origin's connection breaks; what becomes of the client
 //! origin-unreachable                the origin refused the connection
@@ -34,7 +35,7 @@ use cache::{
 };
 
 /// One connection as a protocol's script sees it: text to bytes, and bytes against text.
-pub trait Speech {
+pub(crate) trait Speech {
     type Filter: Filter;
 
     fn open(config: &Config) -> (Self, Self::Filter)
@@ -48,6 +49,8 @@ pub trait Speech {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
     /// The same on their way to the client.
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
+    /// The origin's connection is over.
+    fn origin_gone(&mut self) {}
     /// Bytes for a person.
     fn show(bytes: &[u8]) -> String {
         bytes.escape_ascii().to_string()
@@ -56,24 +59,24 @@ pub trait Speech {
 
 /// The words of a script's `config` line.
 #[derive(Debug, Default)]
-pub struct Config(BTreeMap<String, String>);
+pub(crate) struct Config(BTreeMap<String, String>);
 
 impl Config {
-    pub fn word(&self, name: &str) -> Option<&str> {
+    pub(crate) fn word(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         self.word(name).map(|word| word.parse().unwrap_or_else(|_| panic!("{name}={word}")))
     }
 
     fn storage(&self) -> storage::Config {
-        let mut config = storage::Config::default();
-        config.population = match self.word("population") {
+        let population = match self.word("population") {
             None | Some("on-miss") => Population::OnMiss,
             Some("on-write") => Population::OnWrite,
             Some(other) => panic!("population={other}"),
         };
+        let mut config = storage::Config { population, ..storage::Config::default() };
         if let Some(bytes) = self.number("value-bytes-max") {
             config.memory.value_bytes_max = bytes;
         }
@@ -100,7 +103,7 @@ impl Config {
 }
 
 /// Holds every conversation of `folder`.
-pub fn hold_all<S: Speech>(folder: &str) {
+pub(crate) fn hold_all<S: Speech>(folder: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations").join(folder);
     let entries = fs::read_dir(&folder).expect("the conversations are committed");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
@@ -186,7 +189,7 @@ impl<S: Speech> Play<S> {
         let (verb, rest) = head.split_once(' ').unwrap_or((head, ""));
         let name = verb.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let number = verb[name.len()..].parse().unwrap_or(1);
-        if !matches!(name, "to-origin" | "to-client" | "config" | "stats" | "waits") {
+        if !matches!(name, "to-origin" | "to-client" | "config" | "stats" | "waits" | "breaks") {
             self.nothing_else_left();
         }
         if name != "breaks" {
@@ -207,10 +210,19 @@ impl<S: Speech> Play<S> {
                 self.pass(Duration::from_secs(seconds.parse().expect("time +5s")));
             }
             "stats" => self.stats(rest),
+            "proceeds" => {
+                let now = self.now;
+                let (connections, storage) = (&mut self.connections, &mut self.storage);
+                let (_, session) =
+                    Self::open(connections, &self.config, &self.session_config, number);
+                assert!(session.can_proceed(), "{}", self.place);
+                session.proceed(storage, now).expect("well-formed");
+                self.settle();
+            }
             "breaks" => {
                 let side = match self.broken.take() {
                     Some(Error::Client(_)) => "client",
-                    Some(Error::Server(_)) => "origin",
+                    Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
                     _ => "nothing",
                 };
                 assert_eq!(side, rest, "{}", self.place);
@@ -224,6 +236,7 @@ impl<S: Speech> Play<S> {
                     Afterlife::Close => "close",
                 };
                 assert_eq!(left, rest, "{}", self.place);
+                self.connection(number).0.origin_gone();
                 self.settle();
             }
             "origin-unreachable" => {
@@ -231,6 +244,7 @@ impl<S: Speech> Play<S> {
                 let (_, session) =
                     Self::open(&mut self.connections, &self.config, &self.session_config, number);
                 let _ = session.origin_unreachable(&mut self.storage, now);
+                self.connection(number).0.origin_gone();
                 self.settle();
             }
             "close" => {

@@ -27,7 +27,7 @@ const MORE_TO_COME: u32 = 1 << 1;
 const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 #[derive(Default)]
-pub struct MongoDb {
+pub(crate) struct MongoDb {
     requests: i32,
     replies: i32,
     /// What the client sent and has not left for the origin; hits never do.
@@ -118,6 +118,10 @@ impl Speech for MongoDb {
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8> {
         let head = |at: usize| field(leaving, at);
         if text == "same" {
+            // Answers to the cache's own questions never leave.
+            while self.from_origin.front().is_some_and(|sent| field(sent, 4) != head(4)) {
+                self.from_origin.pop_front();
+            }
             let sent = self.from_origin.pop_front().unwrap_or_default();
             let more = field(&sent, 12) == MSG && field(&sent, 16) as u32 & MORE_TO_COME != 0;
             let awaited = self.awaited.front().is_some_and(|(id, _)| *id == field(&sent, 8));
@@ -126,7 +130,6 @@ impl Speech for MongoDb {
             }
             return sent;
         }
-        self.from_origin.pop_front();
         let (to, legacy) = self.awaited.pop_front().expect("the client asked");
         let mut spoken = Spoken::parse(text);
         if spoken.flags & MORE_TO_COME != 0 {
@@ -136,6 +139,10 @@ impl Speech for MongoDb {
             spoken.opcode = REPLY;
         }
         spoken.frame(head(4), to)
+    }
+
+    fn origin_gone(&mut self) {
+        self.at_origin.clear();
     }
 
     fn show(bytes: &[u8]) -> String {

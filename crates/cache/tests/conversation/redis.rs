@@ -11,7 +11,7 @@ use cache::filter::resp::{Resp, Scripts, Settings};
 
 use crate::conversation::{Config, Speech};
 
-pub struct Redis;
+pub(crate) struct Redis;
 
 impl Speech for Redis {
     type Filter = Resp;

@@ -5,14 +5,16 @@
 //! command line fills the same document, so both know the same options.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
 use cache::{
+    feed,
     filter::{mongo, resp},
     rules::{Pattern, Rules},
     session, storage,
@@ -26,7 +28,7 @@ mod value;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Threads that serve; one for each core of the machine if absent.
@@ -45,7 +47,7 @@ pub struct Document {
 }
 
 /// What is stored, and for how long.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageDocument {
     /// Items at most; bounded by memory alone if absent.
@@ -69,7 +71,7 @@ pub struct StorageDocument {
 }
 
 /// What one client can claim.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
     /// Clients of one listener at once.
@@ -87,7 +89,7 @@ pub struct LimitsDocument {
 }
 
 /// Metrics and statistics over HTTP.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminDocument {
     /// Where the admin endpoint listens.
@@ -95,7 +97,7 @@ pub struct AdminDocument {
 }
 
 /// One place where clients connect.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
@@ -121,6 +123,33 @@ pub struct ListenerDocument {
     /// Redis: what scripts are taken to write.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: let the origin name the writes that go around the cache (`CLIENT TRACKING`); while it
+    /// does not, nothing is cached.
+    pub feed: Option<FeedDocument>,
+}
+
+/// How the feed of a Redis origin logs in; `feed = {}` where no password is asked.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedDocument {
+    /// The user; the default user if absent.
+    pub user: Option<String>,
+    /// A file with the password and nothing else.
+    pub password_file: Option<PathBuf>,
+}
+
+impl FeedDocument {
+    fn config(&self) -> anyhow::Result<feed::Config> {
+        let login = match &self.password_file {
+            None => None,
+            Some(path) => {
+                let password = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read password_file {}", path.display()))?;
+                Some((self.user.clone(), password.trim_end().to_owned()))
+            }
+        };
+        Ok(feed::Config { login, ..feed::Config::default() })
+    }
 }
 
 impl ListenerDocument {
@@ -136,6 +165,7 @@ impl ListenerDocument {
             advertise: None,
             transparent: false,
             scripts: Scripts::default(),
+            feed: None,
         }
     }
 }
@@ -181,6 +211,9 @@ impl Document {
             bail!("{name}: workers = 0: at least one thread must serve");
         }
         for listener in &self.listeners {
+            if listener.feed.is_some() && listener.listen.scheme != Scheme::Redis {
+                bail!("{name}: listen = \"{}\": only a Redis origin has a feed", listener.listen);
+            }
             if listener.listen.scheme != listener.origin.scheme {
                 bail!(
                     "{name}: listen = \"{}\" and origin = \"{}\" speak different protocols",
@@ -192,11 +225,27 @@ impl Document {
         Ok(())
     }
 
+    /// The parts in which `other` differs, by their names in the file.
+    pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
+        // Taken apart by name, so that a new part cannot be forgotten here.
+        let Self { workers, drain_timeout, storage, limits, admin, listeners } = self;
+        let parts = [
+            ("workers", *workers != other.workers),
+            ("drain_timeout", *drain_timeout != other.drain_timeout),
+            ("[storage]", *storage != other.storage),
+            ("[limits]", *limits != other.limits),
+            ("[admin]", *admin != other.admin),
+            ("[[listener]]", *listeners != other.listeners),
+        ];
+        parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
+    }
+
     /// Opens the sockets and puts together what the runtime takes.
     ///
     /// # Errors
     /// An address cannot be used.
     pub fn setup(&self) -> anyhow::Result<Setup> {
+        let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
@@ -207,7 +256,7 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| self.listener(listener))
+                .map(|listener| self.listener(listener, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -257,7 +306,11 @@ impl Document {
         }
     }
 
-    fn listener(&self, written: &ListenerDocument) -> anyhow::Result<(TcpListener, Listener)> {
+    fn listener(
+        &self,
+        written: &ListenerDocument,
+        secret: u64,
+    ) -> anyhow::Result<(TcpListener, Listener)> {
         let listen = written
             .listen
             .host_port
@@ -271,16 +324,17 @@ impl Document {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
-            self.protocol(written, bound),
+            self.protocol(written, bound, secret),
             Origin::new(written.origin.host_port.clone(), timeout),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
             bound,
         );
-        Ok((socket, listener))
+        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
+        Ok((socket, listener.with_feed(feed)))
     }
 
-    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr) -> Protocol {
+    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let rules =
@@ -295,6 +349,7 @@ impl Document {
                 let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
                 Protocol::Mongo(Arc::new(mongo::Settings {
                     origin,
+                    secret,
                     limits,
                     namespaces: rules,
                     unique_fields: written
@@ -313,9 +368,12 @@ impl Document {
                 limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
                 Protocol::Resp(Arc::new(resp::Settings {
                     origin,
+                    secret,
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),
+                    feed: written.feed.is_some(),
+                    databases: resp::Databases::default(),
                 }))
             }
         }

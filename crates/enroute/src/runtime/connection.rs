@@ -40,9 +40,13 @@ pub(super) struct Connection<F: Filter> {
     origin_told: bool,
     address: Arc<Origin>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Nothing more is read; what is buffered for the client goes out, then it ends.
-    closing: bool,
+    /// Nothing more is read; what is buffered for the client goes out, then it ends, or when this
+    /// is over.
+    closing: Option<Pin<Box<Sleep>>>,
 }
+
+/// How long a client that is being let go may take to read what is left for it.
+const LINGER: Duration = Duration::from_secs(5);
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
 
@@ -78,7 +82,7 @@ impl<F: Filter> Connection<F> {
             origin_told: false,
             address,
             timer: None,
-            closing: false,
+            closing: None,
             worker,
         }
     }
@@ -100,7 +104,7 @@ impl<F: Filter> Connection<F> {
                     return Poll::Ready(());
                 }
             };
-            if self.is_over() {
+            if self.is_over(context) {
                 return Poll::Ready(());
             }
             if !moved {
@@ -120,12 +124,17 @@ impl<F: Filter> Connection<F> {
         Ok(moved)
     }
 
-    fn is_over(&self) -> bool {
-        if self.closing {
-            return self.session.is_written(Side::Client);
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        if let Some(linger) = &mut self.closing {
+            return self.session.is_written(Side::Client)
+                || linger.as_mut().poll(context).is_ready();
         }
         (self.client_ended && self.session.is_quiet())
             || (self.worker.shared.is_draining() && self.session.is_drained())
+    }
+
+    fn close(&mut self) {
+        self.closing.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
     }
 
     /// Looks at the mailbox and the clock.
@@ -155,7 +164,7 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        if self.closing || self.client_ended || !self.session.wants(Side::Client) {
+        if self.closing.is_some() || self.client_ended || !self.session.wants(Side::Client) {
             return Ok(false);
         }
         let Poll::Ready(read) = self.receive(Side::Client, context) else { return Ok(false) };
@@ -172,7 +181,7 @@ impl<F: Filter> Connection<F> {
 
     /// Takes up requests that had come before there was room for them.
     fn proceed(&mut self) -> bool {
-        if self.closing || !self.session.can_proceed() {
+        if self.closing.is_some() || !self.session.can_proceed() {
             return false;
         }
         let now = self.worker.now();
@@ -181,7 +190,7 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_origin(&mut self, context: &mut Context<'_>) -> bool {
-        if self.closing || !self.session.wants(Side::Server) {
+        if self.closing.is_some() || !self.session.wants(Side::Server) {
             return false;
         }
         if let Link::Connecting(connecting) = &mut self.origin {
@@ -229,7 +238,7 @@ impl<F: Filter> Connection<F> {
         let session = &mut self.session;
         if let Err(error) = self.worker.with_storage(|storage| act(session, storage)) {
             warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
-            self.closing = true;
+            self.close();
         }
     }
 
@@ -247,7 +256,7 @@ impl<F: Filter> Connection<F> {
                     Err(error) => self.lost(&error.to_string()),
                 }
             }
-            Link::Down if !self.session.is_written(Side::Server) && !self.closing => {
+            Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
                 self.origin = Link::Connecting(self.address.connect());
                 true
             }
@@ -277,7 +286,9 @@ impl<F: Filter> Connection<F> {
                 let session = &mut self.session;
                 let afterlife =
                     self.worker.with_storage(|storage| session.origin_unreachable(storage, now));
-                self.closing |= afterlife == Afterlife::Close;
+                if afterlife == Afterlife::Close {
+                    self.close();
+                }
             }
         }
     }
@@ -289,7 +300,7 @@ impl<F: Filter> Connection<F> {
         let afterlife = self.worker.with_storage(|storage| session.origin_lost(storage, now));
         if afterlife == Afterlife::Close {
             info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
-            self.closing = true;
+            self.close();
         }
         true
     }

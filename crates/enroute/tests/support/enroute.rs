@@ -196,6 +196,21 @@ impl Enroute {
         })
     }
 
+    /// Where its admin side listens, waiting until it says so.
+    pub fn admin_address(&self) -> SocketAddr {
+        let line = self.stderr_line("admin: http://");
+        let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
+        address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// Where its first listener of this protocol listens, waiting until it says so.
+    pub fn listen_address(&self, protocol: &str) -> SocketAddr {
+        let scheme = format!("{protocol}://");
+        let line = self.stderr_line(&scheme);
+        let address = line.trim_start_matches(&scheme).split(' ').next().unwrap_or_default();
+        address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
     /// For its output so far and for signals.
     pub fn process(&self) -> &Process {
         &self.process
@@ -216,12 +231,23 @@ impl Enroute {
 ///
 /// Panics when nothing sensible answers.
 pub fn admin(address: SocketAddr, path: &str) -> Answer {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
+}
+
+/// POST `body` to `path` of the admin side at `address`. Panics likewise.
+pub fn admin_post(address: SocketAddr, path: &str, body: &str) -> Answer {
+    let length = body.len();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}");
+    ask(address, &format!("{head}\r\n\r\n{body}"))
+}
+
+/// Sends one whole request as it stands. Panics likewise.
+pub fn ask(address: SocketAddr, request: &str) -> Answer {
     let mut connection = TcpStream::connect(address).expect("the admin side accepts");
     connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
-        .expect("the admin side reads");
+    connection.write_all(request.as_bytes()).expect("the admin side reads");
     let mut reply = String::new();
-    connection.read_to_string(&mut reply).expect("the admin side answers");
+    connection.read_to_string(&mut reply).expect("the admin side answers and closes");
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     assert!(

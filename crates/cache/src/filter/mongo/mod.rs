@@ -36,6 +36,8 @@ pub use greeting::Greetings;
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
     /// What the codec accepts.
     pub limits: Limits,
     /// Which namespaces (`database.collection`) may be stored.
@@ -118,7 +120,12 @@ impl Mongo {
     }
 
     fn namespace(&self, database: &str, collection: &str) -> Namespace {
-        Namespace::new(&self.settings.origin, database.as_bytes(), collection.as_bytes())
+        Namespace::new(
+            self.settings.secret,
+            &self.settings.origin,
+            database.as_bytes(),
+            collection.as_bytes(),
+        )
     }
 
     fn next_id(&mut self) -> i32 {
