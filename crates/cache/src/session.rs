@@ -312,9 +312,11 @@ impl<F: Filter> Session<F> {
         for write in mem::take(&mut self.held) {
             storage.write_settled(write);
         }
+        // What the client believes to have set up, no origin knows of; and what came behind the
+        // start of a stream has no place in the queue.
+        let keeps = self.filter.is_stateless() && !self.streams;
         (self.streams, self.streaming) = (false, false);
-        // What the client believes to have set up, no origin knows of.
-        if self.filter.is_stateless() { Afterlife::Continue } else { Afterlife::Close }
+        if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
 
     /// The connection to the origin was lost. Writes under way may have been applied or not.
