@@ -358,6 +358,8 @@ impl Document {
                         .map(|field| field.0.clone())
                         .collect(),
                     advertise: (!written.transparent).then_some(advertise),
+                    greetings: Arc::default(),
+                    greeting_age_max: self.storage().ttl,
                 }))
             }
             Scheme::Redis => {
