@@ -137,7 +137,9 @@ fn an_origin_that_cannot_be_reached_is_counted() {
     let arguments = ["cache", "--listen", "redis://127.0.0.1:0", "--origin", &origin];
     let enroute = Enroute::start(&[&arguments[..], &["--admin", "127.0.0.1:0"]].concat());
     let at = enroute.admin_address();
-    let _client = std::net::TcpStream::connect(enroute.listen_address("redis")).unwrap();
+    let mut client = std::net::TcpStream::connect(enroute.listen_address("redis")).unwrap();
+    // A client that says nothing does not bother the origin.
+    std::io::Write::write_all(&mut client, b"PING\r\n").unwrap();
     stats_become(at, |stats| stats["listeners"][0]["origin_connect_failures"] == 1);
 }
 
