@@ -20,6 +20,7 @@ use cache::{
     session, storage,
 };
 use serde::Deserialize;
+use socket2::SockRef;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
@@ -102,7 +103,8 @@ pub struct AdminDocument {
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
-    /// The database, for example `mongodb://db.example:27017`.
+    /// The database, for example `mongodb://db.example:27017`; `mongodb://original` is whatever each
+    /// client wanted to reach before it was diverted here (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis.
@@ -117,7 +119,7 @@ pub struct ListenerDocument {
     /// MongoDB: the address drivers are told instead of the members' own; `listen` if absent.
     pub advertise: Option<String>,
     /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
-    /// addresses.
+    /// addresses. Always so behind an `original` origin.
     #[serde(default)]
     pub transparent: bool,
     /// Redis: what scripts are taken to write.
@@ -153,6 +155,10 @@ impl FeedDocument {
 }
 
 impl ListenerDocument {
+    fn is_transparent(&self) -> bool {
+        self.transparent || self.origin.is_original()
+    }
+
     /// A listener with nothing but its two addresses.
     #[must_use]
     pub fn new(listen: Address, origin: Address) -> Self {
@@ -213,6 +219,16 @@ impl Document {
         for listener in &self.listeners {
             if listener.feed.is_some() && listener.listen.scheme != Scheme::Redis {
                 bail!("{name}: listen = \"{}\": only a Redis origin has a feed", listener.listen);
+            }
+            if listener.listen.is_original() {
+                bail!("{name}: listen = \"{}\": only an origin can be that", listener.listen);
+            }
+            if listener.feed.is_some() && listener.origin.is_original() {
+                bail!(
+                    "{name}: listen = \"{}\": a feed comes from one origin; name it instead of \"{}\"",
+                    listener.listen,
+                    listener.origin
+                );
             }
             if listener.listen.scheme != listener.origin.scheme {
                 bail!(
@@ -321,6 +337,9 @@ impl Document {
         let socket = TcpListener::bind(listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", written.listen)
         })?;
+        if written.is_transparent() {
+            accept_any_destination(&socket);
+        }
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
@@ -331,7 +350,7 @@ impl Document {
             bound,
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        Ok((socket, listener.with_feed(feed)))
+        Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
     }
 
     fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
@@ -357,7 +376,7 @@ impl Document {
                         .iter()
                         .map(|field| field.0.clone())
                         .collect(),
-                    advertise: (!written.transparent).then_some(advertise),
+                    advertise: (!written.is_transparent()).then_some(advertise),
                 }))
             }
             Scheme::Redis => {
@@ -375,6 +394,15 @@ impl Document {
                 }))
             }
         }
+    }
+}
+
+/// Lets TPROXY hand the socket connections to other machines' addresses. Without the right to, the
+/// socket still serves what was redirected.
+fn accept_any_destination(socket: &TcpListener) {
+    // The option of both families; only its name speaks of IPv4.
+    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
+        tracing::info!("TPROXY will not reach this listener, redirection does: {error}");
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod directory;
 pub mod enroute;
 pub mod message;
+pub mod namespace;
 pub mod origins;
 pub mod process;
 pub mod script;
