@@ -207,8 +207,6 @@ impl HotKeys {
     }
 }
 
-/// Bytes of a generation in a stored key: 2^48 invalidations of a whole collection.
-const GENERATION_BYTES: usize = 6;
 type StoredKey = SmallVec<[u8; 128]>;
 
 impl MemoryStorage {
@@ -262,8 +260,10 @@ impl MemoryStorage {
         self.leases.is_idle()
     }
 
+    /// The generation, seven bits a byte as in [`variants`], then the key: most are one byte longer.
     fn stored_key(generation: u64, key: &[u8]) -> StoredKey {
-        let mut stored = StoredKey::from_slice(&generation.to_le_bytes()[..GENERATION_BYTES]);
+        let mut stored = StoredKey::new();
+        variants::push_number(generation, &mut stored);
         stored.extend_from_slice(key);
         stored
     }

@@ -18,6 +18,8 @@
 //! | [`demo`] | the paper's experiment on one machine |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
+//! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`report`] | what people see: a live line, a final table |
 //! | `logging` | where log lines go and how detailed they are |
 
 // Allowed again in the one file which needs it, `link/tunnel/device.rs`.
@@ -30,4 +32,6 @@ pub mod demo;
 pub mod intercept;
 pub mod link;
 mod logging;
+pub mod report;
 pub mod runtime;
+pub mod workload;

@@ -12,6 +12,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
     ("enroute", &["cache", "policy", "store", "wire"]),
+    // Beside the tiers: it runs the binary.
+    ("bench", &[]),
 ];
 
 #[test]

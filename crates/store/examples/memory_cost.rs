@@ -1,4 +1,5 @@
-//! What the memory tier costs: nanoseconds a lookup, resident bytes an item, longest insert.
+//! What the memory tier costs: nanoseconds a lookup, resident bytes an item, longest insert; and
+//! what compaction costs a full one.
 //!
 //! `cargo run --release -p store --example memory_cost [items ...]`, 10k and 1M without arguments.
 //! Keys of 16 bytes, values of 64. The table goes into docs/decisions/0001.
@@ -76,6 +77,38 @@ fn look_up(memory: &mut Memory, items: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / LOOKUPS as f64
 }
 
+/// The worst case for a log: values of changing length under keys chosen evenly, so that items die
+/// everywhere alike, while the budget is full.
+fn churn(replacement: Replacement) {
+    let mut memory =
+        Memory::new(Config { bytes_max: 128 << 20, replacement, ..Config::default() }, 1);
+    let mut inserted_bytes = 0;
+    let mut before = memory.stats();
+    let mut start = Instant::now();
+    for number in 0..12_000_000u64 {
+        if number == 6_000_000 {
+            (before, start, inserted_bytes) = (memory.stats(), Instant::now(), 0);
+        }
+        let drawn = hash(number ^ 0x5bd1_e995);
+        let length = (drawn >> 32) as usize % 200;
+        let wanted = drawn % 1_500_000;
+        memory
+            .insert(hash(wanted), &key(wanted), &[7; 200][..length], None, NOW)
+            .expect("there is room");
+        inserted_bytes += (length + 32).next_multiple_of(8) as u64;
+    }
+    let after = memory.stats();
+    println!(
+        "| {replacement:?} | {:.0} | {:.2} | {:.1} % | {} |",
+        start.elapsed().as_nanos() as f64 / 6e6,
+        (after.compacted_bytes - before.compacted_bytes) as f64 / inserted_bytes as f64,
+        after.live_bytes as f64
+            / (after.accounted_bytes - after.index_bytes - after.policy_bytes) as f64
+            * 100.0,
+        after.evictions - before.evictions,
+    );
+}
+
 fn main() {
     let asked: Vec<u64> = std::env::args().skip(1).filter_map(|items| items.parse().ok()).collect();
     let sizes = if asked.is_empty() { vec![10_000, 1_000_000] } else { asked };
@@ -101,4 +134,9 @@ fn main() {
             );
         }
     }
+    println!(
+        "\n| policy, 128 MiB full, values of 0 to 199 bytes replaced | ns an insert | bytes copied a byte inserted | live bytes | evictions |"
+    );
+    println!("|---|---|---|---|---|");
+    Replacement::ALL.into_iter().for_each(churn);
 }

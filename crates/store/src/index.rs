@@ -117,6 +117,12 @@ impl Index {
         }
     }
 
+    /// The table's memory, how many bytes from its start may be resident, and how many of them are.
+    pub(crate) fn retire(self) -> (Mapping<u8>, usize, usize) {
+        let bytes = self.bytes();
+        (self.buckets.into_bytes(), pages(self.touched * size_of::<Bucket>()), bytes)
+    }
+
     /// Finds the location stored under `hash` for which `is_it` holds.
     #[inline]
     pub(crate) fn find(

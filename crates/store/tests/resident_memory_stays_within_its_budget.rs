@@ -5,7 +5,7 @@ use std::time::Duration;
 use store::{Config, Memory, Replacement};
 
 const NOW: Duration = Duration::ZERO;
-const BUDGET: usize = 96 << 20;
+const BUDGET: usize = 24 << 20;
 
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
@@ -64,22 +64,23 @@ fn resident_memory_stays_within_its_budget() {
         let config = Config { bytes_max: BUDGET, replacement, ..Config::default() };
         let memory = Memory::new(config, 1);
         let mut load = Load { memory, before, value, number: 0, replacement };
-        load.insert(1_500_000, 128);
+        load.insert(350_000, 128);
         load.check("values of up to 128 bytes");
-        load.insert(40_000, 8_000);
+        load.insert(10_000, 8_000);
         load.check("values up to 8,000 bytes now");
-        load.insert(6_000, 100_000);
+        load.insert(1_500, 100_000);
         load.check("and up to 100,000");
-        load.insert(1_500_000, 100);
+        load.insert(350_000, 100);
         load.check("and small again");
-        load.resize(BUDGET / 8);
-        load.check("an eighth of the budget");
-        load.insert(300_000, 1_000);
+        load.resize(BUDGET / 4);
+        load.check("a quarter of the budget");
+        load.insert(50_000, 1_000);
         load.check("used for a while");
         load.resize(BUDGET);
-        load.insert(300_000, 1_000);
+        load.insert(50_000, 1_000);
         load.check("all of the budget again");
         load.memory.clear();
+        while load.memory.step(256, NOW) {}
         let resident = resident_bytes().saturating_sub(load.before);
         assert!(resident <= Memory::BASE_BYTES, "{replacement:?}: {resident} after clearing");
     }

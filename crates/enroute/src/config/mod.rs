@@ -7,6 +7,7 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -33,6 +34,7 @@ pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, 
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Threads that serve; one for each core of the machine if absent.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub workers: Option<usize>,
     /// How long busy connections may go on after the end was asked for.
     pub drain_timeout: Option<Time>,
@@ -52,6 +54,7 @@ pub struct Document {
 #[serde(deny_unknown_fields, default)]
 pub struct StorageDocument {
     /// Items at most; bounded by memory alone if absent.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub capacity: Option<usize>,
     /// Memory at most: keys, values, bookkeeping.
     pub memory: Option<Bytes>,
@@ -76,8 +79,10 @@ pub struct StorageDocument {
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
     /// Clients of one listener at once.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub connections_max: Option<usize>,
     /// Requests forwarded and not yet answered, for one client.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub pipeline_max: Option<usize>,
     /// Bytes waiting to be written to one side of a connection.
     pub buffered_bytes_max: Option<Bytes>,
@@ -140,6 +145,63 @@ pub struct FeedDocument {
     pub password_file: Option<PathBuf>,
 }
 
+impl ListenerDocument {
+    /// The field that does not fit the others, and why.
+    fn find_mistake(&self) -> Result<(), (&'static str, String)> {
+        let Self { listen, origin, .. } = self;
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if listen.is_original() {
+            return mistake("listen", "only an origin can be `original`");
+        }
+        if listen.scheme != origin.scheme {
+            let message = format!(
+                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
+            );
+            return Err(("origin", message));
+        }
+        if listen.host_port == origin.host_port {
+            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
+        }
+        match listen.scheme {
+            Scheme::Mongodb if self.feed.is_some() => {
+                mistake("feed", "only a Redis origin has a feed")
+            }
+            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
+                mistake("feed", "a feed comes from one origin, and `original` may be many")
+            }
+            Scheme::Redis if !self.unique_fields.is_empty() => {
+                mistake("unique_fields", "only MongoDB has unique fields")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a document whose values are each good.
+struct Mistake {
+    /// Which listener's which field.
+    at: Option<(usize, &'static str)>,
+    message: String,
+}
+
+impl Mistake {
+    /// Where it stands in `text`.
+    fn span(&self, text: &str) -> Option<Range<usize>> {
+        let (number, field) = self.at?;
+        let document = toml::de::DeTable::parse(text).ok()?;
+        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
+        Some(listener.get_ref().get(field)?.span())
+    }
+}
+
+/// Line and column, as people and editors count them.
+fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    format!("{line}:{column}")
+}
+
 impl FeedDocument {
     fn config(&self) -> anyhow::Result<feed::Config> {
         let login = match &self.password_file {
@@ -197,46 +259,29 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-            anyhow::anyhow!("{name}:{line}:{column}: {}", error.message())
+            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
         })?;
-        document.check(name)?;
+        if let Err(mistake) = document.find_mistake() {
+            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
+        }
         Ok(document)
     }
 
-    /// Checks what no single value can.
+    /// Checks what no single value can, for a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
+        self.find_mistake().map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
+    }
+
+    fn find_mistake(&self) -> Result<(), Mistake> {
         if self.listeners.is_empty() {
-            bail!(
-                "{name}: no [[listener]]: say where clients connect and which origin is behind it"
-            );
+            let message =
+                "no [[listener]]: say where clients connect and which origin is behind it";
+            return Err(Mistake { at: None, message: message.to_owned() });
         }
-        if self.workers == Some(0) {
-            bail!("{name}: workers = 0: at least one thread must serve");
-        }
-        for listener in &self.listeners {
-            if listener.feed.is_some() && listener.listen.scheme != Scheme::Redis {
-                bail!("{name}: listen = \"{}\": only a Redis origin has a feed", listener.listen);
-            }
-            if listener.listen.is_original() {
-                bail!("{name}: listen = \"{}\": only an origin can be that", listener.listen);
-            }
-            if listener.feed.is_some() && listener.origin.is_original() {
-                bail!(
-                    "{name}: listen = \"{}\": a feed comes from one origin; name it instead of \"{}\"",
-                    listener.listen,
-                    listener.origin
-                );
-            }
-            if listener.listen.scheme != listener.origin.scheme {
-                bail!(
-                    "{name}: listen = \"{}\" and origin = \"{}\" speak different protocols",
-                    listener.listen,
-                    listener.origin
-                );
-            }
+        for (number, listener) in self.listeners.iter().enumerate() {
+            listener
+                .find_mistake()
+                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
         }
         Ok(())
     }
@@ -377,6 +422,8 @@ impl Document {
                         .map(|field| field.0.clone())
                         .collect(),
                     advertise: (!written.is_transparent()).then_some(advertise),
+                    greetings: Arc::default(),
+                    greeting_age_max: self.storage().ttl,
                 }))
             }
             Scheme::Redis => {

@@ -30,6 +30,8 @@ impl Behind {
         let protocol = match &self.protocol {
             Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(mongo::Settings {
                 origin: name.clone(),
+                // Another origin's greeting must not be told here.
+                greetings: Arc::default(),
                 ..mongo::Settings::clone(settings)
             })),
             Protocol::Resp(settings) => Protocol::Resp(Arc::new(resp::Settings {

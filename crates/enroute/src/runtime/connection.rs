@@ -32,8 +32,12 @@ pub(super) struct Connection<F: Filter> {
     mailbox: Arc<Mailbox>,
     peer: SocketAddr,
     client: TcpStream,
+    /// It has said something; before that the origin is not bothered.
+    client_began: bool,
     client_ended: bool,
     origin: Link,
+    /// The origin was told that nothing more comes.
+    origin_told: bool,
     address: Arc<Origin>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or when this
@@ -57,7 +61,7 @@ enum Link {
 }
 
 impl<F: Filter> Connection<F> {
-    /// A connection of `client`, with the way to its origin begun at once.
+    /// A connection of `client`; the way to its origin begins with the first thing it says.
     pub(super) fn new(
         worker: Rc<Worker>,
         client: TcpStream,
@@ -72,8 +76,10 @@ impl<F: Filter> Connection<F> {
             mailbox,
             peer,
             client,
+            client_began: false,
             client_ended: false,
-            origin: Link::Connecting(address.connect()),
+            origin: Link::Down,
+            origin_told: false,
             address,
             timer: None,
             closing: None,
@@ -114,6 +120,7 @@ impl<F: Filter> Connection<F> {
         moved |= self.read_client(context)?;
         moved |= self.write_origin(context);
         moved |= self.write_client(context)?;
+        moved |= self.proceed();
         Ok(moved)
     }
 
@@ -122,8 +129,8 @@ impl<F: Filter> Connection<F> {
             return self.session.is_written(Side::Client)
                 || linger.as_mut().poll(context).is_ready();
         }
-        let ends = self.client_ended || self.worker.shared.is_draining();
-        ends && (self.session.is_quiet() || self.session.is_stream())
+        (self.client_ended && self.session.is_quiet())
+            || (self.worker.shared.is_draining() && self.session.is_drained())
     }
 
     fn close(&mut self) {
@@ -161,10 +168,25 @@ impl<F: Filter> Connection<F> {
             return Ok(false);
         }
         let Poll::Ready(read) = self.receive(Side::Client, context) else { return Ok(false) };
-        if read? == 0 {
-            self.client_ended = true;
+        match read? {
+            0 => self.client_ended = true,
+            _ if !self.client_began => {
+                self.client_began = true;
+                self.origin = Link::Connecting(self.address.connect());
+            }
+            _ => {}
         }
         Ok(true)
+    }
+
+    /// Takes up requests that had come before there was room for them.
+    fn proceed(&mut self) -> bool {
+        if self.closing.is_some() || !self.session.can_proceed() {
+            return false;
+        }
+        let now = self.worker.now();
+        self.act(|session, storage| session.proceed(storage, now));
+        true
     }
 
     fn read_origin(&mut self, context: &mut Context<'_>) -> bool {
@@ -228,7 +250,7 @@ impl<F: Filter> Connection<F> {
         match &mut self.origin {
             Link::Up(stream) => {
                 match write(stream, &mut self.session, Side::Server, context) {
-                    Ok(moved) => moved,
+                    Ok(moved) => moved | self.tell_origin(context),
                     // What the origin said before it hung up is still to be read.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
                     Err(error) => self.lost(&error.to_string()),
@@ -242,14 +264,31 @@ impl<F: Filter> Connection<F> {
         }
     }
 
+    /// Passes the client's end on to an origin that would otherwise speak to nobody: to a
+    /// subscriber, or to one who waits for what others do and would be given what is meant for them.
+    fn tell_origin(&mut self, context: &mut Context<'_>) -> bool {
+        let due = self.client_ended && !self.origin_told && self.session.is_written(Side::Server);
+        if !due || !self.session.waits() {
+            return false;
+        }
+        let Link::Up(stream) = &mut self.origin else { return false };
+        self.origin_told = Pin::new(stream).poll_shutdown(context).is_ready();
+        self.origin_told
+    }
+
     fn connected(&mut self, connected: io::Result<TcpStream>) {
         match connected {
             Ok(stream) => self.origin = Link::Up(stream),
             Err(error) => {
                 self.origin = Link::Down;
                 self.address.report(&error);
+                let now = self.worker.now();
                 let session = &mut self.session;
-                self.worker.with_storage(|storage| session.origin_unreachable(storage));
+                let afterlife =
+                    self.worker.with_storage(|storage| session.origin_unreachable(storage, now));
+                if afterlife == Afterlife::Close {
+                    self.close();
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ const RETRY: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 16 << 10;
 
 /// Runs every feed until draining.
-pub(super) fn run(shared: Arc<Shared>, stats: Arc<Stats>, sources: Vec<(Source, Feed)>) {
+pub(super) fn run(shared: &Arc<Shared>, stats: &Arc<Stats>, sources: Vec<(Source, Feed)>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -39,8 +39,8 @@ pub(super) fn run(shared: Arc<Shared>, stats: Arc<Stats>, sources: Vec<(Source, 
     };
     let tasks = LocalSet::new();
     for (source, feed) in sources {
-        let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(&stats));
-        tasks.spawn_local(follow(Arc::clone(&shared), storage, source, feed));
+        let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
+        tasks.spawn_local(follow(Arc::clone(shared), storage, source, feed));
     }
     tasks.block_on(&runtime, async {
         while !shared.is_draining() {

@@ -167,7 +167,7 @@ impl Runtime {
         if feeds.is_empty() {
             return Ok(());
         }
-        self.spawn("feeds", move || feed::run(shared, stats, feeds))
+        self.spawn("feeds", move || feed::run(&shared, &stats, feeds))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

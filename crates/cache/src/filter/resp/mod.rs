@@ -106,6 +106,8 @@ pub struct Resp {
 pub enum Tag {
     /// Nothing.
     Plain,
+    /// A command that waits for what other clients do.
+    Blocking,
     /// A read of several keys.
     Many,
     /// Our own PTTL.
@@ -228,6 +230,9 @@ impl Filter for Resp {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        if !matches!(tag, Tag::Select(_) | Tag::Identify { .. } | Tag::Reset) {
+            return;
+        }
         self.unsettled = self.unsettled.saturating_sub(1);
         if self.accepts(tag, reply) {
             self.follow(tag);
@@ -237,7 +242,7 @@ impl Filter for Resp {
         }
     }
 
-    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>) {
+    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
         out.extend_from_slice(reply);
     }
 
@@ -261,12 +266,16 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>) {
+    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>, _: Duration) {
         response::write_error(out, b"ERR enroute: the origin cannot be reached");
     }
 
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
         out.extend_from_slice(&request::error_line(error));
+    }
+
+    fn waits(&self, tag: &Tag) -> bool {
+        matches!(tag, Tag::Blocking)
     }
 
     fn is_stateless(&self) -> bool {
@@ -305,7 +314,7 @@ impl Resp {
                 self.user.clear();
                 self.version = Version::Resp2;
             }
-            Tag::Plain | Tag::Many | Tag::Probe => {}
+            Tag::Plain | Tag::Blocking | Tag::Many | Tag::Probe => {}
         }
     }
 }

@@ -1,0 +1,326 @@
+//! A tiny Redis: two databases of three keys, and clients that use what the cache must understand.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use cache::filter::resp::{Resp, Settings};
+use wire::resp::{Limits, frame, request};
+
+use crate::{
+    random::Random,
+    world::{Ask, Asking, KEYS, KeyNumber, Origin, Protocol, Value},
+};
+
+const DATABASES: usize = 2;
+const KEYS_EACH: usize = KEYS / DATABASES;
+
+pub(crate) struct Redis;
+
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    database: usize,
+    resp3: bool,
+    greeted: bool,
+    /// What a reply is to: does it change the connection's state?
+    changes: VecDeque<bool>,
+    gave_up: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    database: usize,
+    resp3: bool,
+    queued: Option<Vec<Vec<Vec<u8>>>>,
+}
+
+// How a read is answered.
+const GET: usize = 0;
+const STRLEN: usize = 1;
+const MGET: usize = 2;
+
+impl Protocol for Redis {
+    type Filter = Resp;
+    type Client = Client;
+    type Server = Server;
+
+    fn filter(_: &mut Random) -> Resp {
+        Resp::new(Arc::new(Settings::default()))
+    }
+
+    fn ask(client: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {
+        if !client.greeted {
+            client.greeted = true;
+            client.resp3 = asking.random.one_in(3);
+            if client.resp3 {
+                client.say(out, "HELLO 3");
+                return vec![Ask::Other];
+            }
+        }
+        let choice = asking.choose(22, 13, 6);
+        let value = asking.value();
+        let random = &mut *asking.random;
+        let (key, other) = (random.below(KEYS_EACH), random.below(KEYS_EACH));
+        let number = client.database * KEYS_EACH + key;
+        let command = match choice {
+            0..14 => {
+                client.say(out, &format!("GET k{key}"));
+                return vec![Ask::Read { keys: vec![number], form: GET }];
+            }
+            14..17 => {
+                client.say(out, &format!("strlen k{key}"));
+                return vec![Ask::Read { keys: vec![number], form: STRLEN }];
+            }
+            17..22 => {
+                let count = 1 + random.below(4);
+                let keys: Vec<_> = (0..count).map(|_| random.below(KEYS_EACH)).collect();
+                let names: Vec<_> = keys.iter().map(|key| format!("k{key}")).collect();
+                client.say(out, &format!("MGET {}", names.join(" ")));
+                let keys = keys.iter().map(|key| client.database * KEYS_EACH + key).collect();
+                return vec![Ask::Read { keys, form: MGET }];
+            }
+            22..26 => format!("SET k{key} {value}"),
+            26 | 27 => format!("SET k{key} {value} PX {}", 1 + random.below(3_000)),
+            28 => format!("PEXPIRE k{key} {}", 1 + random.below(3_000)),
+            29 => format!("SET k{key} {value} XX"),
+            30 => format!("DEL k{key} k{other}"),
+            31 => format!("RENAME k{key} k{other}"),
+            32 => format!("MSET k{key} {value} k{other} {value}"),
+            33 => {
+                let ends = ["EXEC", "DISCARD"][usize::from(random.one_in(4))];
+                let (get, del) = (format!("GET k{key}"), format!("DEL k{key}"));
+                let set = format!("SET k{other} {value}");
+                let requests = ["MULTI", &get, &set, &del, ends];
+                requests.iter().for_each(|request| client.say(out, request));
+                return vec![Ask::Other; requests.len()];
+            }
+            34 => "PING".to_owned(),
+            35 => format!("EVAL script 0 k{key} {value}"),
+            36 => format!("FROBNICATE k{key} {value}"),
+            37 => "FLUSHDB".to_owned(),
+            38 => "FLUSHALL".to_owned(),
+            _ => {
+                client.database = random.below(DATABASES);
+                format!("SELECT {}", client.database)
+            }
+        };
+        client.say(out, &command);
+        vec![Ask::Other]
+    }
+
+    fn gives_up(client: &Client) -> bool {
+        client.gave_up
+    }
+
+    fn reply(client: &mut Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool {
+        loop {
+            let Ok(found) = frame::decode(bytes, &Limits::default()) else {
+                panic!("no reply: {}", bytes.escape_ascii())
+            };
+            let Some((_, length)) = found else { return false };
+            reply.clear();
+            reply.extend(bytes.drain(..length));
+            // A push stands between replies.
+            if reply.first() != Some(&b'>') {
+                let changed = client.changes.pop_front().expect("it was asked");
+                client.gave_up |= changed && reply.first() == Some(&b'-');
+                return true;
+            }
+            assert_eq!(*reply, push(), "a push comes as it was sent");
+        }
+    }
+
+    fn is_answer(
+        client: &Client,
+        form: usize,
+        keys: &[KeyNumber],
+        values: &[Vec<Value>],
+        reply: &[u8],
+    ) -> Option<bool> {
+        if reply.first() == Some(&b'-') {
+            return None;
+        }
+        let reply = match form {
+            MGET => {
+                let header = format!("*{}\r\n", keys.len());
+                match reply.strip_prefix(header.as_bytes()) {
+                    Some(elements) => elements,
+                    None => return Some(false),
+                }
+            }
+            _ => reply,
+        };
+        // Every element is one that its key may have.
+        let mut rest = reply;
+        for (key, values) in keys.iter().zip(values) {
+            let mut candidates =
+                values.iter().map(|value| answer(form, *key, *value, client.resp3));
+            let Some(found) = candidates.find(|candidate| rest.starts_with(candidate)) else {
+                return Some(false);
+            };
+            rest = &rest[found.len()..];
+        }
+        Some(rest.is_empty())
+    }
+
+    fn serve(
+        server: &mut Server,
+        bytes: &mut Vec<u8>,
+        origin: &mut Origin,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let words: Vec<Vec<u8>>;
+        match request::decode(bytes, &Limits::default()).expect("well-formed") {
+            None => return false,
+            Some((request, length)) => {
+                words = request.arguments().map(<[u8]>::to_vec).collect();
+                bytes.drain(..length);
+            }
+        }
+        if server.resp3 && random.one_in(6) {
+            out.extend(push());
+        }
+        if random.one_in(60)
+            && server.queued.is_none()
+            && words[0] != b"SELECT"
+            && words[0] != b"MULTI"
+            && words[0] != b"HELLO"
+        {
+            out.extend_from_slice(b"-LOADING come back later\r\n");
+            return true;
+        }
+        let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+        match (&mut server.queued, name.as_str()) {
+            (None, "MULTI") => {
+                server.queued = Some(Vec::new());
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            (Some(_), "DISCARD") => {
+                server.queued = None;
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            (Some(_), "EXEC") => {
+                let queued = server.queued.take().unwrap_or_default();
+                out.extend(format!("*{}\r\n", queued.len()).into_bytes());
+                queued.iter().for_each(|words| run(server, words, origin, out));
+            }
+            (Some(queued), _) => {
+                queued.push(words);
+                out.extend_from_slice(b"+QUEUED\r\n");
+            }
+            (None, "EXEC" | "DISCARD") => out.extend_from_slice(b"-ERR without MULTI\r\n"),
+            _ => run(server, &words, origin, out),
+        }
+        true
+    }
+}
+
+/// Carries out one command.
+fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Vec<u8>) {
+    let word =
+        |at: usize| words.get(at).map_or("", |word| std::str::from_utf8(word).expect("text"));
+    let number = |at: usize| word(at).parse::<u32>().expect("a number");
+    let base = server.database * KEYS_EACH;
+    let key = |at: usize| base + word(at)[1..].parse::<usize>().expect("a key");
+    let ok = b"+OK\r\n";
+    match word(0).to_uppercase().as_str() {
+        "HELLO" => {
+            server.resp3 = true;
+            out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
+        }
+        "PING" => out.extend_from_slice(b"+PONG\r\n"),
+        "SELECT" => {
+            server.database = number(1) as usize;
+            out.extend_from_slice(ok);
+        }
+        "GET" => out.extend(answer(GET, key(1), origin.value(key(1)), server.resp3)),
+        "STRLEN" => out.extend(answer(STRLEN, key(1), origin.value(key(1)), server.resp3)),
+        "PTTL" => out.extend(format!(":{}\r\n", origin.left_ms(key(1))).into_bytes()),
+        "MGET" => {
+            out.extend(format!("*{}\r\n", words.len() - 1).into_bytes());
+            for at in 1..words.len() {
+                out.extend(answer(MGET, key(at), origin.value(key(at)), server.resp3));
+            }
+        }
+        "SET" => {
+            let lives = (word(3) == "PX").then(|| Duration::from_millis(number(4).into()));
+            if word(3) == "XX" && origin.value(key(1)).is_none() {
+                out.extend(null(server.resp3));
+                return;
+            }
+            origin.put(key(1), Some(number(2)), lives);
+            out.extend_from_slice(ok);
+        }
+        "PEXPIRE" => {
+            let value = origin.value(key(1));
+            if value.is_some() {
+                origin.put(key(1), value, Some(Duration::from_millis(number(2).into())));
+            }
+            out.extend_from_slice(if value.is_some() { b":1\r\n" } else { b":0\r\n" });
+        }
+        "DEL" => {
+            (1..words.len()).for_each(|at| origin.put(key(at), None, None));
+            out.extend_from_slice(b":1\r\n");
+        }
+        "RENAME" => {
+            let (from, to) = (key(1), key(2));
+            let Some(value) = origin.value(from) else {
+                out.extend_from_slice(b"-ERR no such key\r\n");
+                return;
+            };
+            let lives = u64::try_from(origin.left_ms(from)).ok().map(Duration::from_millis);
+            if from != to {
+                origin.put(from, None, None);
+            }
+            origin.put(to, Some(value), lives);
+            out.extend_from_slice(ok);
+        }
+        // Neither says which key it writes.
+        "EVAL" => {
+            origin.put(key(3), Some(number(4)), None);
+            out.extend_from_slice(ok);
+        }
+        "FROBNICATE" => {
+            origin.put(key(1), Some(number(2)), None);
+            out.extend_from_slice(ok);
+        }
+        "FLUSHDB" => {
+            (base..base + KEYS_EACH).for_each(|key| origin.put(key, None, None));
+            out.extend_from_slice(ok);
+        }
+        "FLUSHALL" => {
+            (0..KEYS).for_each(|key| origin.put(key, None, None));
+            out.extend_from_slice(ok);
+        }
+        "MSET" => {
+            origin.put(key(1), Some(number(2)), None);
+            origin.put(key(3), Some(number(4)), None);
+            out.extend_from_slice(ok);
+        }
+        other => panic!("no such command: {other}"),
+    }
+}
+
+impl Client {
+    fn say(&mut self, out: &mut Vec<u8>, words: &str) {
+        self.changes.push_back(words.starts_with("SELECT") || words.starts_with("HELLO"));
+        request::write_command(out, &words.split(' ').collect::<Vec<_>>());
+    }
+}
+
+/// Values say whose they are only by what was written; their length varies with the number.
+fn answer(form: usize, _: KeyNumber, value: Value, resp3: bool) -> Vec<u8> {
+    let text = value.map(|value| value.to_string());
+    match (form, text) {
+        (STRLEN, text) => format!(":{}\r\n", text.map_or(0, |text| text.len())).into_bytes(),
+        (_, Some(text)) => format!("${}\r\n{text}\r\n", text.len()).into_bytes(),
+        (_, None) => null(resp3),
+    }
+}
+
+fn null(resp3: bool) -> Vec<u8> {
+    if resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
+}
+
+fn push() -> Vec<u8> {
+    b">2\r\n$10\r\ninvalidate\r\n*1\r\n$4\r\nsome\r\n".to_vec()
+}

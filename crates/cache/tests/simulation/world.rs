@@ -1,0 +1,514 @@
+//! Sessions between simulated clients and a simulated origin, from one seed.
+//!
+//! Every step one thing happens somewhere: a client asks, a piece of some connection's bytes moves
+//! one hop, the origin carries out one request of some connection, time passes, a connection breaks.
+//! Between connections the order is random, on one connection it is kept. A connection that breaks
+//! leaves its requests behind: the origin may still carry them out, for as long as the quarantine.
+//!
+//! The oracle is the origin's own history. A read is right if what it returned was the key's value
+//! at some moment between question and answer, in the bytes that the origin would have used.
+
+use std::{collections::VecDeque, fmt::Debug, mem, sync::Arc, time::Duration};
+
+use cache::{
+    Session, Side,
+    filter::Filter,
+    lease::Ticket,
+    session::{self, Afterlife},
+    storage::{self, MemoryStorage, Population, Storage},
+};
+
+use crate::random::Random;
+
+/// Records of the origin, by number.
+pub(crate) const KEYS: usize = 6;
+pub(crate) type KeyNumber = usize;
+/// What a key holds: the number of the write that gave it.
+pub(crate) type Value = Option<u32>;
+
+const SEATS: usize = 8;
+const QUARANTINE: Duration = Duration::from_secs(5);
+/// Requests a client has under way at once.
+const PIPELINE: usize = 5;
+
+/// What a client asked, as far as the oracle must know.
+#[derive(Debug, Clone)]
+pub(crate) enum Ask {
+    /// What these keys hold, in `form` of the protocol's own.
+    Read { keys: Vec<KeyNumber>, form: usize },
+    /// Anything else that is answered once.
+    Other,
+}
+
+/// What a client needs to ask.
+pub(crate) struct Asking<'w> {
+    pub(crate) random: &'w mut Random,
+    /// Requests that nobody answers must reach the origin before this time, or never.
+    pub(crate) until: Duration,
+    /// One in so many of the writes above a key is made.
+    calm: usize,
+    /// One in so many of the other writes is made.
+    idle: usize,
+    values: &'w mut u32,
+}
+
+impl Asking<'_> {
+    /// A value that nobody wrote before.
+    pub(crate) fn value(&mut self) -> u32 {
+        *self.values += 1;
+        *self.values
+    }
+
+    /// Which of so many reads, writes to a key, and writes above a key to make.
+    pub(crate) fn choose(&mut self, reads: usize, narrow: usize, wide: usize) -> usize {
+        let choice = self.random.below(reads + narrow + wide);
+        if choice >= reads + narrow && !self.random.one_in(self.calm)
+            || choice >= reads && !self.random.one_in(self.idle)
+        {
+            return self.random.below(reads);
+        }
+        choice
+    }
+}
+
+/// A protocol: both ends of it.
+pub(crate) trait Protocol: Sized {
+    type Filter: Filter;
+    /// One client's side of a connection.
+    type Client: Default + Debug;
+    /// The origin's side.
+    type Server: Default + Debug;
+
+    fn filter(random: &mut Random) -> Self::Filter;
+    /// One or more requests in `out`, and what is asked by those that will be answered.
+    fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
+    /// Has the client been told something after which it does not go on?
+    fn gives_up(_: &Self::Client) -> bool {
+        false
+    }
+    /// Takes one whole reply off `bytes`; false if there is none.
+    fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
+    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an error.
+    fn is_answer(
+        client: &Self::Client,
+        form: usize,
+        keys: &[KeyNumber],
+        values: &[Vec<Value>],
+        reply: &[u8],
+    ) -> Option<bool>;
+    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any, goes
+    /// to `out`.
+    fn serve(
+        server: &mut Self::Server,
+        bytes: &mut Vec<u8>,
+        origin: &mut Origin,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+    ) -> bool;
+}
+
+/// The origin: the truth, and all of its history.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    values: [Value; KEYS],
+    expires_at: [Option<Duration>; KEYS],
+    history: [Vec<(u64, Value)>; KEYS],
+    pub(crate) now: Duration,
+    moment: u64,
+}
+
+impl Origin {
+    pub(crate) fn value(&self, key: KeyNumber) -> Value {
+        self.values[key]
+    }
+
+    pub(crate) fn put(&mut self, key: KeyNumber, value: Value, lives: Option<Duration>) {
+        self.moment += 1;
+        self.values[key] = value;
+        self.expires_at[key] = lives.map(|lives| self.now + lives).filter(|_| value.is_some());
+        self.history[key].push((self.moment, value));
+    }
+
+    /// Redis's PTTL.
+    pub(crate) fn left_ms(&self, key: KeyNumber) -> i64 {
+        match (self.values[key], self.expires_at[key]) {
+            (None, _) => -2,
+            (Some(_), None) => -1,
+            (Some(_), Some(at)) => (at - self.now).as_millis() as i64,
+        }
+    }
+
+    fn expire(&mut self) {
+        for key in 0..KEYS {
+            if self.expires_at[key].is_some_and(|at| at <= self.now) {
+                self.put(key, None, None);
+            }
+        }
+    }
+
+    /// What `key` held at any moment from `from` on.
+    fn since(&self, key: KeyNumber, from: u64) -> Vec<Value> {
+        let history = &self.history[key];
+        let first = history.partition_point(|(moment, _)| *moment <= from).saturating_sub(1);
+        history[first..].iter().map(|(_, value)| *value).collect()
+    }
+}
+
+struct Seat<P: Protocol> {
+    session: Session<P::Filter>,
+    client: P::Client,
+    asked: VecDeque<(u64, Ask)>,
+    client_out: Vec<u8>,
+    client_in: Vec<u8>,
+    link: Option<Connection<P>>,
+}
+
+/// A connection as the origin has it.
+struct Connection<P: Protocol> {
+    server: P::Server,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// When it was cut, if it was.
+    cut_at: Duration,
+}
+
+impl<P: Protocol> Connection<P> {
+    fn new() -> Self {
+        let cut_at = Duration::MAX;
+        Self { server: P::Server::default(), input: Vec::new(), output: Vec::new(), cut_at }
+    }
+}
+
+pub(crate) struct World<P: Protocol> {
+    random: Random,
+    storage: MemoryStorage,
+    session_config: Arc<session::Config>,
+    seats: Vec<Seat<P>>,
+    tickets: u64,
+    cut: Vec<Connection<P>>,
+    origin: Origin,
+    values: u32,
+    reads: usize,
+    /// How rarely connections break and whole databases are written.
+    calm: usize,
+    /// How rarely a key is written.
+    idle: usize,
+    /// Nothing breaks and nobody asks any more.
+    ending: bool,
+}
+
+/// What a run has seen, to know that it was not idle.
+pub(crate) struct Seen {
+    pub(crate) reads: usize,
+    pub(crate) hits: u64,
+}
+
+/// Runs the world of `seed`; panics where it is not as it must be.
+pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
+    let mut random = Random::new(seed);
+    let calm = [1, 10, 100][random.below(3)];
+    let idle = [1, 4, 16][random.below(3)];
+    let mut memory = storage::Config::default().memory;
+    memory.items_max = [3, 64][random.below(2)];
+    let config = storage::Config {
+        memory,
+        population: [Population::OnMiss, Population::OnWrite][random.below(2)],
+        ttl: Duration::from_secs(20),
+        quarantine: QUARANTINE,
+        ..storage::Config::default()
+    };
+    let session_config = session::Config {
+        buffered_bytes_max: [1 << 20, 200][random.below(2)],
+        captured_bytes_max: [1 << 20, 150][random.below(2)],
+        pipeline_max: [4_096, 3][random.below(2)],
+        held_writes_max: [1_024, 1][random.below(2)],
+        ..session::Config::default()
+    };
+    let mut world = World::<P> {
+        storage: MemoryStorage::new(config, seed),
+        session_config: Arc::new(session_config),
+        random,
+        seats: Vec::new(),
+        tickets: 0,
+        cut: Vec::new(),
+        origin: Origin {
+            values: [None; KEYS],
+            expires_at: [None; KEYS],
+            history: [const { Vec::new() }; KEYS],
+            now: Duration::from_secs(1),
+            moment: 1,
+        },
+        values: 0,
+        reads: 0,
+        calm,
+        idle,
+        ending: false,
+    };
+    (0..KEYS).for_each(|key| world.origin.put(key, None, None));
+    for _ in 0..SEATS {
+        let seat = world.seat();
+        world.seats.push(seat);
+    }
+    for _ in 0..steps {
+        world.step();
+    }
+    world.end();
+    Seen { reads: world.reads, hits: world.storage.stats().hits.value() }
+}
+
+impl<P: Protocol> World<P> {
+    fn seat(&mut self) -> Seat<P> {
+        self.tickets += 1;
+        let filter = P::filter(&mut self.random);
+        Seat {
+            session: Session::new(filter, Arc::clone(&self.session_config), Ticket(self.tickets)),
+            client: P::Client::default(),
+            asked: VecDeque::new(),
+            client_out: Vec::new(),
+            client_in: Vec::new(),
+            link: None,
+        }
+    }
+
+    fn step(&mut self) {
+        let at = self.random.below(self.seats.len());
+        match self.random.below(100) {
+            0..12 => self.ask(at),
+            12..18 => self.hurry(at),
+            18..30 => self.client_to_session(at),
+            30..48 => self.session_to_origin(at),
+            48..62 => self.serve(at),
+            62..80 => self.origin_to_session(at),
+            80..94 => self.session_to_client(at),
+            94..97 => self.pass_time(),
+            97 | 98 => self.serve_cut(),
+            _ if self.ending || !self.random.one_in(2 * self.calm) => {}
+            _ if self.random.one_in(2) => self.cut_client(at),
+            _ => self.cut_origin(at),
+        }
+        self.wake();
+    }
+
+    fn ask(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        if self.ending || seat.asked.len() >= PIPELINE {
+            return;
+        }
+        let out = &mut seat.client_out;
+        let mut asking = Asking {
+            random: &mut self.random,
+            until: self.origin.now + QUARANTINE,
+            calm: self.calm,
+            idle: self.idle,
+            values: &mut self.values,
+        };
+        let asks = P::ask(&mut seat.client, &mut asking, out);
+        let moment = self.origin.moment;
+        seat.asked.extend(asks.into_iter().map(|ask| (moment, ask)));
+    }
+
+    /// One client's requests go all the way and back before anything else happens.
+    fn hurry(&mut self, at: usize) {
+        for _ in 0..4 {
+            self.ask(at);
+            self.client_to_session(at);
+            self.wake();
+            self.session_to_origin(at);
+            (0..4).for_each(|_| self.serve(at));
+            self.origin_to_session(at);
+            self.wake();
+            self.session_to_client(at);
+        }
+    }
+
+    fn client_to_session(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        let now = self.origin.now;
+        if seat.session.can_proceed() {
+            seat.session.proceed(&mut self.storage, now).expect("well-formed");
+        }
+        if seat.session.wants(Side::Client) {
+            let piece = piece(&mut seat.client_out, &mut self.random);
+            let received = seat.session.receive(Side::Client, &piece, &mut self.storage, now);
+            received.expect("clients keep to the protocol");
+        }
+    }
+
+    fn session_to_origin(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        let output = seat.session.output(Side::Server);
+        if output.is_empty() {
+            return;
+        }
+        if seat.link.is_none() {
+            if !self.ending && self.random.one_in(10 * self.calm) {
+                let now = self.origin.now;
+                if seat.session.origin_unreachable(&mut self.storage, now) == Afterlife::Close {
+                    self.cut_client(at);
+                }
+                return;
+            }
+            seat.link = Some(Connection::new());
+        }
+        let count = length(output.len(), &mut self.random);
+        let input = seat.link.as_mut().map(|link| &mut link.input).expect("just connected");
+        input.extend_from_slice(&output.bytes()[..count]);
+        output.advance(count);
+    }
+
+    fn serve(&mut self, at: usize) {
+        if let Some(link) = &mut self.seats[at].link {
+            let (server, input, out) = (&mut link.server, &mut link.input, &mut link.output);
+            P::serve(server, input, &mut self.origin, &mut self.random, out);
+        }
+    }
+
+    fn origin_to_session(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        let Some(link) = &mut seat.link else { return };
+        if !link.output.is_empty() && seat.session.wants(Side::Server) {
+            let piece = piece(&mut link.output, &mut self.random);
+            let now = self.origin.now;
+            let received = seat.session.receive(Side::Server, &piece, &mut self.storage, now);
+            received.expect("the origin keeps to the protocol");
+        }
+    }
+
+    fn session_to_client(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        let output = seat.session.output(Side::Client);
+        if !output.is_empty() {
+            let count = length(output.len(), &mut self.random);
+            seat.client_in.extend_from_slice(&output.bytes()[..count]);
+            output.advance(count);
+        }
+        let mut reply = Vec::new();
+        while P::reply(&mut seat.client, &mut seat.client_in, &mut reply) {
+            let (asked_at, ask) = seat.asked.pop_front().expect("every reply answers a request");
+            if P::gives_up(&seat.client) {
+                self.cut_client(at);
+                return;
+            }
+            let Ask::Read { keys, form } = ask else { continue };
+            self.reads += 1;
+            let values: Vec<_> = keys.iter().map(|key| self.origin.since(*key, asked_at)).collect();
+            let right = P::is_answer(&seat.client, form, &keys, &values, &reply);
+            assert!(
+                right.unwrap_or(true),
+                "asked at moment {asked_at} for keys {keys:?} (form {form}), which held {values:?} \
+                 until moment {}, and got {}",
+                self.origin.moment,
+                reply.escape_ascii()
+            );
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let scale = [5, 50, 500, 2_000][self.random.below(4)];
+        let now = self.origin.now + Duration::from_millis(self.random.below(scale) as u64);
+        self.cut.retain(|connection| connection.cut_at + QUARANTINE > now);
+        self.origin.now = now;
+        self.origin.expire();
+        self.storage.advance(now);
+        for seat in &mut self.seats {
+            seat.session.handle_timeout(&mut self.storage, now).expect("well-formed");
+        }
+    }
+
+    /// A connection that was cut: the origin carries out what it got of it, or never looks at it again.
+    fn serve_cut(&mut self) {
+        if self.cut.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.cut.len());
+        let link = &mut self.cut[at];
+        let (server, input, out) = (&mut link.server, &mut link.input, &mut link.output);
+        let served = P::serve(server, input, &mut self.origin, &mut self.random, out);
+        if !served || self.random.one_in(10) {
+            self.cut.swap_remove(at);
+        }
+    }
+
+    /// What was written just before a connection breaks still arrives, or not.
+    fn write_last_words(&mut self, at: usize) {
+        if self.random.one_in(2) {
+            self.client_to_session(at);
+        }
+        if self.random.one_in(2) {
+            self.session_to_origin(at);
+        }
+    }
+
+    fn cut_client(&mut self, at: usize) {
+        self.write_last_words(at);
+        let seat = self.seat();
+        let mut old = mem::replace(&mut self.seats[at], seat);
+        old.session.close(&mut self.storage, self.origin.now);
+        self.leave_behind(old.link);
+    }
+
+    fn cut_origin(&mut self, at: usize) {
+        self.write_last_words(at);
+        let now = self.origin.now;
+        let seat = &mut self.seats[at];
+        let Some(link) = seat.link.take() else { return };
+        self.leave_behind(Some(link));
+        if self.seats[at].session.origin_lost(&mut self.storage, now) == Afterlife::Close {
+            self.cut_client(at);
+        }
+    }
+
+    fn leave_behind(&mut self, link: Option<Connection<P>>) {
+        let cut_at = self.origin.now;
+        self.cut.extend(link.map(|link| Connection { cut_at, ..link }));
+    }
+
+    fn wake(&mut self) {
+        loop {
+            let woken = mem::take(self.storage.woken());
+            if woken.is_empty() {
+                return;
+            }
+            for ticket in woken {
+                for seat in &mut self.seats {
+                    let now = self.origin.now;
+                    seat.session.complete(ticket, &mut self.storage, now).expect("well-formed");
+                }
+            }
+        }
+    }
+
+    /// Everything comes to rest, every answer arrives, and nothing is left in storage.
+    fn end(&mut self) {
+        self.ending = true;
+        let mut steps = 0;
+        while self.seats.iter().any(|seat| !seat.asked.is_empty() || !seat.session.is_quiet()) {
+            self.step();
+            steps += 1;
+            assert!(steps < 200_000, "a client waits for ever: {:?}", self.stuck());
+        }
+        for seat in &mut self.seats {
+            seat.session.close(&mut self.storage, self.origin.now);
+        }
+        self.origin.now += 2 * QUARANTINE;
+        self.storage.advance(self.origin.now);
+        self.wake();
+        assert!(self.storage.is_idle(), "something is left under way");
+    }
+
+    fn stuck(&self) -> Vec<String> {
+        let stuck = self.seats.iter().filter(|seat| !seat.asked.is_empty());
+        stuck.map(|seat| format!("{:?} {:?}", seat.asked, seat.client)).collect()
+    }
+}
+
+/// Cuts a piece of random length off the front.
+fn piece(bytes: &mut Vec<u8>, random: &mut Random) -> Vec<u8> {
+    let count = length(bytes.len(), random);
+    bytes.drain(..count).collect()
+}
+
+/// All of it as often as not.
+fn length(all: usize, random: &mut Random) -> usize {
+    if all == 0 || random.one_in(2) { all } else { 1 + random.below(all) }
+}
