@@ -21,6 +21,7 @@ use cache::{
     session, storage,
 };
 use serde::Deserialize;
+use socket2::SockRef;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
@@ -107,7 +108,8 @@ pub struct AdminDocument {
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
-    /// The database, for example `mongodb://db.example:27017`.
+    /// The database, for example `mongodb://db.example:27017`; `mongodb://original` is whatever each
+    /// client wanted to reach before it was diverted here (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis.
@@ -122,7 +124,7 @@ pub struct ListenerDocument {
     /// MongoDB: the address drivers are told instead of the members' own; `listen` if absent.
     pub advertise: Option<String>,
     /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
-    /// addresses.
+    /// addresses. Always so behind an `original` origin.
     #[serde(default)]
     pub transparent: bool,
     /// Redis: what scripts are taken to write.
@@ -148,6 +150,9 @@ impl ListenerDocument {
     fn find_mistake(&self) -> Result<(), (&'static str, String)> {
         let Self { listen, origin, .. } = self;
         let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if listen.is_original() {
+            return mistake("listen", "only an origin can be `original`");
+        }
         if listen.scheme != origin.scheme {
             let message = format!(
                 "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
@@ -160,6 +165,9 @@ impl ListenerDocument {
         match listen.scheme {
             Scheme::Mongodb if self.feed.is_some() => {
                 mistake("feed", "only a Redis origin has a feed")
+            }
+            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
+                mistake("feed", "a feed comes from one origin, and `original` may be many")
             }
             Scheme::Redis if !self.unique_fields.is_empty() => {
                 mistake("unique_fields", "only MongoDB has unique fields")
@@ -209,6 +217,10 @@ impl FeedDocument {
 }
 
 impl ListenerDocument {
+    fn is_transparent(&self) -> bool {
+        self.transparent || self.origin.is_original()
+    }
+
     /// A listener with nothing but its two addresses.
     #[must_use]
     pub fn new(listen: Address, origin: Address) -> Self {
@@ -370,6 +382,9 @@ impl Document {
         let socket = TcpListener::bind(listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", written.listen)
         })?;
+        if written.is_transparent() {
+            accept_any_destination(&socket);
+        }
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
@@ -380,7 +395,7 @@ impl Document {
             bound,
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        Ok((socket, listener.with_feed(feed)))
+        Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
     }
 
     fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
@@ -406,7 +421,7 @@ impl Document {
                         .iter()
                         .map(|field| field.0.clone())
                         .collect(),
-                    advertise: (!written.transparent).then_some(advertise),
+                    advertise: (!written.is_transparent()).then_some(advertise),
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
                 }))
@@ -426,6 +441,15 @@ impl Document {
                 }))
             }
         }
+    }
+}
+
+/// Lets TPROXY hand the socket connections to other machines' addresses. Without the right to, the
+/// socket still serves what was redirected.
+fn accept_any_destination(socket: &TcpListener) {
+    // The option of both families; only its name speaks of IPv4.
+    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
+        tracing::info!("TPROXY will not reach this listener, redirection does: {error}");
     }
 }
 
