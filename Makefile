@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lab bench-cache deps lint clean
+.PHONY: help demo test soak lab lab-short bench-cache deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -17,15 +17,28 @@ test: deps lint ## Everything a change must pass
 	cargo test --workspace --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py'; \
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
+	$(PYTHON) -m unittest discover -s lab/tests -t .; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 
-lab: deps ## Repeat the papers' experiments and draw their figures
+# The broken build answers late replies from storage: the same test has to find it out.
+soak: deps ## The slow proofs: long histories, and that a broken cache fails them
+	cargo build --release --locked -p enroute --target-dir target/broken \
+		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
+	ENROUTE_BROKEN=$(CURDIR)/target/broken/release/enroute \
+		cargo test --release --locked -p enroute -- --ignored --nocapture
+
+lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
 	$(PYTHON) -m lab
 
+lab-short: deps ## The same with fewer batches: ten minutes
+	cargo build --release -p enroute
+	$(PYTHON) -m lab --short
+
 bench-cache: deps ## Measure what the cache costs and saves
-	$(ENROUTE) bench cache
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- cache
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh

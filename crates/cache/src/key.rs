@@ -1,6 +1,6 @@
 //! What is cached and what a write can touch: keys, and the scopes above them.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Where keys live, from the outside in, as 64-bit hashes of the full names.
 ///
@@ -16,10 +16,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Names `collection` in `database` behind the origin called `origin`.
+    /// Names `collection` in `database` behind the origin called `origin`. `secret` is mixed into
+    /// every hash below it: random for each process, so that nobody can choose keys that collide.
     #[must_use]
-    pub fn new(origin: &str, database: &[u8], collection: &[u8]) -> Self {
-        let origin = xxh3_64(origin.as_bytes());
+    pub fn new(secret: u64, origin: &str, database: &[u8], collection: &[u8]) -> Self {
+        let origin = xxh3_64_with_seed(origin.as_bytes(), secret);
         let database = xxh3_64_with_seed(database, origin);
         Self { database, collection: xxh3_64_with_seed(collection, database) }
     }

@@ -263,9 +263,31 @@ impl<F: Filter> Session<F> {
             && !self.held_up
     }
 
+    /// Is all that is outstanding such that it may never come? Then draining does not wait for it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let waits = |expected: &Expected<F::Tag>| {
+            matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
+        };
+        self.is_quiet()
+            || (self.to_client.is_empty()
+                && self.to_server.is_empty()
+                && self.reading == Reading::Boundary
+                && !self.held_up
+                && self.waits()
+                && self.expected.iter().all(waits))
+    }
+
+    /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
+    /// learn at once that the client has gone.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
+    }
+
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
-    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S) {
+    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
         self.to_server.clear();
         self.waiting_bytes = 0;
         let mut error = Vec::new();
@@ -276,14 +298,10 @@ impl<F: Filter> Session<F> {
                 Action::Local(answer) => out.extend_from_slice(answer),
                 Action::Probe { .. } => {}
                 action => {
-                    filter.unavailable(&expected.tag, &mut error);
-                    match action {
-                        Action::Rewrite => filter.rewrite(&expected.tag, &error, out),
-                        Action::Observe => {
-                            out.extend_from_slice(&error);
-                            filter.observe(&expected.tag, &error);
-                        }
-                        _ => out.extend_from_slice(&error),
+                    filter.unavailable(&expected.tag, &mut error, now);
+                    out.extend_from_slice(&error);
+                    if matches!(action, Action::Rewrite | Action::Observe) {
+                        filter.observe(&expected.tag, &error);
                     }
                 }
             }
@@ -294,7 +312,11 @@ impl<F: Filter> Session<F> {
         for write in mem::take(&mut self.held) {
             storage.write_settled(write);
         }
+        // What the client believes to have set up, no origin knows of; and what came behind the
+        // start of a stream has no place in the queue.
+        let keeps = self.filter.is_stateless() && !self.streams;
         (self.streams, self.streaming) = (false, false);
+        if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
 
     /// The connection to the origin was lost. Writes under way may have been applied or not.

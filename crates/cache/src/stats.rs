@@ -176,6 +176,8 @@ pub struct Stats {
     pub fills: Counter,
     /// Writes seen, by how much they could touch: a key, a collection, a database, everything.
     pub writes: [Counter; 4],
+    /// Invalidations that a feed named.
+    pub fed: Counter,
     /// Writes whose answer never came.
     pub writes_lost: Counter,
     /// Reads not answered from storage, by [`WhyNot`].

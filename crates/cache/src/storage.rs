@@ -6,6 +6,7 @@
 
 use std::{mem, time::Duration};
 
+use policy::hotkey::{self, CountMin};
 use smallvec::SmallVec;
 
 use crate::{
@@ -169,12 +170,43 @@ pub struct MemoryStorage {
     config: Config,
     memory: store::Memory,
     leases: Leases,
+    hot: Option<HotKeys>,
     scratch: Vec<u8>,
     stats: Stats,
 }
 
-/// Bytes of a generation in a stored key: 2^48 invalidations of a whole collection.
-const GENERATION_BYTES: usize = 6;
+/// Counts the reads that miss, for [`Population::Hot`]: NetCache's sketch, in user space.
+#[derive(Debug)]
+struct HotKeys {
+    sketch: CountMin,
+    threshold: u16,
+    period: Duration,
+    ends_at: Duration,
+}
+
+impl HotKeys {
+    fn new(config: &Config) -> Option<Self> {
+        let Population::Hot { threshold } = config.population else { return None };
+        let sizes = hotkey::Config::default();
+        let sketch = CountMin::new(sizes.sketch_rows, sizes.sketch_width_bits)
+            .expect("the default sizes are within the limits");
+        let period = config.hot_period;
+        Some(Self { sketch, threshold, period, ends_at: period })
+    }
+
+    /// Counts a read; says whether its key is hot.
+    fn count(&mut self, hash: u64) -> bool {
+        self.sketch.add(hash) >= self.threshold
+    }
+
+    fn advance(&mut self, now: Duration) {
+        if now >= self.ends_at {
+            self.sketch.clear();
+            self.ends_at = now + self.period;
+        }
+    }
+}
+
 type StoredKey = SmallVec<[u8; 128]>;
 
 impl MemoryStorage {
@@ -182,8 +214,9 @@ impl MemoryStorage {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
-            memory: store::Memory::new(config.memory.clone(), seed),
+            memory: store::Memory::new(config.memory, seed),
             leases: Leases::default(),
+            hot: HotKeys::new(&config),
             scratch: Vec::new(),
             stats: Stats::default(),
             config,
@@ -194,6 +227,9 @@ impl MemoryStorage {
     /// shrinking and expiring. Says whether there is more to do at once.
     pub fn advance(&mut self, now: Duration) -> bool {
         self.leases.advance(now);
+        if let Some(hot) = &mut self.hot {
+            hot.advance(now);
+        }
         self.memory.step(STEP_WORK, now)
     }
 
@@ -224,8 +260,10 @@ impl MemoryStorage {
         self.leases.is_idle()
     }
 
+    /// The generation, seven bits a byte as in [`variants`], then the key: most are one byte longer.
     fn stored_key(generation: u64, key: &[u8]) -> StoredKey {
-        let mut stored = StoredKey::from_slice(&generation.to_le_bytes()[..GENERATION_BYTES]);
+        let mut stored = StoredKey::new();
+        variants::push_number(generation, &mut stored);
         stored.extend_from_slice(key);
         stored
     }
@@ -287,6 +325,11 @@ impl Storage for MemoryStorage {
                 hit(answer);
                 return Answer::Hit;
             }
+        }
+        if let Some(hot) = &mut self.hot
+            && !hot.count(key.hash)
+        {
+            return Answer::Miss(Err(Refusal::NotHot));
         }
         match self.leases.take(key, ticket) {
             Ok(lease) => {

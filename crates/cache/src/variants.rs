@@ -4,10 +4,13 @@
 //! Redis key, each user. All are stored as one value, so that a write drops all of them at once:
 //!
 //! ```text
-//! value  := record*                        newest first
-//! record := length(variant) variant length(answer) answer
-//! length := 7 bits a byte, lowest first, high bit set if more follow
+//! value  := record* last                     newest first
+//! record := number(2 * length(variant) + 1) variant number(length(answer)) answer
+//! last   := number(2 * length(variant))     variant answer to the end of the value
+//! number := 7 bits a byte, lowest first, high bit set if more follow
 //! ```
+//!
+//! The common key has one answer, and its framing is one byte.
 
 use std::iter;
 
@@ -30,17 +33,23 @@ pub(crate) fn put(
     out: &mut Vec<u8>,
 ) {
     out.clear();
-    push(variant, answer, out);
     let older = records(value).filter(|record| record.variant != variant);
-    for record in older.take(VARIANTS_MAX - 1) {
-        let length = out.len();
-        push(record.variant, record.answer, out);
-        if out.len() > bytes_max {
-            out.truncate(length);
-            break;
-        }
+    let mut older = older.take(VARIANTS_MAX - 1);
+    let mut record = Record { variant, answer };
+    loop {
+        // Room for this record and the next, as far as the next is known.
+        let bytes =
+            |record: &Record<'_>| FRAMING_BYTES_MAX + record.variant.len() + record.answer.len();
+        let next =
+            older.next().filter(|next| out.len() + bytes(&record) + bytes(next) <= bytes_max);
+        let Some(next) = next else { break push(&record, true, out) };
+        push(&record, false, out);
+        record = next;
     }
 }
+
+/// The most that a record takes beside variant and answer.
+const FRAMING_BYTES_MAX: usize = 20;
 
 struct Record<'a> {
     variant: &'a [u8],
@@ -49,39 +58,50 @@ struct Record<'a> {
 
 fn records(mut value: &[u8]) -> impl Iterator<Item = Record<'_>> {
     iter::from_fn(move || {
-        let variant = take(&mut value)?;
-        let answer = take(&mut value)?;
+        let head = take_number(&mut value)?;
+        let variant = take(&mut value, head >> 1)?;
+        let answer_bytes = if head & 1 == 0 { value.len() } else { take_number(&mut value)? };
+        let answer = take(&mut value, answer_bytes)?;
         Some(Record { variant, answer })
     })
 }
 
-fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let mut length = 0usize;
-    let mut shift = 0;
-    loop {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        length |= usize::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            break;
-        }
-        shift += 7;
-    }
-    let (part, rest) = bytes.split_at_checked(length)?;
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (part, rest) = bytes.split_at_checked(count)?;
     *bytes = rest;
     Some(part)
 }
 
-fn push(variant: &[u8], answer: &[u8], out: &mut Vec<u8>) {
-    for part in [variant, answer] {
-        let mut length = part.len();
-        while length >= 0x80 {
-            out.push(length as u8 | 0x80);
-            length >>= 7;
+fn take_number(bytes: &mut &[u8]) -> Option<usize> {
+    let mut number = 0usize;
+    let mut shift = 0;
+    loop {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
         }
-        out.push(length as u8);
-        out.extend_from_slice(part);
+        shift += 7;
     }
+}
+
+fn push(record: &Record<'_>, last: bool, out: &mut Vec<u8>) {
+    push_number(record.variant.len() as u64 * 2 + u64::from(!last), out);
+    out.extend_from_slice(record.variant);
+    if !last {
+        push_number(record.answer.len() as u64, out);
+    }
+    out.extend_from_slice(record.answer);
+}
+
+/// Appends a number, seven bits a byte, lowest first.
+pub(crate) fn push_number(mut number: u64, out: &mut impl Extend<u8>) {
+    while number >= 0x80 {
+        out.extend([number as u8 | 0x80]);
+        number >>= 7;
+    }
+    out.extend([number as u8]);
 }
 
 #[cfg(test)]
@@ -117,8 +137,8 @@ mod tests {
     #[test]
     fn older_answers_make_room_when_the_value_would_grow_too_large() {
         let (mut one, mut two) = (Vec::new(), Vec::new());
-        put(&[], b"a", &[1; 50], 100, &mut one);
-        put(&one, b"b", &[2; 60], 100, &mut two);
+        put(&[], b"a", &[1; 50], 150, &mut one);
+        put(&one, b"b", &[2; 60], 150, &mut two);
         assert_eq!(find(&two, b"a"), None);
         assert_eq!(find(&two, b"b"), Some([2; 60].as_slice()));
     }

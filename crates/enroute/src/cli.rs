@@ -15,11 +15,16 @@ use crate::logging::{self, Level};
 
 mod cache;
 mod config;
+mod demo;
 mod link;
+mod reload;
 mod signal;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
+  Before a MongoDB far away:
+    enroute cache --listen mongodb://127.0.0.1:27018 --origin mongodb://db.example:27017
+
   A database 164 ms away, on this machine:
     enroute link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --rtt 164ms
 
@@ -44,6 +49,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Check a configuration file
     Config(config::Arguments),
+    /// See it work: the paper's experiment on this machine, under two minutes
+    Demo(demo::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
 }
@@ -53,6 +60,7 @@ impl Command {
         match self {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
+            Self::Demo(arguments) => demo::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }
     }

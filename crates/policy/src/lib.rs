@@ -1,2 +1,17 @@
 //! Pure decisions, no I/O.
+//!
+//! **What it is.** What to cache where, as arithmetic: [`hotkey`] finds the keys asked for most,
+//! as NetCache's switch does.
+//!
+//! **What it is not.** No clock, no packets, no storage: callers count what they see, end a period
+//! when they like, and act on what is reported. Not the replacement policies of a cache either;
+//! those live with the memory they order, in `store`.
+//!
+//! **Read first:** [`hotkey::Detector`]; then `docs/formats/hotkey.md`, the layout and hash
+//! functions another program, in another language, must share bit for bit.
 #![forbid(unsafe_code)]
+
+mod error;
+pub mod hotkey;
+
+pub use error::Error;

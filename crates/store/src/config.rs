@@ -1,7 +1,7 @@
 //! What a [`Memory`](crate::Memory) is allowed, and which items it prefers to keep.
 
 /// The limits of one memory tier.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Items held at most; 0 stores nothing.
     pub items_max: usize,

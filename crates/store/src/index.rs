@@ -76,7 +76,7 @@ fn tag_of(hash: u32) -> u8 {
 }
 
 fn scale(hash: u32, width: usize) -> usize {
-    (u64::from(hash) * width as u64 >> 32) as usize
+    ((u64::from(hash) * width as u64) >> 32) as usize
 }
 
 /// The slots set in `bits`, lowest first.
@@ -115,6 +115,12 @@ impl Index {
             }
             _ => bytes(self.touched),
         }
+    }
+
+    /// The table's memory, how many bytes from its start may be resident, and how many of them are.
+    pub(crate) fn retire(self) -> (Mapping<u8>, usize, usize) {
+        let bytes = self.bytes();
+        (self.buckets.into_bytes(), pages(self.touched * size_of::<Bucket>()), bytes)
     }
 
     /// Finds the location stored under `hash` for which `is_it` holds.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0        4        8        12       16
-//! | prev   | next   | hash   | meta   | [long: value u32, key u32] [expiry u64] key value padding
+//! | prev   | next   | hash   | meta   | [long: value u32, key u32] [expiry u32] key value padding
 //! ```
 //!
 //! `prev` and `next` link the policy's queues. `meta` holds, from bit 0: marks of the policy (4),
@@ -67,7 +67,7 @@ impl Shape {
 
     fn key_offset(self) -> usize {
         let long = if self.is_long() { 8 } else { 0 };
-        let expiry = if self.expires { 8 } else { 0 };
+        let expiry = if self.expires { EXPIRY_BYTES } else { 0 };
         HEADER_BYTES + long + expiry
     }
 
@@ -113,7 +113,16 @@ pub(crate) fn header_mut(bytes: &mut [u8]) -> &mut Header {
     bytemuck::from_bytes_mut(&mut bytes[..HEADER_BYTES])
 }
 
-/// Nanoseconds as stored; what is more than five centuries away is never.
+/// An expiry is stored in whole ticks since start, rounded down: an item may leave this much early,
+/// never late. 32 bits of them reach two years; what expires later expires then.
+const TICK: Duration = Duration::from_millis(16);
+const EXPIRY_BYTES: usize = 4;
+
+fn ticks(at: Duration) -> u32 {
+    u32::try_from(at.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// Nanoseconds to compare by; what is more than five centuries away is never.
 pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -146,7 +155,8 @@ impl<'a> Item<'a> {
         }
         let key_offset = shape.key_offset();
         if let Some(at) = self.expires_at {
-            bytes[key_offset - 8..key_offset].copy_from_slice(bytemuck::bytes_of(&nanos(at)));
+            let place = key_offset - EXPIRY_BYTES..key_offset;
+            bytes[place].copy_from_slice(bytemuck::bytes_of(&ticks(at)));
         }
         let value_offset = key_offset + self.key.len();
         bytes[key_offset..value_offset].copy_from_slice(self.key);
@@ -159,8 +169,8 @@ impl<'a> Item<'a> {
         let key_offset = shape.key_offset();
         let value_offset = key_offset + shape.key_bytes;
         let expires_at = shape.expires.then(|| {
-            let nanos: u64 = *bytemuck::from_bytes(&bytes[key_offset - 8..key_offset]);
-            Duration::from_nanos(nanos)
+            let ticks: u32 = *bytemuck::from_bytes(&bytes[key_offset - EXPIRY_BYTES..key_offset]);
+            TICK * ticks
         });
         Self {
             hash: header(bytes).hash,

@@ -12,12 +12,14 @@
 //! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
 //! `replacement.rs` (how one is chosen to leave). Why it is built so:
 //! `docs/decisions/0001-memory-tier-is-a-log-of-mapped-segments.md`.
+#![deny(unsafe_code)]
 
 mod config;
 mod error;
 mod index;
 mod item;
 mod log;
+#[allow(unsafe_code)] // The only file that maps memory.
 mod mapping;
 mod memory;
 mod replacement;

@@ -97,6 +97,22 @@ impl Log {
         }
     }
 
+    /// The arena, how many bytes from its start may be resident, and how many of them are.
+    pub(crate) fn retire(mut self) -> (Mapping<u8>, usize, usize) {
+        let charge = self.charge();
+        // What is not charged goes at once; it is four segments at most.
+        for slot in self
+            .open
+            .into_iter()
+            .flatten()
+            .chain(self.spare)
+            .chain(self.compacting.map(|scan| scan.slot))
+        {
+            self.arena.release(slot * SEGMENT_BYTES..(slot + 1) * SEGMENT_BYTES);
+        }
+        (self.arena, self.slots_end * SEGMENT_BYTES, charge)
+    }
+
     /// Bytes that count against the budget.
     pub(crate) fn charge(&self) -> usize {
         let table = pages(self.slots_end * size_of::<Segment>());

@@ -6,6 +6,7 @@
 //! (docs/decisions/0001). All of it reads as zeroes until written, and is an ordinary slice: this
 //! is the only file of the crate with `unsafe` in it.
 
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
@@ -55,6 +56,12 @@ impl<T: Pod> Mapping<T> {
         // SAFETY: the range is the mapping just made; the advice changes no content.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
         Self { base: NonNull::new(base.cast()).expect("a mapping is never at address 0"), len }
+    }
+
+    /// The same memory as bytes.
+    pub(crate) fn into_bytes(self) -> Mapping<u8> {
+        let mapping = ManuallyDrop::new(self);
+        Mapping { base: mapping.base.cast(), len: mapping.len * size_of::<T>() }
     }
 
     /// Gives the whole pages inside `range` (in values) back to the system; they read as zero

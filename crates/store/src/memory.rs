@@ -1,5 +1,6 @@
 //! The memory tier: index, log and policy put together.
 
+mod retired;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use crate::item::{Item, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
 use crate::stats::Stats;
+use retired::Retired;
 
 /// What an insert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,7 @@ pub struct Memory {
     /// The limits in force: those of `config`, or on the way down to them.
     items_limit: usize,
     bytes_limit: usize,
+    retired: Retired,
     stats: Stats,
 }
 
@@ -68,6 +71,7 @@ impl Memory {
             policy: policy(config.replacement),
             items_limit: config.items_max,
             bytes_limit,
+            retired: Retired::default(),
             stats: Stats::default(),
             config: Config { bytes_max: bytes_limit, ..config },
         }
@@ -135,12 +139,19 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes everything. Counters go on.
+    /// Removes everything. Counters go on. The memory goes back by [`Memory::step`] and, a little,
+    /// by every insert, and is accounted for until then.
     pub fn clear(&mut self) {
         self.stats.removals += self.index.len() as u64;
-        self.index = Index::new();
-        self.log = Log::new();
+        let index = std::mem::replace(&mut self.index, Index::new());
+        let log = std::mem::replace(&mut self.log, Log::new());
         self.policy = policy(self.config.replacement);
+        // Little is given back at once, so that clearing again and again keeps no addresses.
+        if log.charge() > RETIRED_BYTES_MIN {
+            for (mapping, end, resident_bytes) in [index.retire(), log.retire()] {
+                self.retired.add(mapping, end, resident_bytes);
+            }
+        }
     }
 
     /// Sets the limits. Higher ones count at once. Lower ones are reached by [`Memory::step`] and,
@@ -275,6 +286,9 @@ impl Memory {
         self.log.kill(location);
     }
 }
+
+/// Memory of a cleared tier is kept to be given back in portions from here on.
+const RETIRED_BYTES_MIN: usize = 1 << 20;
 
 /// Lengths are stored in 32 bits, with room for headers and rounding.
 const VALUE_BYTES_LIMIT: usize = 1 << 31;

@@ -13,9 +13,15 @@
 
 mod clock;
 mod fifo;
+mod ghost;
 mod lru;
 mod queue;
+mod s3_fifo;
 mod sieve;
+mod sketch;
+#[cfg(test)]
+mod tests;
+mod w_tiny_lfu;
 
 use crate::config::Replacement;
 
@@ -67,6 +73,12 @@ pub(crate) trait Policy<A: Arena>: Send {
     /// Chooses the item to evict and forgets it; `None` when there is none.
     fn victim(&mut self, arena: &mut A) -> Option<Id>;
 
+    /// Gives up a bounded part of tables larger than the capacity asks for; false if there was
+    /// nothing to give up.
+    fn trim(&mut self) -> bool {
+        false
+    }
+
     /// Bytes held beside the items.
     fn bytes(&self) -> usize {
         0
@@ -76,9 +88,11 @@ pub(crate) trait Policy<A: Arena>: Send {
 /// The policy of that name.
 pub(crate) fn policy<A: Arena>(replacement: Replacement) -> Box<dyn Policy<A>> {
     match replacement {
+        Replacement::Fifo => Box::new(fifo::Fifo::default()),
         Replacement::Lru => Box::new(lru::Lru::default()),
         Replacement::Clock => Box::new(clock::Clock::default()),
         Replacement::Sieve => Box::new(sieve::Sieve::default()),
-        _ => Box::new(fifo::Fifo::default()),
+        Replacement::S3Fifo => Box::new(s3_fifo::S3Fifo::default()),
+        Replacement::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::default()),
     }
 }

@@ -38,7 +38,7 @@ impl Slots {
         let mut at = start;
         while at < self.len {
             let word = self.words[at / 64] >> (at % 64);
-            if word == 0 && at % 64 == 0 {
+            if word == 0 && at.is_multiple_of(64) {
                 at = (at + 64).min(self.len);
             } else if word & 1 == 0 {
                 at += 1;

@@ -74,7 +74,7 @@ impl Trial {
     /// The key decides its length; some are long enough for a long header.
     fn name(key: u64) -> Vec<u8> {
         let mut name = key.to_le_bytes().to_vec();
-        name.resize(8 + (key % 7) as usize + if key % 50 == 0 { 300 } else { 0 }, 0xab);
+        name.resize(8 + (key % 7) as usize + if key.is_multiple_of(50) { 300 } else { 0 }, 0xab);
         name
     }
 

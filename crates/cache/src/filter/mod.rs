@@ -214,7 +214,7 @@ pub trait Filter {
     fn observe(&mut self, tag: &Self::Tag, reply: &[u8]);
 
     /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
-    fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>);
+    fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration);
 
     /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
     fn request_missing<'a>(
@@ -230,11 +230,15 @@ pub trait Filter {
     /// The answers that stand side by side in `reply`; `None` if it is an error.
     fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
 
-    /// Writes the protocol's own error for an origin that cannot be reached.
-    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>);
+    /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
+    /// said lately, where a client could not go on without it.
+    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>, now: Duration);
 
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);
+
+    /// May the reply to the request of `tag` wait for what other clients do, or for an event?
+    fn waits(&self, tag: &Self::Tag) -> bool;
 
     /// Could a new connection to the origin take over from the one that was lost? Not if the client
     /// has logged in, chosen a database, or left other state at the origin.

@@ -6,7 +6,7 @@ use crate::key::{Key, Namespace, Sent};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn users() -> Namespace {
-    Namespace::new("origin", b"shop", b"users")
+    Namespace::new(0, "origin", b"shop", b"users")
 }
 
 fn key(bytes: &[u8]) -> Key<'_> {
@@ -56,7 +56,7 @@ fn while_a_write_is_unanswered_no_lease_is_given() {
 #[test]
 fn a_write_elsewhere_leaves_the_lease_alone() {
     let mut leases = Leases::default();
-    let elsewhere = Namespace::new("origin", b"blog", b"posts");
+    let elsewhere = Namespace::new(0, "origin", b"blog", b"posts");
     let lease = leases.take(key(b"a"), None).unwrap();
     for scope in [
         sent(key(b"b")),
@@ -178,7 +178,7 @@ fn lost_writes_without_number_are_kept_in_bounds_and_all_end() {
     }
     assert!(leases.quarantine.len() <= super::QUARANTINE_MAX + 1);
     assert!(leases.flights.len() <= super::QUARANTINE_MAX);
-    let elsewhere = Namespace::new("origin", b"blog", b"posts");
+    let elsewhere = Namespace::new(0, "origin", b"blog", b"posts");
     assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "the collection is closed");
     let lease = leases.take(Key::new(elsewhere, b"a"), None).unwrap();
     leases.release(lease);
@@ -205,7 +205,7 @@ fn a_collection_that_was_forgotten_has_no_sole_writer() {
     leases.write_sent(Sent::Collection(users()));
     leases.write_settled(Sent::Collection(users()));
     for number in 0..super::NAMESPACES_MAX {
-        touch(&mut leases, Namespace::new("origin", b"many", &number.to_le_bytes()));
+        touch(&mut leases, Namespace::new(0, "origin", b"many", &number.to_le_bytes()));
     }
     touch(&mut leases, users());
     assert!(!leases.is_sole_writer(scope, first), "the collection was written meanwhile");

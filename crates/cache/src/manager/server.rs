@@ -98,7 +98,7 @@ impl<F: Filter> Session<F> {
         let whole = reply.unwrap_or_default();
         if continues {
             if let Some(Expected { tag, action: Action::Rewrite, .. }) = self.expected.front() {
-                self.filter.rewrite(tag, whole, self.to_client.buffer());
+                self.filter.rewrite(tag, whole, self.to_client.buffer(), now);
             }
             return;
         }
@@ -107,7 +107,7 @@ impl<F: Filter> Session<F> {
         match expected.action {
             Action::Forward | Action::Local(_) | Action::Stream => {}
             Action::Observe => self.filter.observe(tag, whole),
-            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer()),
+            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {

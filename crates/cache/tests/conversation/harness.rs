@@ -240,9 +240,10 @@ impl<S: Speech> Play<S> {
                 self.settle();
             }
             "origin-unreachable" => {
+                let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.config, &self.session_config, number);
-                session.origin_unreachable(&mut self.storage);
+                let _ = session.origin_unreachable(&mut self.storage, now);
                 self.connection(number).0.origin_gone();
                 self.settle();
             }

@@ -106,7 +106,9 @@ fn happen<F: Filter>(
         0 => *now += Duration::from_millis(what.into()),
         1 => session.output(Side::Client).advance(usize::MAX / 2),
         2 => session.output(Side::Server).advance(usize::MAX / 2),
-        3 => session.origin_unreachable(storage),
+        3 => {
+            let _either = session.origin_unreachable(storage, *now);
+        }
         4 => {
             let _either = session.origin_lost(storage, *now);
         }

@@ -1,14 +1,22 @@
 //! `enroute cache`: the cache on the path.
 
-use std::path::PathBuf;
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use cache::stats::{NotFilled, WhyNot};
 use clap::Args;
 
-use super::signal::EndSignal;
+use super::{reload, signal::EndSignal};
 use crate::{
-    config::{Address, Bytes, Document, ListenerDocument, Population, Replacement, Time},
+    admin::Admin,
+    config::{
+        Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
+        Replacement, Time,
+    },
     runtime::{Runtime, Shared},
 };
 
@@ -26,9 +34,13 @@ EXAMPLES:
     enroute config check enroute.toml
     enroute cache --config enroute.toml
 
-SIGTERM or Ctrl-C lets outstanding replies go out, then ends.";
+  Watch it at http://127.0.0.1:9900/; /stats, /metrics, POST /storage and POST /flush are there too:
+    enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
-#[derive(Debug, Args)]
+SIGTERM or Ctrl-C lets outstanding replies go out, then ends. SIGHUP reads the file again and applies
+the limits of storage, `capacity` and `memory`, without dropping a connection.";
+
+#[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Read everything from this file instead
@@ -75,9 +87,17 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
+    /// Let a Redis origin name the writes that go around the cache; a login is set in a file
+    #[arg(long, requires = "listen")]
+    feed: bool,
+
     /// Threads that serve [default: one for each core]
     #[arg(long, value_name = "COUNT")]
     workers: Option<usize>,
+
+    /// Serve statistics, metrics and live changes over HTTP here; asks for no password
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
 
     /// Print hits and misses this often, on standard output
     #[arg(long, value_name = "TIME")]
@@ -92,6 +112,7 @@ impl Arguments {
                 let listener = ListenerDocument {
                     include: self.include.clone(),
                     exclude: self.exclude.clone(),
+                    feed: self.feed.then(FeedDocument::default),
                     ..ListenerDocument::new(listen.clone(), origin.clone())
                 };
                 Document { listeners: vec![listener], ..Document::default() }
@@ -107,6 +128,7 @@ impl Arguments {
         storage.ttl = self.ttl.or(storage.ttl);
         storage.replacement = self.replacement.or(storage.replacement);
         storage.population = self.population.or(storage.population);
+        document.admin = self.admin.map(|listen| AdminDocument { listen }).or(document.admin);
         document.check("the command line")?;
         Ok(document)
     }
@@ -115,21 +137,44 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = arguments.document()?;
     let end = EndSignal::listen()?;
+    let admin = document.admin.as_ref().map(listen_for_admin).transpose()?;
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
         let protocol = listener.protocol.name();
         eprintln!("{protocol}://{} -> {}", listener.address, listener.origin);
     }
+    let admin = admin
+        .map(|socket| Admin::start(socket, Arc::clone(runtime.shared())))
+        .transpose()
+        .context("cannot start the admin endpoint")?;
+    if let Some(admin) = &admin {
+        eprintln!("admin: http://{}/", admin.address());
+    }
+    if arguments.config.is_some() {
+        let (arguments, shared) = (arguments.clone(), Arc::clone(runtime.shared()));
+        reload::listen(document, shared, move || arguments.document())?;
+    }
     let period = arguments.statistics.map(Time::duration);
     while !end.wait(period) {
         print_statistics(runtime.shared());
     }
-    let shared = std::sync::Arc::clone(runtime.shared());
+    let shared = Arc::clone(runtime.shared());
     runtime.stop();
+    // Last, so that whoever watches sees it drain.
+    drop(admin);
     if period.is_some() {
         print_statistics(&shared);
     }
     Ok(())
+}
+
+fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(document.listen).with_context(|| {
+        let address = document.listen;
+        format!(
+            "cannot listen on {address} for the admin endpoint: is another server there already?"
+        )
+    })
 }
 
 /// One line: hits, misses and why, what is stored.

@@ -2,14 +2,16 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::signal::EndSignal;
 use crate::link::{
-    LinkStats, PathConfig, Relay, RelayConfig, parse_cut, parse_duration, parse_loss, parse_rate,
+    Address, LinkStats, PathConfig, Relay, RelayConfig, Tunnel, TunnelConfig, TunnelEnd, parse_cut,
+    parse_duration, parse_loss, parse_rate,
 };
 
 const EXAMPLES: &str = "\
@@ -24,6 +26,12 @@ EXAMPLES:
   Two seconds without a path, ten seconds after the start:
     enroute link --to 127.0.0.1:27017 --rtt 10ms --cut 10s..12s --progress
 
+  Packet by packet between two namespaces, as root:
+    ip netns add client; ip netns add server
+    enroute link --tun --namespace-a client --address-a 10.0.0.1/30 \\
+      --namespace-b server --address-b 10.0.0.2/30 --rtt 164ms --loss 0.1%
+    ip netns exec client ping 10.0.0.2
+
 Ctrl-C ends it and prints what has crossed.";
 
 #[derive(Debug, Args)]
@@ -34,8 +42,40 @@ pub(super) struct Arguments {
     listen: SocketAddr,
 
     /// Where their connections go, as host:port
-    #[arg(long, value_name = "ADDRESS")]
-    to: String,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "tun")]
+    to: Option<String>,
+
+    /// Pass packets between two network namespaces instead of TCP connections; needs root
+    #[arg(
+        long,
+        requires_all = ["address_a", "address_b"],
+        conflicts_with_all = ["listen", "to", "no_handshake"],
+    )]
+    tun: bool,
+
+    /// The client's namespace, by name or as a path [default: the one enroute runs in]
+    #[arg(long, requires = "tun", value_name = "NAMESPACE")]
+    namespace_a: Option<String>,
+
+    /// The far namespace, by name or as a path [default: the one enroute runs in]
+    #[arg(long, requires = "tun", value_name = "NAMESPACE")]
+    namespace_b: Option<String>,
+
+    /// The client's address and prefix, as 10.0.0.1/30
+    #[arg(long, requires = "tun", value_name = "ADDRESS")]
+    address_a: Option<Address>,
+
+    /// The far address and prefix, as 10.0.0.2/30
+    #[arg(long, requires = "tun", value_name = "ADDRESS")]
+    address_b: Option<Address>,
+
+    /// Name of the devices
+    #[arg(long, requires = "tun", default_value = "enroute%d", value_name = "NAME")]
+    device: String,
+
+    /// Let jitter make later packets overtake earlier ones
+    #[arg(long, requires = "tun")]
+    reorder: bool,
 
     /// Round trip time of the path, half of it each way
     #[arg(long, value_parser = parse_duration, default_value = "0", value_name = "TIME")]
@@ -90,39 +130,81 @@ impl Arguments {
             bits_per_second: self.rate,
             loss: self.loss,
             queue: self.queue,
-            reorder: false,
+            reorder: self.reorder,
         }
     }
 
-    fn relay(&self) -> anyhow::Result<RelayConfig> {
-        let to = self
-            .to
-            .to_socket_addrs()
-            .with_context(|| format!("--to {} is not an address; write host:port", self.to))?
-            .next()
-            .with_context(|| format!("--to {} has no address", self.to))?;
+    fn paths(&self) -> (PathConfig, PathConfig) {
         let up = self.delay_up.unwrap_or(self.rtt / 2);
         let down = self.delay_down.unwrap_or(self.rtt - self.rtt / 2);
+        (self.path(up), self.path(down))
+    }
+
+    fn relay(&self) -> anyhow::Result<RelayConfig> {
+        let to = self.to.as_deref().context("--to is missing; where do connections go?")?;
+        let to = to
+            .to_socket_addrs()
+            .with_context(|| format!("--to {to} cannot be used; write host:port"))?
+            .next()
+            .with_context(|| format!("--to {to} has no address"))?;
+        let (up, down) = self.paths();
         Ok(RelayConfig {
             listen: self.listen,
-            up: self.path(up),
-            down: self.path(down),
+            up,
+            down,
             handshake: !self.no_handshake,
             cuts: self.cut.clone(),
             seed: self.seed,
             ..RelayConfig::new(to)
         })
     }
+
+    fn tunnel(&self) -> anyhow::Result<TunnelConfig> {
+        ensure!(
+            self.namespace_a != self.namespace_b,
+            "both ends are in one namespace, whose kernel would not send packets across; \
+             give --namespace-a or --namespace-b"
+        );
+        let end = |namespace: &Option<String>, address: Option<Address>, option: &str| {
+            Ok::<_, anyhow::Error>(TunnelEnd {
+                namespace: namespace.as_deref().map(namespace_file),
+                device: self.device.clone(),
+                address: address.with_context(|| format!("{option} is missing"))?,
+            })
+        };
+        let a = end(&self.namespace_a, self.address_a, "--address-a")?;
+        let b = end(&self.namespace_b, self.address_b, "--address-b")?;
+        let (up, down) = self.paths();
+        let (cuts, seed) = (self.cut.clone(), self.seed);
+        Ok(TunnelConfig { up, down, cuts, seed, ..TunnelConfig::new(a, b) })
+    }
+}
+
+/// Where a namespace is found: by the name `ip netns` gave it, or as a path.
+fn namespace_file(name: &str) -> PathBuf {
+    if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) }
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let config = arguments.relay()?;
     let end = EndSignal::listen()?;
-    let (to, up, down) = (config.to, config.up.delay, config.down.delay);
-    let relay = Relay::start(config).context("cannot start the relay")?;
-    eprintln!("{} -> {to}, {up:?} there and {down:?} back", relay.local_addr());
-    wait(&end, arguments.progress, || relay.stats());
-    eprintln!("{}", relay.stop());
+    let (up, down) = arguments.paths();
+    let delays = format!("{:?} there and {:?} back", up.delay, down.delay);
+    let crossed = if arguments.tun {
+        let config = arguments.tunnel()?;
+        let (a, b) = (config.a.address.ip, config.b.address.ip);
+        let tunnel = Tunnel::start(config).context("cannot start the tunnel")?;
+        eprintln!("{a} -> {b}, {delays}");
+        wait(&end, arguments.progress, || tunnel.stats());
+        tunnel.stop()
+    } else {
+        let config = arguments.relay()?;
+        let to = config.to;
+        let relay = Relay::start(config).context("cannot start the relay")?;
+        eprintln!("{} -> {to}, {delays}", relay.local_addr());
+        wait(&end, arguments.progress, || relay.stats());
+        relay.stop()
+    };
+    eprint!("{crossed}");
     Ok(())
 }
 

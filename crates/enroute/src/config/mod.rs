@@ -5,14 +5,17 @@
 //! command line fills the same document, so both know the same options.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
-    path::Path,
+    ops::Range,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
 use cache::{
+    feed,
     filter::{mongo, resp},
     rules::{Pattern, Rules},
     session, storage,
@@ -26,10 +29,11 @@ mod value;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Threads that serve; one for each core of the machine if absent.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub workers: Option<usize>,
     /// How long busy connections may go on after the end was asked for.
     pub drain_timeout: Option<Time>,
@@ -45,10 +49,11 @@ pub struct Document {
 }
 
 /// What is stored, and for how long.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageDocument {
     /// Items at most; bounded by memory alone if absent.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub capacity: Option<usize>,
     /// Memory at most: keys, values, bookkeeping.
     pub memory: Option<Bytes>,
@@ -69,12 +74,14 @@ pub struct StorageDocument {
 }
 
 /// What one client can claim.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
     /// Clients of one listener at once.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub connections_max: Option<usize>,
     /// Requests forwarded and not yet answered, for one client.
+    #[serde(deserialize_with = "value::at_least_one")]
     pub pipeline_max: Option<usize>,
     /// Bytes waiting to be written to one side of a connection.
     pub buffered_bytes_max: Option<Bytes>,
@@ -87,7 +94,7 @@ pub struct LimitsDocument {
 }
 
 /// Metrics and statistics over HTTP.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminDocument {
     /// Where the admin endpoint listens.
@@ -95,7 +102,7 @@ pub struct AdminDocument {
 }
 
 /// One place where clients connect.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
@@ -121,6 +128,84 @@ pub struct ListenerDocument {
     /// Redis: what scripts are taken to write.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: let the origin name the writes that go around the cache (`CLIENT TRACKING`); while it
+    /// does not, nothing is cached.
+    pub feed: Option<FeedDocument>,
+}
+
+/// How the feed of a Redis origin logs in; `feed = {}` where no password is asked.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedDocument {
+    /// The user; the default user if absent.
+    pub user: Option<String>,
+    /// A file with the password and nothing else.
+    pub password_file: Option<PathBuf>,
+}
+
+impl ListenerDocument {
+    /// The field that does not fit the others, and why.
+    fn find_mistake(&self) -> Result<(), (&'static str, String)> {
+        let Self { listen, origin, .. } = self;
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if listen.scheme != origin.scheme {
+            let message = format!(
+                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
+            );
+            return Err(("origin", message));
+        }
+        if listen.host_port == origin.host_port {
+            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
+        }
+        match listen.scheme {
+            Scheme::Mongodb if self.feed.is_some() => {
+                mistake("feed", "only a Redis origin has a feed")
+            }
+            Scheme::Redis if !self.unique_fields.is_empty() => {
+                mistake("unique_fields", "only MongoDB has unique fields")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a document whose values are each good.
+struct Mistake {
+    /// Which listener's which field.
+    at: Option<(usize, &'static str)>,
+    message: String,
+}
+
+impl Mistake {
+    /// Where it stands in `text`.
+    fn span(&self, text: &str) -> Option<Range<usize>> {
+        let (number, field) = self.at?;
+        let document = toml::de::DeTable::parse(text).ok()?;
+        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
+        Some(listener.get_ref().get(field)?.span())
+    }
+}
+
+/// Line and column, as people and editors count them.
+fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    format!("{line}:{column}")
+}
+
+impl FeedDocument {
+    fn config(&self) -> anyhow::Result<feed::Config> {
+        let login = match &self.password_file {
+            None => None,
+            Some(path) => {
+                let password = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read password_file {}", path.display()))?;
+                Some((self.user.clone(), password.trim_end().to_owned()))
+            }
+        };
+        Ok(feed::Config { login, ..feed::Config::default() })
+    }
 }
 
 impl ListenerDocument {
@@ -136,6 +221,7 @@ impl ListenerDocument {
             advertise: None,
             transparent: false,
             scripts: Scripts::default(),
+            feed: None,
         }
     }
 }
@@ -161,35 +247,46 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-            anyhow::anyhow!("{name}:{line}:{column}: {}", error.message())
+            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
         })?;
-        document.check(name)?;
+        if let Err(mistake) = document.find_mistake() {
+            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
+        }
         Ok(document)
     }
 
-    /// Checks what no single value can.
+    /// Checks what no single value can, for a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
+        self.find_mistake().map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
+    }
+
+    fn find_mistake(&self) -> Result<(), Mistake> {
         if self.listeners.is_empty() {
-            bail!(
-                "{name}: no [[listener]]: say where clients connect and which origin is behind it"
-            );
+            let message =
+                "no [[listener]]: say where clients connect and which origin is behind it";
+            return Err(Mistake { at: None, message: message.to_owned() });
         }
-        if self.workers == Some(0) {
-            bail!("{name}: workers = 0: at least one thread must serve");
-        }
-        for listener in &self.listeners {
-            if listener.listen.scheme != listener.origin.scheme {
-                bail!(
-                    "{name}: listen = \"{}\" and origin = \"{}\" speak different protocols",
-                    listener.listen,
-                    listener.origin
-                );
-            }
+        for (number, listener) in self.listeners.iter().enumerate() {
+            listener
+                .find_mistake()
+                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
         }
         Ok(())
+    }
+
+    /// The parts in which `other` differs, by their names in the file.
+    pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
+        // Taken apart by name, so that a new part cannot be forgotten here.
+        let Self { workers, drain_timeout, storage, limits, admin, listeners } = self;
+        let parts = [
+            ("workers", *workers != other.workers),
+            ("drain_timeout", *drain_timeout != other.drain_timeout),
+            ("[storage]", *storage != other.storage),
+            ("[limits]", *limits != other.limits),
+            ("[admin]", *admin != other.admin),
+            ("[[listener]]", *listeners != other.listeners),
+        ];
+        parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
     }
 
     /// Opens the sockets and puts together what the runtime takes.
@@ -197,6 +294,7 @@ impl Document {
     /// # Errors
     /// An address cannot be used.
     pub fn setup(&self) -> anyhow::Result<Setup> {
+        let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
@@ -207,7 +305,7 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| self.listener(listener))
+                .map(|listener| self.listener(listener, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -257,7 +355,11 @@ impl Document {
         }
     }
 
-    fn listener(&self, written: &ListenerDocument) -> anyhow::Result<(TcpListener, Listener)> {
+    fn listener(
+        &self,
+        written: &ListenerDocument,
+        secret: u64,
+    ) -> anyhow::Result<(TcpListener, Listener)> {
         let listen = written
             .listen
             .host_port
@@ -271,16 +373,17 @@ impl Document {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
-            self.protocol(written, bound),
+            self.protocol(written, bound, secret),
             Origin::new(written.origin.host_port.clone(), timeout),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
             bound,
         );
-        Ok((socket, listener))
+        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
+        Ok((socket, listener.with_feed(feed)))
     }
 
-    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr) -> Protocol {
+    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let rules =
@@ -295,6 +398,7 @@ impl Document {
                 let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
                 Protocol::Mongo(Arc::new(mongo::Settings {
                     origin,
+                    secret,
                     limits,
                     namespaces: rules,
                     unique_fields: written
@@ -303,6 +407,8 @@ impl Document {
                         .map(|field| field.0.clone())
                         .collect(),
                     advertise: (!written.transparent).then_some(advertise),
+                    greetings: Arc::default(),
+                    greeting_age_max: self.storage().ttl,
                 }))
             }
             Scheme::Redis => {
@@ -311,9 +417,12 @@ impl Document {
                 limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
                 Protocol::Resp(Arc::new(resp::Settings {
                     origin,
+                    secret,
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),
+                    feed: written.feed.is_some(),
+                    databases: resp::Databases::default(),
                 }))
             }
         }

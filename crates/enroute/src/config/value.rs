@@ -112,9 +112,9 @@ impl FromStr for Bytes {
             .find_map(|(unit, scale)| text.strip_suffix(unit).map(|number| (number, scale)))
             .unwrap_or((text, &1.0));
         match number.trim().parse::<f64>() {
-            Ok(number) if number >= 0.0 && number * scale < 1e18 => {
-                Ok(Self((number * scale) as usize))
-            }
+            Ok(number) if number * scale >= 1e18 => Err(format!("`{text}` is too large")),
+            Ok(number) if number * scale >= 1.0 => Ok(Self((number * scale) as usize)),
+            Ok(0.0..) => Err(format!("`{text}` is nothing; say at least 1B")),
             _ => Err(format!("`{text}` is not a size; write for example 512KiB, 64MiB or 2GiB")),
         }
     }
@@ -183,9 +183,19 @@ impl<'de> Deserialize<'de> for Bytes {
             Text(String),
         }
         match Written::deserialize(source)? {
-            Written::Number(count) => Ok(Self(count)),
+            Written::Number(count) => count.to_string().parse().map_err(de::Error::custom),
             Written::Text(text) => text.parse().map_err(de::Error::custom),
         }
+    }
+}
+
+/// Reads a count of things of which there must be some.
+pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<usize>, D::Error> {
+    match usize::deserialize(source)? {
+        0 => Err(de::Error::custom("0 would serve nobody; say at least 1")),
+        count => Ok(Some(count)),
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! - [`Relay`] passes on TCP connections; it needs no rights and works with any client. Loss on a
 //!   byte stream is emulated as the time its retransmission costs.
-//! - `tunnel` passes on packets between two network namespaces; it needs root. Handshakes,
+//! - [`Tunnel`] passes on packets between two network namespaces; it needs root. Handshakes,
 //!   slow start and retransmissions are then the kernel's own.
 //!
 //! Both ask the same [`Schedule`] when a thing that enters the path leaves it. That file reads no
@@ -14,12 +14,17 @@
 //!
 //! Read first: `schedule.rs`, then `relay/worker.rs`.
 
+mod control;
+mod cuts;
 mod quantity;
 mod relay;
 mod schedule;
 mod stats;
+mod tunnel;
 
+pub use cuts::Cuts;
 pub use quantity::{parse_cut, parse_duration, parse_loss, parse_rate};
 pub use relay::{Relay, RelayConfig, RelayHandle};
-pub use schedule::{Cuts, Fate, Order, PathConfig, Schedule};
+pub use schedule::{Fate, Order, PathConfig, Schedule};
 pub use stats::{DirectionStats, LinkStats};
+pub use tunnel::{Address, Tunnel, TunnelConfig, TunnelEnd, TunnelHandle};

@@ -21,19 +21,16 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::EventfdFlags;
-
+use super::control::{Command, Control};
 use super::schedule::PathConfig;
 use super::stats::{LinkCounters, LinkStats};
 use worker::Worker;
 
 mod connection;
+mod flow;
 mod worker;
 
 /// How to relay: where, and over what kind of path.
@@ -59,6 +56,9 @@ pub struct RelayConfig {
     /// Limit on the bytes one connection has on the way in one direction; `None` derives it from
     /// rate and delay. It acts as a window: no more than this leaves per one-way delay.
     pub window_bytes: Option<usize>,
+    /// So long before a departure the thread polls instead of sleeping, which costs processor
+    /// time for precision: a sleeping thread wakes up this late on a busy virtual machine.
+    pub spin: Duration,
 }
 
 impl RelayConfig {
@@ -75,6 +75,7 @@ impl RelayConfig {
             seed: 0,
             connections_max: 4096,
             window_bytes: None,
+            spin: Duration::from_micros(150),
         }
     }
 
@@ -103,32 +104,20 @@ impl Relay {
             io::Error::new(error.kind(), explained)
         })?;
         let local_addr = listener.local_addr()?;
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (control, commands) = channel();
         let counters = Arc::new(LinkCounters::default());
-        let worker = Worker::new(config, listener, &wake, commands, Arc::clone(&counters))?;
-        let thread =
-            std::thread::Builder::new().name("link-relay".into()).spawn(move || worker.run())?;
-        Ok(RelayHandle { local_addr, counters, control, wake, thread: Some(thread) })
+        let control = Control::start("link-relay", |commands| {
+            let worker = Worker::new(config, listener, commands, Arc::clone(&counters))?;
+            Ok(move || worker.run())
+        })?;
+        Ok(RelayHandle { local_addr, counters, control })
     }
-}
-
-/// What a handle asks of its relay's thread.
-#[derive(Debug)]
-enum Command {
-    Cut,
-    Restore,
-    SetDelay { up: Duration, down: Duration },
-    Stop,
 }
 
 /// A running relay. Dropping it stops the relay and closes its connections.
 pub struct RelayHandle {
     local_addr: SocketAddr,
     counters: Arc<LinkCounters>,
-    control: Sender<(Command, SyncSender<()>)>,
-    wake: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    control: Control,
 }
 
 impl RelayHandle {
@@ -146,48 +135,23 @@ impl RelayHandle {
 
     /// Cuts the path, until [`restore`](Self::restore). Once this returns nothing is delivered.
     pub fn cut(&self) {
-        self.command(Command::Cut);
+        self.control.command(Command::Cut);
     }
 
     /// Ends a [`cut`](Self::cut); one of the configured schedule stays in force.
     pub fn restore(&self) {
-        self.command(Command::Restore);
+        self.control.command(Command::Restore);
     }
 
     /// Changes the one-way delays for what enters the path from now on.
     pub fn set_delay(&self, up: Duration, down: Duration) {
-        self.command(Command::SetDelay { up, down });
+        self.control.command(Command::SetDelay { up, down });
     }
 
     /// Stops the relay, closes its connections and returns what crossed it.
     pub fn stop(mut self) -> LinkStats {
-        self.end();
+        self.control.stop();
         self.stats()
-    }
-
-    fn end(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.command(Command::Stop);
-            if thread.join().is_err() {
-                tracing::error!("the relay's thread panicked; please report this as a bug");
-            }
-        }
-    }
-
-    /// Returns once the relay's thread has obeyed (or is gone).
-    fn command(&self, command: Command) {
-        let (obeyed, wait) = sync_channel(1);
-        if self.control.send((command, obeyed)).is_ok() {
-            // Fails only if the counter would overflow, and then the thread is awake anyway.
-            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-            let _ = wait.recv();
-        }
-    }
-}
-
-impl Drop for RelayHandle {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

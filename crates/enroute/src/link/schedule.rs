@@ -8,7 +8,6 @@
 //!
 //! Nothing here reads a clock or draws from anything but its seed.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -213,33 +212,6 @@ fn retransmission(segments_behind: usize, round_trip: Duration) -> Duration {
         round_trip
     } else {
         round_trip + RETRANSMISSION_TIMEOUT_MIN
-    }
-}
-
-/// When a path is cut, as ranges of time since its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cuts {
-    ranges: Vec<Range<Duration>>,
-}
-
-impl Cuts {
-    /// A path cut throughout each of these ranges; they may overlap.
-    #[must_use]
-    pub fn new(ranges: Vec<Range<Duration>>) -> Self {
-        Self { ranges }
-    }
-
-    /// Whether the path is cut.
-    #[must_use]
-    pub fn is_cut(&self, now: Duration) -> bool {
-        self.ranges.iter().any(|range| range.contains(&now))
-    }
-
-    /// The next time after `now` at which a cut may begin or end.
-    #[must_use]
-    pub fn next_change(&self, now: Duration) -> Option<Duration> {
-        let changes = self.ranges.iter().flat_map(|range| [range.start, range.end]);
-        changes.filter(|change| *change > now && *change < Duration::MAX).min()
     }
 }
 

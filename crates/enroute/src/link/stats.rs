@@ -39,7 +39,10 @@ impl LinkStats {
         fmt::from_fn(move |f| {
             write!(f, "up {}", Rate(&now.up, &then.up, elapsed))?;
             write!(f, "; down {}", Rate(&now.down, &then.down, elapsed))?;
-            write!(f, "; connections {} open, {} total", now.connections_open, now.connections)
+            if now.connections > 0 {
+                write!(f, "; connections {} open", now.connections_open)?;
+            }
+            Ok(())
         })
     }
 }
@@ -67,7 +70,10 @@ impl fmt::Display for LinkStats {
                 way.bytes, way.packets, way.lost, way.dropped, way.queued_bytes
             )?;
         }
-        write!(f, "connections {} ({} open)", self.connections, self.connections_open)
+        if self.connections > 0 {
+            writeln!(f, "connections {} ({} open)", self.connections, self.connections_open)?;
+        }
+        Ok(())
     }
 }
 

@@ -32,13 +32,21 @@ pub(super) struct Connection<F: Filter> {
     mailbox: Arc<Mailbox>,
     peer: SocketAddr,
     client: TcpStream,
+    /// It has said something; before that the origin is not bothered.
+    client_began: bool,
     client_ended: bool,
     origin: Link,
+    /// The origin was told that nothing more comes.
+    origin_told: bool,
     address: Arc<Origin>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Nothing more is read; what is buffered for the client goes out, then it ends.
-    closing: bool,
+    /// Nothing more is read; what is buffered for the client goes out, then it ends, or when this
+    /// is over.
+    closing: Option<Pin<Box<Sleep>>>,
 }
+
+/// How long a client that is being let go may take to read what is left for it.
+const LINGER: Duration = Duration::from_secs(5);
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
 
@@ -53,7 +61,7 @@ enum Link {
 }
 
 impl<F: Filter> Connection<F> {
-    /// A connection of `client`, with the way to its origin begun at once.
+    /// A connection of `client`; the way to its origin begins with the first thing it says.
     pub(super) fn new(
         worker: Rc<Worker>,
         client: TcpStream,
@@ -68,11 +76,13 @@ impl<F: Filter> Connection<F> {
             mailbox,
             peer,
             client,
+            client_began: false,
             client_ended: false,
-            origin: Link::Connecting(address.connect()),
+            origin: Link::Down,
+            origin_told: false,
             address,
             timer: None,
-            closing: false,
+            closing: None,
             worker,
         }
     }
@@ -94,7 +104,7 @@ impl<F: Filter> Connection<F> {
                     return Poll::Ready(());
                 }
             };
-            if self.is_over() {
+            if self.is_over(context) {
                 return Poll::Ready(());
             }
             if !moved {
@@ -114,20 +124,17 @@ impl<F: Filter> Connection<F> {
         Ok(moved)
     }
 
-    /// Requests that had no room are handled once what was in their way is written.
-    fn proceed(&mut self) -> bool {
-        if self.closing || !self.session.can_proceed() {
-            return false;
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        if let Some(linger) = &mut self.closing {
+            return self.session.is_written(Side::Client)
+                || linger.as_mut().poll(context).is_ready();
         }
-        let now = self.worker.now();
-        self.act(|session, storage| session.proceed(storage, now));
-        true
+        (self.client_ended && self.session.is_quiet())
+            || (self.worker.shared.is_draining() && self.session.is_drained())
     }
 
-    fn is_over(&self) -> bool {
-        let drained = self.client_ended || self.worker.shared.is_draining();
-        (self.closing && self.session.is_written(Side::Client))
-            || (drained && self.session.is_quiet())
+    fn close(&mut self) {
+        self.closing.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
     }
 
     /// Looks at the mailbox and the clock.
@@ -157,18 +164,33 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        if self.closing || self.client_ended || !self.session.wants(Side::Client) {
+        if self.closing.is_some() || self.client_ended || !self.session.wants(Side::Client) {
             return Ok(false);
         }
         let Poll::Ready(read) = self.receive(Side::Client, context) else { return Ok(false) };
-        if read? == 0 {
-            self.client_ended = true;
+        match read? {
+            0 => self.client_ended = true,
+            _ if !self.client_began => {
+                self.client_began = true;
+                self.origin = Link::Connecting(self.address.connect());
+            }
+            _ => {}
         }
         Ok(true)
     }
 
+    /// Takes up requests that had come before there was room for them.
+    fn proceed(&mut self) -> bool {
+        if self.closing.is_some() || !self.session.can_proceed() {
+            return false;
+        }
+        let now = self.worker.now();
+        self.act(|session, storage| session.proceed(storage, now));
+        true
+    }
+
     fn read_origin(&mut self, context: &mut Context<'_>) -> bool {
-        if self.closing || !self.session.wants(Side::Server) {
+        if self.closing.is_some() || !self.session.wants(Side::Server) {
             return false;
         }
         if let Link::Connecting(connecting) = &mut self.origin {
@@ -216,7 +238,7 @@ impl<F: Filter> Connection<F> {
         let session = &mut self.session;
         if let Err(error) = self.worker.with_storage(|storage| act(session, storage)) {
             warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
-            self.closing = true;
+            self.close();
         }
     }
 
@@ -228,18 +250,30 @@ impl<F: Filter> Connection<F> {
         match &mut self.origin {
             Link::Up(stream) => {
                 match write(stream, &mut self.session, Side::Server, context) {
-                    Ok(moved) => moved,
+                    Ok(moved) => moved | self.tell_origin(context),
                     // What the origin said before it hung up is still to be read.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
                     Err(error) => self.lost(&error.to_string()),
                 }
             }
-            Link::Down if !self.session.is_written(Side::Server) && !self.closing => {
+            Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
                 self.origin = Link::Connecting(self.address.connect());
                 true
             }
             Link::Down | Link::Connecting(_) => false,
         }
+    }
+
+    /// Passes the client's end on to an origin that would otherwise speak to nobody: to a
+    /// subscriber, or to one who waits for what others do and would be given what is meant for them.
+    fn tell_origin(&mut self, context: &mut Context<'_>) -> bool {
+        let due = self.client_ended && !self.origin_told && self.session.is_written(Side::Server);
+        if !due || !self.session.waits() {
+            return false;
+        }
+        let Link::Up(stream) = &mut self.origin else { return false };
+        self.origin_told = Pin::new(stream).poll_shutdown(context).is_ready();
+        self.origin_told
     }
 
     fn connected(&mut self, connected: io::Result<TcpStream>) {
@@ -248,8 +282,13 @@ impl<F: Filter> Connection<F> {
             Err(error) => {
                 self.origin = Link::Down;
                 self.address.report(&error);
+                let now = self.worker.now();
                 let session = &mut self.session;
-                self.worker.with_storage(|storage| session.origin_unreachable(storage));
+                let afterlife =
+                    self.worker.with_storage(|storage| session.origin_unreachable(storage, now));
+                if afterlife == Afterlife::Close {
+                    self.close();
+                }
             }
         }
     }
@@ -261,7 +300,7 @@ impl<F: Filter> Connection<F> {
         let afterlife = self.worker.with_storage(|storage| session.origin_lost(storage, now));
         if afterlife == Afterlife::Close {
             info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
-            self.closing = true;
+            self.close();
         }
         true
     }

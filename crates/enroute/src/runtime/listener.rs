@@ -10,6 +10,7 @@ use std::{
 };
 
 use cache::{
+    feed,
     filter::{mongo, resp},
     session,
 };
@@ -17,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::{Origin, Shared, worker::Accepted};
+use super::{Origin, Shared, feed::Source, worker::Accepted};
 
 /// What a listener's clients speak.
 pub enum Protocol {
@@ -43,6 +44,8 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Who answers what storage does not.
     pub origin: Arc<Origin>,
+    /// Asks a Redis origin to name the writes that go around the cache.
+    pub feed: Option<feed::Config>,
     /// Limits of each of its sessions.
     pub session: Arc<session::Config>,
     /// Clients served at once; further ones are turned away.
@@ -62,7 +65,26 @@ impl Listener {
         address: SocketAddr,
     ) -> Self {
         let connections = AtomicUsize::new(0);
-        Self { protocol, origin: Arc::new(origin), session, connections_max, address, connections }
+        let (origin, feed) = (Arc::new(origin), None);
+        Self { protocol, origin, feed, session, connections_max, address, connections }
+    }
+
+    /// The same with a feed from its origin; its settings must say so too.
+    #[must_use]
+    pub fn with_feed(self, feed: Option<feed::Config>) -> Self {
+        Self { feed, ..self }
+    }
+
+    /// What the listener's feed needs to know, if it has one.
+    pub(super) fn feed_source(&self) -> Option<Source> {
+        match (&self.protocol, &self.feed) {
+            (Protocol::Resp(settings), Some(config)) => Some(Source {
+                settings: Arc::clone(settings),
+                origin: Arc::clone(&self.origin),
+                config: config.clone(),
+            }),
+            _ => None,
+        }
     }
 
     /// Clients being served.

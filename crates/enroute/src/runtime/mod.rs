@@ -8,6 +8,7 @@
 //! **Read first:** `connection.rs`, then [`Shards`].
 
 use std::{
+    hash::{BuildHasher, RandomState},
     io,
     net::{SocketAddr, TcpListener},
     sync::{
@@ -18,10 +19,11 @@ use std::{
     time::Duration,
 };
 
-use cache::{stats::Stats, storage};
+use cache::{feed::Feed, stats::Stats, storage};
 use tokio::{sync::mpsc, time::Instant};
 
 mod connection;
+mod feed;
 mod listener;
 mod mailbox;
 mod origin;
@@ -30,7 +32,7 @@ mod worker;
 
 pub use listener::{Listener, Protocol};
 pub use origin::Origin;
-pub use shards::{Handle, Shards};
+pub use shards::{Handle, Shards, StorageLimits};
 
 use mailbox::Post;
 
@@ -49,7 +51,7 @@ pub struct Shared {
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
-    /// One set of counters for each worker.
+    /// One set of counters for each worker, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
     post: Post,
@@ -100,19 +102,21 @@ impl Runtime {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+        let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),
             listeners: listeners.clone(),
-            stats: (0..setup.workers).map(|_| Arc::default()).collect(),
+            stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
             post: Post::default(),
             draining: AtomicBool::new(false),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut workers = Vec::new();
-        for stats in &shared.stats {
+        // Closed before the first client is let in.
+        runtime.start_feeds()?;
+        for stats in &shared.stats[..setup.workers] {
             let (send, receive) = mpsc::channel(worker::ACCEPTED_MAX);
             workers.push(send);
             let (shared, stats) = (Arc::clone(&shared), Arc::clone(stats));
@@ -145,6 +149,24 @@ impl Runtime {
                 tracing::error!("a thread of the cache panicked");
             }
         }
+    }
+
+    fn start_feeds(&mut self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let Some(stats) = shared.stats.last().map(Arc::clone) else { return Ok(()) };
+        let mut storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(&stats));
+        let sources = shared.listeners.iter().filter_map(|listener| listener.feed_source());
+        let feeds: Vec<_> = sources
+            .map(|source| {
+                let settings = Arc::clone(&source.settings);
+                let feed = Feed::new(settings, source.config.clone(), &mut storage);
+                (source, feed)
+            })
+            .collect();
+        if feeds.is_empty() {
+            return Ok(());
+        }
+        self.spawn("feeds", move || feed::run(&shared, &stats, feeds))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -17,6 +17,25 @@ use parking_lot::Mutex;
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
+    limits: Mutex<StorageLimits>,
+}
+
+/// What all shards together may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageLimits {
+    /// Items at most; `usize::MAX` where memory alone is the bound.
+    pub items_max: usize,
+    /// Memory at most, in bytes.
+    pub bytes_max: usize,
+}
+
+impl StorageLimits {
+    /// The part of shard `index` of `count`. No shard is left without an item unless all are: its
+    /// keys would never be stored.
+    fn share(self, index: usize, count: usize) -> Self {
+        let items = self.items_max / count + usize::from(index < self.items_max % count);
+        Self { items_max: items.max(self.items_max.min(1)), bytes_max: self.bytes_max / count }
+    }
 }
 
 /// Below this many items one shard is used: every policy then behaves exactly as its paper says,
@@ -34,12 +53,14 @@ impl Shards {
         let memory = &config.memory;
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
         let count = if large { SHARDS_MAX } else { 1 };
-        let mut each = config.clone();
-        each.memory.items_max = memory.items_max.div_ceil(count);
-        each.memory.bytes_max = memory.bytes_max / count;
-        let shard =
-            |index: usize| Mutex::new(MemoryStorage::new(each.clone(), seed ^ index as u64));
-        Self { shards: (0..count).map(shard).collect() }
+        let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
+        let shard = |index: usize| {
+            let mut each = config.clone();
+            let share = limits.share(index, count);
+            (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
+            Mutex::new(MemoryStorage::new(each, seed ^ index as u64))
+        };
+        Self { shards: (0..count).map(shard).collect(), limits: Mutex::new(limits) }
     }
 
     /// Does what time asks for; says whether there is more to do at once.
@@ -51,12 +72,22 @@ impl Shards {
         more
     }
 
-    /// Changes the limits of all shards together, while they serve.
-    pub fn resize(&self, items_max: usize, bytes_max: usize) {
+    /// What all shards together may hold.
+    pub fn limits(&self) -> StorageLimits {
+        *self.limits.lock()
+    }
+
+    /// Lets `change` state new limits of all shards together, while they serve; returns them.
+    pub fn resize(&self, change: impl FnOnce(&mut StorageLimits)) -> StorageLimits {
+        // Held throughout, so that of two changes at once the later holds for every shard.
+        let mut limits = self.limits.lock();
+        change(&mut limits);
         let count = self.shards.len();
-        for shard in &self.shards {
-            shard.lock().resize(items_max.div_ceil(count), bytes_max / count);
+        for (index, shard) in self.shards.iter().enumerate() {
+            let share = limits.share(index, count);
+            shard.lock().resize(share.items_max, share.bytes_max);
         }
+        *limits
     }
 
     /// Forgets every stored answer.

@@ -1,9 +1,12 @@
 //! The real binary, as a user runs it.
 
-use std::fs;
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use super::directory::TemporaryDirectory;
 use super::process::{Ended, PATIENCE, Process};
@@ -12,6 +15,130 @@ use super::process::{Ended, PATIENCE, Process};
 pub struct Enroute {
     process: Process,
     _directory: TemporaryDirectory,
+}
+
+/// A running `enroute cache`, and where its clients connect.
+pub struct Cache {
+    enroute: Enroute,
+    addresses: Vec<SocketAddr>,
+}
+
+/// What a statistics line says: `hits=3` becomes `("hits", 3.0)`.
+pub type Statistics = HashMap<String, f64>;
+
+impl Cache {
+    /// In front of `origin` (`redis://…` or `mongodb://…`), with what else `toml` says. Listens
+    /// where the kernel lets it.
+    pub fn start(scheme: &str, origin: SocketAddr, toml: &str) -> Self {
+        Self::start_all(&[(scheme, origin, "")], toml)
+    }
+
+    /// A listener for each scheme and origin, each with options of its own.
+    pub fn start_all(listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
+        Self::run(&program(), listeners, toml)
+    }
+
+    /// The same by another build of the program.
+    pub fn run(program: &Path, listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
+        let mut text = toml.to_owned();
+        for (scheme, origin, options) in listeners {
+            text.push_str(&format!(
+                "\n[[listener]]\nlisten = \"{scheme}://127.0.0.1:0\"\n\
+                 origin = \"{scheme}://{origin}\"\n{options}\n"
+            ));
+        }
+        let arguments = ["cache", "--statistics", "20ms"];
+        let enroute = Enroute::run(program, &arguments, Some(&text));
+        let addresses = listeners
+            .iter()
+            .map(|(_, origin, _)| {
+                let line = enroute.stderr_line(&format!("-> {origin}"));
+                let (listens, _) = line.split_once(" -> ").expect("address and origin");
+                let (_, address) = listens.split_once("://").expect("a scheme");
+                address.parse().expect("an address")
+            })
+            .collect();
+        Self { enroute, addresses }
+    }
+
+    /// Where clients of the first listener connect.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Where clients connect, listener by listener.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// A connection for the `redis` crate.
+    pub fn redis(&self) -> redis::Connection {
+        let client = redis::Client::open(format!("redis://{}/", self.address())).expect("a URL");
+        client.get_connection().expect("the cache listens")
+    }
+
+    /// What it has counted by now: waits for statistics that are younger than the call.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics_once(|_| true)
+    }
+
+    /// Waits until what it has counted is as `expected`. Panics, with the last, if it never is.
+    pub fn statistics_once(&self, expected: impl Fn(&Statistics) -> bool) -> Statistics {
+        let stdout = || self.enroute.process().stdout();
+        let seen = stdout().lines().count();
+        let started = Instant::now();
+        loop {
+            let text = stdout();
+            // The line that was being written at the call may be of before it.
+            let fresh = text.lines().skip(seen + 1).last().map(parse_statistics);
+            match fresh {
+                Some(statistics) if expected(&statistics) => return statistics,
+                _ => assert!(
+                    started.elapsed() < PATIENCE,
+                    "the statistics are {fresh:?}\n{}",
+                    self.enroute.process().stderr()
+                ),
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Hits so far.
+    pub fn hits(&self) -> f64 {
+        self.statistics()["hits"]
+    }
+
+    /// For its output and for signals.
+    pub fn process(&self) -> &Process {
+        self.enroute.process()
+    }
+
+    /// The first log line that contains `part`, waiting for it.
+    pub fn log_line(&self, part: &str) -> String {
+        self.enroute.stderr_line(part)
+    }
+
+    /// Asks it to end, and how it did.
+    pub fn terminate(self) -> Ended {
+        self.enroute.terminate()
+    }
+
+    /// Waits for its end.
+    pub fn wait(self) -> Ended {
+        self.enroute.wait()
+    }
+}
+
+fn parse_statistics(line: &str) -> Statistics {
+    line.split(' ')
+        .filter_map(|pair| pair.split_once('='))
+        .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+        .collect()
+}
+
+/// The program under test.
+fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_enroute"))
 }
 
 /// What the admin side answered.
@@ -24,19 +151,23 @@ pub struct Answer {
 impl Enroute {
     /// `enroute ARGUMENTS…`, in a directory of its own.
     pub fn start(arguments: &[&str]) -> Self {
-        let directory = TemporaryDirectory::create();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
-        let process = Process::start(command.args(arguments).current_dir(directory.path()));
-        Self { process, _directory: directory }
+        Self::run(&program(), arguments, None)
     }
 
     /// `enroute ARGUMENTS… --config FILE`, the file holding `toml`.
     pub fn start_with_config(arguments: &[&str], toml: &str) -> Self {
+        Self::run(&program(), arguments, Some(toml))
+    }
+
+    fn run(program: &Path, arguments: &[&str], toml: Option<&str>) -> Self {
         let directory = TemporaryDirectory::create();
-        let file = directory.path().join("enroute.toml");
-        fs::write(&file, toml).expect("a writable temporary directory");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
-        command.args(arguments).arg("--config").arg(file).current_dir(directory.path());
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(directory.path());
+        if let Some(toml) = toml {
+            let file = directory.path().join("enroute.toml");
+            fs::write(&file, toml).expect("a writable temporary directory");
+            command.arg("--config").arg(file);
+        }
         Self { process: Process::start(&mut command), _directory: directory }
     }
 
@@ -65,6 +196,21 @@ impl Enroute {
         })
     }
 
+    /// Where its admin side listens, waiting until it says so.
+    pub fn admin_address(&self) -> SocketAddr {
+        let line = self.stderr_line("admin: http://");
+        let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
+        address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// Where its first listener of this protocol listens, waiting until it says so.
+    pub fn listen_address(&self, protocol: &str) -> SocketAddr {
+        let scheme = format!("{protocol}://");
+        let line = self.stderr_line(&scheme);
+        let address = line.trim_start_matches(&scheme).split(' ').next().unwrap_or_default();
+        address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
     /// For its output so far and for signals.
     pub fn process(&self) -> &Process {
         &self.process
@@ -85,12 +231,23 @@ impl Enroute {
 ///
 /// Panics when nothing sensible answers.
 pub fn admin(address: SocketAddr, path: &str) -> Answer {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
+}
+
+/// POST `body` to `path` of the admin side at `address`. Panics likewise.
+pub fn admin_post(address: SocketAddr, path: &str, body: &str) -> Answer {
+    let length = body.len();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}");
+    ask(address, &format!("{head}\r\n\r\n{body}"))
+}
+
+/// Sends one whole request as it stands. Panics likewise.
+pub fn ask(address: SocketAddr, request: &str) -> Answer {
     let mut connection = TcpStream::connect(address).expect("the admin side accepts");
     connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
-        .expect("the admin side reads");
+    connection.write_all(request.as_bytes()).expect("the admin side reads");
     let mut reply = String::new();
-    connection.read_to_string(&mut reply).expect("the admin side answers");
+    connection.read_to_string(&mut reply).expect("the admin side answers and closes");
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     assert!(

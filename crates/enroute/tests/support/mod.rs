@@ -17,8 +17,10 @@
 
 pub mod directory;
 pub mod enroute;
+pub mod history;
 pub mod message;
 pub mod origins;
 pub mod process;
+pub mod raw;
 pub mod script;
 pub mod scripted;

@@ -12,11 +12,13 @@ use std::process::Command;
 use super::directory::{TemporaryDirectory, installed, on_path};
 use super::process::{Process, free_address};
 
-/// redis-server 7.0, without persistence.
+/// redis-server 7.0, without persistence unless an option asks for it.
 pub struct Redis {
-    process: Process,
+    /// None while it is down.
+    process: Option<Process>,
     address: SocketAddr,
-    _directory: TemporaryDirectory,
+    options: Vec<String>,
+    directory: TemporaryDirectory,
 }
 
 impl Redis {
@@ -26,26 +28,46 @@ impl Redis {
 
     /// With more of redis-server's options, for example `&["--requirepass", "secret"]`.
     pub fn start_with(options: &[&str]) -> Option<Self> {
-        let Some(program) = on_path("redis-server") else {
+        if on_path("redis-server").is_none() {
             return absent("redis-server is not on PATH");
-        };
+        }
+        let options = options.iter().map(|&option| option.to_owned()).collect();
         let directory = TemporaryDirectory::create();
+        let mut redis = Self { process: None, address: free_address(), options, directory };
         // It cannot choose its port, and the one chosen for it may be taken meanwhile.
         for _ in 0..5 {
-            let address = free_address();
-            let process = Process::start(
-                Command::new(&program)
-                    .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
-                    .args(["--save", "", "--appendonly", "no", "--dir"])
-                    .arg(directory.path())
-                    .args(options),
-            );
-            if process.stdout_line("Ready to accept connections").is_some() {
-                return Some(Self { process, address, _directory: directory });
+            if redis.up() {
+                return Some(redis);
             }
-            eprintln!("redis-server did not start on {address}:\n{}", process.stdout());
+            redis.address = free_address();
         }
         panic!("redis-server does not start");
+    }
+
+    /// Kills it. What it keeps on disk, and its address, are there for [`Self::bring_up`].
+    pub fn bring_down(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again where it was.
+    pub fn bring_up(&mut self) {
+        assert!(self.up(), "redis-server does not start again");
+    }
+
+    fn up(&mut self) -> bool {
+        let port = self.address.port().to_string();
+        let process = Process::start(
+            Command::new(on_path("redis-server").expect("it was there before"))
+                .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--dir"])
+                .arg(self.directory.path())
+                .args(&self.options),
+        );
+        if process.stdout_line("Ready to accept connections").is_none() {
+            eprintln!("redis-server did not start on {}:\n{}", self.address, process.stdout());
+            return false;
+        }
+        self.process = Some(process);
+        true
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -57,9 +79,15 @@ impl Redis {
         format!("redis://{}/", self.address)
     }
 
+    /// A connection to it, with nothing of ours in between.
+    pub fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        client.get_connection().expect("redis-server listens")
+    }
+
     /// For its process id, its output, and signals such as STOP and CONT.
     pub fn process(&self) -> &Process {
-        &self.process
+        self.process.as_ref().expect("it is up")
     }
 }
 

@@ -43,6 +43,11 @@ impl Process {
         Self { name, child, stdout, stderr }
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The first line of standard output that contains `part`, waiting for it.
     ///
     /// None once standard output ended without one.

@@ -19,12 +19,14 @@ const COMPACTED_PER_INSERTED: usize = 8;
 const SHRINK_WORK_PER_INSERT: usize = 16;
 /// Bytes compacted that count as one item's worth of work.
 const BYTES_PER_WORK: usize = 256;
+/// Items' worth of work that one portion of retired memory counts.
+const WORK_PER_PORTION: usize = 16;
 /// Homes of the index moved as one item's worth of work.
 const HOMES_PER_WORK: usize = 4;
 
 impl Memory {
     pub(super) fn accounted_bytes(&self) -> usize {
-        self.log.charge() + self.index.bytes() + self.policy.bytes()
+        self.log.charge() + self.index.bytes() + self.policy.bytes() + self.retired.bytes()
     }
 
     /// Items that fit: the limit, or as many of the present mean size as the bytes hold.
@@ -49,7 +51,7 @@ impl Memory {
         }
         let mut evicted = 0;
         while self.accounted_bytes() + self.log.cost(bytes) + MARGIN_BYTES > self.bytes_limit {
-            if self.reclaim(SEGMENT_BYTES, now) {
+            if self.retired.release_some() || self.reclaim(SEGMENT_BYTES, now) || self.trim() {
                 continue;
             }
             if !self.evict() {
@@ -89,6 +91,7 @@ impl Memory {
 
     /// What every insert does besides: a share of compacting and shrinking.
     pub(super) fn tidy(&mut self, inserted_bytes: usize, now: Duration) {
+        self.retired.release_some();
         if self.log.is_compacting() || self.log.begin_compaction() {
             self.compact((inserted_bytes * COMPACTED_PER_INSERTED).min(SEGMENT_BYTES), now);
         }
@@ -102,13 +105,20 @@ impl Memory {
         let stretching = self
             .index
             .stretch_some(work.saturating_mul(HOMES_PER_WORK), |at| self.log.header(at).hash);
+        while work > 0 && self.retired.release_some() {
+            work = work.saturating_sub(WORK_PER_PORTION);
+        }
         self.shrink(&mut work, now);
         self.expire_due(&mut work, now);
         while work > 0 && self.reclaim(BYTES_PER_WORK, now) {
             work -= 1;
         }
         let reclaiming = self.log.is_compacting() || self.log.begin_compaction();
-        stretching || self.is_over() || reclaiming || self.log.due(now).is_some()
+        stretching
+            || self.retired.bytes() > 0
+            || self.is_over()
+            || reclaiming
+            || self.log.due(now).is_some()
     }
 
     pub(super) fn lower_limits(&mut self) {
@@ -123,7 +133,7 @@ impl Memory {
     fn shrink(&mut self, work: &mut usize, now: Duration) {
         while *work > 0 && self.is_over() {
             let bytes_over = self.accounted_bytes() > self.config.bytes_max;
-            if !(bytes_over && self.reclaim(BYTES_PER_WORK, now) || self.evict()) {
+            if !(bytes_over && (self.reclaim(BYTES_PER_WORK, now) || self.trim()) || self.evict()) {
                 // Nothing is left but tables that shrink with the index.
                 break;
             }
@@ -155,6 +165,12 @@ impl Memory {
             self.compact(bytes, now);
         }
         worth_it
+    }
+
+    /// Lets the policy give up what it keeps for more items than fit now.
+    fn trim(&mut self) -> bool {
+        self.policy.set_capacity(self.capacity());
+        self.policy.trim()
     }
 
     fn compact(&mut self, bytes: usize, now: Duration) {

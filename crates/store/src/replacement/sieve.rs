@@ -4,8 +4,9 @@
 //! it finds read loses the bit and keeps its place, the first unread item leaves. As new items
 //! enter at the head while the hand stands somewhere behind, old popular items gather at the tail
 //! and items nobody asks for twice are sifted out soon after they came. The authors find it better
-//! than LRU on most web and key-value traces, most clearly where many items are read only once. It
-//! does not withstand scans: a long one is older than what comes after it.
+//! than LRU on most web and key-value traces, most clearly where many items are read only once, and
+//! call it not scan-resistant, for block traces. A plain scan does it no harm: while nothing else is
+//! read the hand keeps its distance from the head and sifts out one scanned item for each that comes.
 //!
 //! **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU: an efficient
 //! turn-key eviction algorithm for web caches", NSDI 2024, algorithm 1.

@@ -13,7 +13,7 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, principal::Step};
+use super::{Mongo, Tag, greeting::Form, principal::Step};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
@@ -39,8 +39,9 @@ impl Mongo {
             request_id: command.header.request_id,
             legacy: command.legacy,
             exhaust: command.flags.exhaust_allowed(),
-            step: None,
-            field: None,
+            waits: command.effect() == Effect::Handshake
+                && !matches!(command.body.element("maxAwaitTimeMS"), Ok(None)),
+            ..Tag::default()
         };
         let acknowledged = command.acknowledged();
         let mut reply = if acknowledged { Reply::Plain } else { Reply::Never };
@@ -62,6 +63,7 @@ impl Mongo {
                 let handshake = command.effect() == Effect::Handshake;
                 let seen = if handshake { Reply::Rewritten } else { Reply::Observed };
                 tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
+                tag.greets = if handshake { Form::of(command) } else { None };
                 match (tag.step.is_some(), acknowledged) {
                     (true, true) => self.principal.begin(),
                     (true, false) => self.principal.lose_track(),
@@ -402,7 +404,7 @@ pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
     let header = frame.header();
     let request_id = header.request_id;
-    let tag = Tag { request_id, legacy: true, exhaust: false, step: None, field: None };
+    let tag = Tag { request_id, legacy: true, ..Tag::default() };
     match frame.body() {
         Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),

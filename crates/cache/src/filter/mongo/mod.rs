@@ -23,16 +23,21 @@ use crate::{
 };
 
 mod client;
+mod greeting;
 mod principal;
 mod server;
 #[cfg(test)]
 mod tests;
+
+pub use greeting::Greetings;
 
 /// What all connections to one origin share.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
     /// What the codec accepts.
     pub limits: Limits,
     /// Which namespaces (`database.collection`) may be stored.
@@ -42,6 +47,10 @@ pub struct Settings {
     /// The address drivers are to use instead of the members' own. None leaves the members' own:
     /// the client believes it talks to the origin.
     pub advertise: Option<String>,
+    /// What the origin says to a handshake, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
 }
 
 /// A field that has a unique index.
@@ -78,13 +87,17 @@ pub struct Message<'a> {
 }
 
 /// What must be remembered of a request until its reply.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tag {
     request_id: i32,
     /// Came as OP_QUERY; its reply is an OP_REPLY.
     legacy: bool,
     /// The client takes a stream of replies.
     exhaust: bool,
+    /// It is answered when something has changed.
+    waits: bool,
+    /// Asks what every client is told.
+    greets: Option<greeting::Form>,
     /// Its part in authentication.
     step: Option<principal::Step>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
@@ -107,7 +120,12 @@ impl Mongo {
     }
 
     fn namespace(&self, database: &str, collection: &str) -> Namespace {
-        Namespace::new(&self.settings.origin, database.as_bytes(), collection.as_bytes())
+        Namespace::new(
+            self.settings.secret,
+            &self.settings.origin,
+            database.as_bytes(),
+            collection.as_bytes(),
+        )
     }
 
     fn next_id(&mut self) -> i32 {
@@ -196,7 +214,7 @@ impl Filter for Mongo {
         });
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
-        Some(Tag { request_id, legacy: false, exhaust: false, step: None, field: None })
+        Some(Tag { request_id, ..Tag::default() })
     }
 
     fn probed(&self, reply: &[u8], _: Duration) -> Result<Probed, NotFilled> {
@@ -215,14 +233,23 @@ impl Filter for Mongo {
         self.settle(tag, reply, false);
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>) {
+    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration) {
         self.settle(tag, reply, true);
+        let start = out.len();
         let address = |_: &str| self.settings.advertise.clone();
         let rewritten = whole(reply, &self.settings.limits)
             .and_then(|frame| handshake::rewrite(&frame, &address, Compression::Keep, out));
         if rewritten.is_err() {
             out.extend_from_slice(reply);
+            return;
         }
+        let Some(form) = tag.greets else { return };
+        let greetings = Arc::clone(&self.settings.greetings);
+        server::read(out.get(start..).unwrap_or_default(), &self.settings.limits, |greeting| {
+            if greeting.ok {
+                greetings.remember(form, &greeting.body, now);
+            }
+        });
     }
 
     fn request_missing<'a>(
@@ -242,7 +269,13 @@ impl Filter for Mongo {
         None
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>) {
+    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        let greeting = tag.greets.filter(|_| self.principal.is_anonymous());
+        if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
+        {
+            return self.answer(tag, &body, out);
+        }
         // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.
         const HOST_UNREACHABLE: i32 = 6;
         let mut body = Vec::new();
@@ -257,6 +290,10 @@ impl Filter for Mongo {
 
     fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
         // A server closes the connection without a word, and so do we.
+    }
+
+    fn waits(&self, tag: &Tag) -> bool {
+        tag.waits
     }
 
     fn is_stateless(&self) -> bool {

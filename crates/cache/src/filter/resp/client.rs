@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Split},
 };
 
-use super::{Resp, Scripts, Tag};
+use super::{FEED_DATABASES, Resp, Scripts, Tag};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -36,6 +36,20 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
+        let mut request = self.flow_of(command, message, asking, scratch);
+        if command.flags.contains(Flags::BLOCKING) {
+            request.tag = Tag::Blocking;
+        }
+        request
+    }
+
+    fn flow_of<'m>(
+        &mut self,
+        command: &Command,
+        message: &'m Message<'_>,
+        asking: bool,
+        scratch: &'m mut Scratch,
+    ) -> Request<'m, Tag> {
         match command.effect {
             Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => {
                 match self.why_not(asking) {
@@ -68,6 +82,8 @@ impl Resp {
             Some(WhyNot::Watched)
         } else if self.replica_reads || asking {
             Some(WhyNot::ReadPreference)
+        } else if self.settings.feed && self.database >= FEED_DATABASES {
+            Some(WhyNot::Excluded)
         } else {
             None
         }
@@ -129,8 +145,13 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, user, command.
+    /// Begins a variant: protocol version, user, command. What most keys are read by, GET by the
+    /// default user, is the empty one: its answers are the same in both versions, and it is stored
+    /// with every such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
+        if command == "get" && self.user.is_empty() {
+            return;
+        }
         scratch.push(match self.version {
             Version::Resp2 => 2,
             Version::Resp3 => 3,

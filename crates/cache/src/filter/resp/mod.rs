@@ -1,6 +1,12 @@
 //! Redis and Valkey, seen from the cache. What is cached and what never is: `docs/protocols/redis.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use smallvec::SmallVec;
 use wire::{
@@ -22,16 +28,44 @@ mod server;
 mod tests;
 
 /// What all connections to one origin share.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
     /// What the codec accepts.
     pub limits: Limits,
     /// Which keys may be stored.
     pub keys: Rules,
     /// What a script can write.
     pub scripts: Scripts,
+    /// A [`crate::feed::Feed`] names the writes that go around the cache. Only the first
+    /// [`FEED_DATABASES`] databases are cached then.
+    pub feed: bool,
+    /// The databases clients have chosen.
+    pub databases: Databases,
+}
+
+/// Databases a feed looks after: as many as a server has unless configured otherwise.
+pub const FEED_DATABASES: u32 = 16;
+
+/// The databases clients have chosen, of those a feed looks after.
+#[derive(Debug, Default)]
+pub struct Databases(AtomicU32);
+
+impl Databases {
+    /// Their numbers; 0 is where every client begins.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        let chosen = self.0.load(Relaxed) | 1;
+        (0..FEED_DATABASES).filter(move |database| chosen & (1 << database) != 0)
+    }
+
+    pub(crate) fn choose(&self, database: u32) {
+        if database < FEED_DATABASES {
+            self.0.fetch_or(1 << database, Relaxed);
+        }
+    }
 }
 
 /// What a script or function is taken to write.
@@ -72,6 +106,8 @@ pub struct Resp {
 pub enum Tag {
     /// Nothing.
     Plain,
+    /// A command that waits for what other clients do.
+    Blocking,
     /// A read of several keys.
     Many,
     /// Our own PTTL.
@@ -112,9 +148,10 @@ impl Resp {
     }
 }
 
-fn namespace(settings: &Settings, database: u32) -> Namespace {
+/// The namespace of a database.
+pub(crate) fn namespace(settings: &Settings, database: u32) -> Namespace {
     let database = database.to_le_bytes();
-    Namespace::new(&settings.origin, &database, &database)
+    Namespace::new(settings.secret, &settings.origin, &database, &database)
 }
 
 impl Filter for Resp {
@@ -193,6 +230,9 @@ impl Filter for Resp {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        if !matches!(tag, Tag::Select(_) | Tag::Identify { .. } | Tag::Reset) {
+            return;
+        }
         self.unsettled = self.unsettled.saturating_sub(1);
         if self.accepts(tag, reply) {
             self.follow(tag);
@@ -202,7 +242,7 @@ impl Filter for Resp {
         }
     }
 
-    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>) {
+    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
         out.extend_from_slice(reply);
     }
 
@@ -226,12 +266,16 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>) {
+    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>, _: Duration) {
         response::write_error(out, b"ERR enroute: the origin cannot be reached");
     }
 
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
         out.extend_from_slice(&request::error_line(error));
+    }
+
+    fn waits(&self, tag: &Tag) -> bool {
+        matches!(tag, Tag::Blocking)
     }
 
     fn is_stateless(&self) -> bool {
@@ -253,6 +297,7 @@ impl Resp {
         match tag {
             Tag::Select(Some(database)) => {
                 self.database = *database;
+                self.settings.databases.choose(*database);
                 self.namespace = namespace(&self.settings, *database);
             }
             Tag::Select(None) => self.lost_track = true,
@@ -269,7 +314,7 @@ impl Resp {
                 self.user.clear();
                 self.version = Version::Resp2;
             }
-            Tag::Plain | Tag::Many | Tag::Probe => {}
+            Tag::Plain | Tag::Blocking | Tag::Many | Tag::Probe => {}
         }
     }
 }

@@ -9,22 +9,19 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
-use rustix::time::Timespec;
 
-use super::connection::{Connection, Next, Path, Paths, Side};
-use super::{Command, RelayConfig};
-use crate::link::schedule::{Cuts, PathConfig, SEGMENT_BYTES, Schedule};
+use super::RelayConfig;
+use super::connection::{Connection, Next, Paths, Side};
+use super::flow::Path;
+use crate::link::control::{Command, Commands, timespec};
+use crate::link::cuts::Cuts;
+use crate::link::schedule::{PathConfig, SEGMENT_BYTES, Schedule};
 use crate::link::stats::{LinkCounters, add, take};
-
-/// So long before a departure the thread stops sleeping and polls: a sleeping thread wakes up
-/// this late on a busy virtual machine.
-const SPIN: Duration = Duration::from_micros(60);
 
 /// One read takes this much at most.
 const READ_BYTES: usize = 64 * 1024;
@@ -47,15 +44,15 @@ pub(super) struct Worker {
     to: SocketAddr,
     handshake: bool,
     connections_max: usize,
+    spin: Duration,
     cuts: Cuts,
-    cut_by_hand: bool,
     cut_at: Duration,
     started: Instant,
     epoll: OwnedFd,
     listener: TcpListener,
     acceptable: bool,
     accept_again_at: Option<Duration>,
-    commands: Receiver<(Command, SyncSender<()>)>,
+    commands: Commands,
     paths: Paths,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
@@ -68,15 +65,14 @@ impl Worker {
     pub(super) fn new(
         config: RelayConfig,
         listener: TcpListener,
-        wake: &OwnedFd,
-        commands: Receiver<(Command, SyncSender<()>)>,
+        commands: Commands,
         counters: Arc<LinkCounters>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let edges = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), edges)?;
-        epoll::add(&epoll, wake, EventData::new_u64(WAKE), edges)?;
+        epoll::add(&epoll, &commands, EventData::new_u64(WAKE), edges)?;
         let window = |path: &PathConfig| config.window_bytes.unwrap_or_else(|| window_bytes(path));
         let up = Path {
             window_bytes: window(&config.up),
@@ -91,8 +87,8 @@ impl Worker {
             to: config.to,
             handshake: config.handshake,
             connections_max: config.connections_max,
+            spin: config.spin,
             cuts: Cuts::new(config.cuts),
-            cut_by_hand: false,
             cut_at: Duration::ZERO,
             started: Instant::now(),
             epoll,
@@ -124,7 +120,7 @@ impl Worker {
             for event in &events {
                 self.note(*event);
             }
-            if self.obey() {
+            if !self.obey() {
                 return;
             }
             let now = self.started.elapsed();
@@ -146,7 +142,7 @@ impl Worker {
             let now = self.started.elapsed();
             let left = until.map(|until| until.saturating_sub(now));
             // Near the time, poll rather than sleep.
-            let timeout = left.map(|left| timespec(left.saturating_sub(SPIN)));
+            let timeout = left.map(|left| timespec(left.saturating_sub(self.spin)));
             let spare = rustix::buffer::spare_capacity(events);
             match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
                 Ok(count) if count > 0 || left == Some(Duration::ZERO) => return Ok(()),
@@ -168,7 +164,7 @@ impl Worker {
     fn note(&mut self, event: Event) {
         match event.data.u64() {
             LISTENER => self.acceptable = true,
-            // Its counter is never read: each write is an edge of its own.
+            // Commands are looked for after every wait.
             WAKE => {}
             token => {
                 let side = if token & 1 == 0 { Side::Client } else { Side::Server };
@@ -181,26 +177,23 @@ impl Worker {
         }
     }
 
-    /// Carries out what the handle asked for. True when it asked to stop.
+    /// Carries out what the handle asked for. False when it asked to stop.
     fn obey(&mut self) -> bool {
-        while let Ok((command, obeyed)) = self.commands.try_recv() {
-            match command {
-                Command::Cut => self.cut_by_hand = true,
-                Command::Restore => self.cut_by_hand = false,
-                Command::SetDelay { up, down } => {
-                    self.paths.up.schedule.set_delay(up);
-                    self.paths.down.schedule.set_delay(down);
-                }
-                Command::Stop => return true,
+        let (cuts, paths) = (&mut self.cuts, &mut self.paths);
+        self.commands.carry_out(|command| match command {
+            // They take effect in `apply_cuts`, before anything else is delivered.
+            Command::Cut => cuts.set_by_hand(true),
+            Command::Restore => cuts.set_by_hand(false),
+            Command::SetDelay { up, down } => {
+                paths.up.schedule.set_delay(up);
+                paths.down.schedule.set_delay(down);
             }
-            self.apply_cuts(self.started.elapsed());
-            let _ = obeyed.send(());
-        }
-        false
+            Command::Stop => {}
+        })
     }
 
     fn apply_cuts(&mut self, now: Duration) {
-        let is_cut = self.cut_by_hand || self.cuts.is_cut(now);
+        let is_cut = self.cuts.is_cut(now);
         if is_cut == self.paths.is_cut {
             return;
         }
@@ -333,11 +326,4 @@ fn window_bytes(path: &PathConfig) -> usize {
     let held = path.delay + path.jitter + path.queue;
     let bytes = held.as_secs_f64() * bits_per_second as f64 / 8.0;
     (bytes as usize + SEGMENT_BYTES).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
 }

@@ -156,14 +156,3 @@ fn delay_changes_apply_to_what_enters_later_and_keep_order() {
     assert_eq!(path.packet(&mut order, 1, MS), Fate::Leaves(50 * MS));
     assert_eq!(path.packet(&mut order, 1, 60 * MS), Fate::Leaves(61 * MS));
 }
-
-#[test]
-fn cuts_begin_and_end() {
-    let cuts = Cuts::new(vec![10 * MS..12 * MS, 11 * MS..15 * MS, 20 * MS..Duration::MAX]);
-    assert_eq!(cuts.next_change(Duration::ZERO), Some(10 * MS));
-    assert!(!cuts.is_cut(9 * MS));
-    assert!(cuts.is_cut(10 * MS) && cuts.is_cut(14 * MS));
-    assert!(!cuts.is_cut(15 * MS));
-    assert!(cuts.is_cut(1000 * MS));
-    assert_eq!(cuts.next_change(20 * MS), None);
-}

@@ -1,0 +1,120 @@
+//! `enroute-bench`: what the cache costs and saves, measured beside its peers.
+//!
+//! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
+//! `enroute`; it imports nothing of ours and runs the binary as anybody would. Peers are measured in
+//! the same run, in interleaved rounds, by the same client on the same data; a figure is the median
+//! of its rounds. It is not: a test. Nothing fails because a machine is slow.
+//!
+//! Read first: [`measure`], then [`load`], the client.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::bail;
+use clap::{Args, Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+mod figure;
+mod load;
+mod measure;
+mod process;
+mod resp;
+mod run;
+mod servers;
+mod stub;
+
+use measure::Measurement;
+use run::Run;
+
+#[derive(Debug, Parser)]
+#[command(name = "enroute-bench", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Measures what the cache costs and saves, beside its peers
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure `enroute cache`; results go to target/bench/cache.json
+    Cache(Cache),
+    /// Run a server that does almost nothing, to measure others against
+    #[command(hide = true)]
+    Stub { kind: stub::Kind },
+}
+
+#[derive(Debug, Args)]
+struct Cache {
+    /// Only figures whose name contains this; repeatable
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Interleaved rounds of each measurement [default: 5, or 3 with --short]
+    #[arg(long, value_name = "COUNT")]
+    rounds: Option<usize>,
+
+    /// Shorter rounds: noisier figures
+    #[arg(long)]
+    short: bool,
+
+    /// Where results go
+    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
+    output: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Cache(arguments) => cache(&arguments),
+        Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("enroute-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the table is what was asked for")]
+fn cache(arguments: &Cache) -> anyhow::Result<()> {
+    open_files();
+    let wanted = |name: &&&str| {
+        arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()))
+    };
+    let chosen: Vec<&Measurement> = measure::ALL
+        .iter()
+        .filter(|measurement| measurement.names.iter().any(|name| wanted(&name)))
+        .collect();
+    if chosen.is_empty() {
+        let all: Vec<&str> = measure::ALL.iter().flat_map(|one| one.names).copied().collect();
+        bail!("--only names no figure; there are: {}", all.join(", "));
+    }
+    let rounds = arguments.rounds.unwrap_or(if arguments.short { 3 } else { 5 }).max(1);
+    let run = Run::new(&arguments.output, rounds, arguments.short)?;
+    let seconds = |measurement: &Measurement| {
+        measurement.seconds + measurement.rounds * rounds as f64 * run.round().as_secs_f64()
+    };
+    let seconds_of_all = chosen.iter().map(|measurement| seconds(measurement)).sum();
+    let mut figures = Vec::new();
+    for (index, measurement) in chosen.iter().enumerate() {
+        let title = format!("[{}/{}] {}", index + 1, chosen.len(), measurement.names.join(", "));
+        run.begin(title, seconds(measurement), seconds_of_all);
+        run.show("begins", 0.0);
+        figures.extend((measurement.run)(&run)?);
+        // What is known is kept, should a later one fail.
+        run.publish(&figures)?;
+    }
+    println!("{}", figure::table(&figures));
+    println!("results: {}", arguments.output.join("cache.json").display());
+    Ok(())
+}
+
+/// Files this process and those it starts may open, made as many as the system allows.
+fn open_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        return limit.maximum.unwrap_or(u64::MAX);
+    }
+    limit.current.unwrap_or(u64::MAX)
+}

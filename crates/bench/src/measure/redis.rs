@@ -1,0 +1,190 @@
+//! Hits and misses of Redis clients, beside redis-server and twemproxy.
+
+use std::net::SocketAddr;
+
+use crate::{
+    figure::{Figure, Goal, Reading, median},
+    load::{Load, Session},
+    process::{self, CLIENT, Cores, SERVER, Server},
+    run::{Run, Side},
+};
+
+const KEYS: u64 = 10_000;
+const CONNECTIONS: usize = 50;
+
+pub(super) fn get_64_p1(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    get(run, "redis-get-64B-p1", 64, 1, 1.0)
+}
+
+pub(super) fn get_4k_p1(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    get(run, "redis-get-4KiB-p1", 4096, 1, 1.0)
+}
+
+pub(super) fn get_64_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    get(run, "redis-get-64B-p16", 64, 16, 1.3)
+}
+
+pub(super) fn get_4k_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    get(run, "redis-get-4KiB-p16", 4096, 16, 1.3)
+}
+
+/// Hits against redis-server's own, either on a core of its own.
+fn get(
+    run: &Run,
+    name: &str,
+    value_bytes: usize,
+    pipeline: usize,
+    goal: f64,
+) -> anyhow::Result<Vec<Figure>> {
+    let redis = run.servers.redis(SERVER)?;
+    let cache = filled(run, &redis, &["--workers", "1"], KEYS, value_bytes, SERVER)?;
+    let rounds = run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &cache } else { &redis };
+        throughput(server, &load(run, server.address, pipeline, value_bytes, round), CLIENT)
+    })?;
+    let figure =
+        Figure::compared(name, rounds.medians(), "hits/s", "redis-server", Goal::RatioMin(goal));
+    Ok(vec![figure.note(processor(&rounds))])
+}
+
+/// Hits against twemproxy before redis-server; all may use both cores.
+pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let redis = run.servers.redis(Cores::Any)?;
+    let cache = filled(run, &redis, &["--workers", "1"], KEYS, 64, Cores::Any)?;
+    let proxy = run.servers.nutcracker(redis.address, Cores::Any)?;
+    let name = "redis-get-vs-nutcracker";
+    let rounds = run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &cache } else { &proxy };
+        throughput(server, &load(run, server.address, 1, 64, round), Cores::Any)
+    })?;
+    let figure = Figure::compared(
+        name,
+        rounds.medians(),
+        "hits/s",
+        "nutcracker before redis-server",
+        Goal::RatioMin(2.0),
+    );
+    let note = format!("64 B, 50 connections, no pipeline, nothing pinned; {}", processor(&rounds));
+    Ok(vec![figure.note(note)])
+}
+
+/// Misses against asking directly, on one connection.
+pub(super) fn miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let count: u64 = if run.short { 5_000 } else { 20_000 };
+    let redis = run.servers.redis(Cores::Any)?;
+    Session::connect(redis.address)?.set_all(count * run.rounds as u64, 64)?;
+    let cache = run.servers.cache("redis", redis.address, &["--workers", "1"], Cores::Any)?;
+    let name = "redis-miss-p50";
+    let rounds = run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &cache } else { &redis };
+        let mut session = Session::connect(server.address)?;
+        let taken = session.round_trips(count, 64, |index| round * count + index)?;
+        Ok(percentiles(&taken))
+    })?;
+    let figure =
+        Figure::compared(name, rounds.medians(), "µs", "redis-server", Goal::RatioMax(1.6));
+    let note = format!(
+        "one connection, 64 B, every read of a key never read before, {count} a round; nothing pinned"
+    );
+    Ok(vec![figure.note(note)])
+}
+
+/// One worker against two. On two cores the client takes a part of one, so the figure is what the
+/// processor time of a hit says: twice the workers give twice the hits, unless each hit then costs
+/// more.
+pub(super) fn two_workers(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let redis = run.servers.redis(CLIENT)?;
+    let one = filled(run, &redis, &["--workers", "1"], KEYS, 64, Cores::Any)?;
+    let two = filled(run, &redis, &["--workers", "2"], KEYS, 64, Cores::Any)?;
+    let name = "two-workers";
+    let rounds = run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &two } else { &one };
+        let load = load(run, server.address, PIPELINE_OF_WORKERS, 64, round);
+        let reading = throughput(server, &load, Cores::Any)?;
+        let workers = if side == Side::Ours { 2.0 } else { 1.0 };
+        let rate = reading.value;
+        let implied = workers * 1e6 / reading.others["server_us"];
+        Ok(Reading { value: implied, ..reading }.with("hits_per_second", rate))
+    })?;
+    let (two_rate, one_rate) = rounds.medians_of("hits_per_second");
+    let figure = Figure::compared(
+        name,
+        rounds.medians(),
+        "hits/s that the workers' processor time allows (workers ÷ CPU time of a hit)",
+        "one worker",
+        Goal::RatioMin(1.6),
+    );
+    let note = format!(
+        "64 B, 50 connections, pipeline {PIPELINE_OF_WORKERS}, both workers loaded, client beside them \
+         on the same two cores; with it hits/s went from {one_rate:.0} to {two_rate:.0}; {}",
+        processor(&rounds)
+    );
+    Ok(vec![figure.note(note)])
+}
+
+/// Large, so that the client costs little.
+const PIPELINE_OF_WORKERS: usize = 128;
+
+/// A cache before `redis` that holds `keys` keys, which redis-server holds, too.
+pub(super) fn filled(
+    run: &Run,
+    redis: &Server,
+    options: &[&str],
+    keys: u64,
+    value_bytes: usize,
+    cores: Cores,
+) -> anyhow::Result<Server> {
+    Session::connect(redis.address)?.set_all(keys, value_bytes)?;
+    let options: Vec<&str> =
+        [options, &["--memory", "2GiB", "--ttl", "3600s", "--statistics", "1s"]].concat();
+    let cache = run.servers.cache("redis", redis.address, &options, cores)?;
+    Session::connect(cache.address)?.get_all(keys, value_bytes)?;
+    Ok(cache)
+}
+
+pub(super) fn load(
+    run: &Run,
+    address: SocketAddr,
+    pipeline: usize,
+    value_bytes: usize,
+    seed: u64,
+) -> Load {
+    let (keys, duration) = (KEYS, run.round());
+    Load { address, connections: CONNECTIONS, pipeline, keys, value_bytes, duration, seed }
+}
+
+/// Operations a second; beside them what an operation costs the server and how busy both ends were.
+pub(super) fn throughput(server: &Server, load: &Load, client: Cores) -> anyhow::Result<Reading> {
+    let before = server.cpu_us()?;
+    let outcome = process::on(client, || load.run())??;
+    let used = server.cpu_us()? - before;
+    Ok(Reading::new(outcome.per_second())
+        .with("server_us", used / outcome.operations as f64)
+        .with("server_busy", used / 1e6 / outcome.seconds)
+        .with("client_busy", outcome.client_seconds / outcome.seconds))
+}
+
+/// What a hit costs either server.
+pub(super) fn processor(rounds: &crate::figure::Rounds) -> String {
+    let (ours, peer) = rounds.medians_of("server_us");
+    let (busy, peer_busy) = rounds.medians_of("server_busy");
+    let (client, peer_client) = rounds.medians_of("client_busy");
+    format!(
+        "server CPU {ours:.2} against {peer:.2} µs a hit (ratio {:.2}); busy: server {:.0} against {:.0} %, client \
+         {:.0} against {:.0} %",
+        ours / peer,
+        busy * 100.0,
+        peer_busy * 100.0,
+        client * 100.0,
+        peer_client * 100.0
+    )
+}
+
+/// The median of sorted round trips in nanoseconds, as microseconds, and others beside it.
+pub(super) fn percentiles(taken: &[u64]) -> Reading {
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize] as f64 / 1e3;
+    Reading::new(median(taken.iter().map(|&nanos| nanos as f64)) / 1e3)
+        .with("p10", at(0.1))
+        .with("p90", at(0.9))
+        .with("p99", at(0.99))
+}

@@ -1,0 +1,170 @@
+//! One run: which measurements, how many rounds, what is shown and kept.
+
+use std::{
+    cell::RefCell,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use serde::Serialize;
+use time::{OffsetDateTime, macros::format_description};
+
+use crate::{
+    figure::{Figure, Reading, Rounds},
+    servers::Servers,
+};
+
+/// Which side a reading is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ours,
+    Peer,
+}
+
+/// What all measurements of a run share.
+pub(crate) struct Run {
+    pub(crate) servers: Servers,
+    /// Interleaved rounds of each measurement.
+    pub(crate) rounds: usize,
+    /// Shorter and noisier.
+    pub(crate) short: bool,
+    output: PathBuf,
+    raw: PathBuf,
+    progress: RefCell<Progress>,
+}
+
+struct Progress {
+    began: Instant,
+    /// Seconds the measurements of this run are believed to take, all and those that are over.
+    estimate: f64,
+    over: f64,
+    title: String,
+    current: f64,
+}
+
+impl Run {
+    /// A run whose results go below `output`.
+    pub(crate) fn new(output: &Path, rounds: usize, short: bool) -> anyhow::Result<Self> {
+        let now = OffsetDateTime::now_utc();
+        let date =
+            now.format(format_description!("[year]-[month]-[day]T[hour][minute][second]Z"))?;
+        let raw = output.join("raw").join(date);
+        let servers = Servers::new(raw.join("logs"))?;
+        let progress = Progress {
+            began: Instant::now(),
+            estimate: 0.0,
+            over: 0.0,
+            title: String::new(),
+            current: 0.0,
+        };
+        let run = Self {
+            servers,
+            rounds,
+            short,
+            output: output.into(),
+            raw,
+            progress: RefCell::new(progress),
+        };
+        run.keep("machine", &machine())?;
+        Ok(run)
+    }
+
+    /// How long one round of one side is.
+    pub(crate) fn round(&self) -> Duration {
+        Duration::from_millis(if self.short { 1_000 } else { 3_000 })
+    }
+
+    /// Says what is being measured, and how long it is believed to take.
+    pub(crate) fn begin(&self, title: String, seconds: f64, seconds_of_all: f64) {
+        let mut progress = self.progress.borrow_mut();
+        progress.over += progress.current;
+        (progress.title, progress.current, progress.estimate) = (title, seconds, seconds_of_all);
+    }
+
+    /// Shows what is being done now; `share` of the measurement is over.
+    pub(crate) fn show(&self, what: &str, share: f64) {
+        let progress = self.progress.borrow();
+        let done = progress.over + progress.current * share;
+        let elapsed = progress.began.elapsed().as_secs_f64();
+        // What the estimates were wrong by so far, they will go on being wrong by.
+        let pace = if done > 10.0 { elapsed / done } else { 1.0 };
+        let left = ((progress.estimate - done) * pace).max(0.0) as u64;
+        let title = &progress.title;
+        eprintln!("{title}: {what}, {}:{:02} left of all", left / 60, left % 60);
+    }
+
+    /// Measures both sides in turn, `rounds` times, and keeps every reading.
+    pub(crate) fn interleave(
+        &self,
+        name: &str,
+        mut measure: impl FnMut(Side, u64) -> anyhow::Result<Reading>,
+    ) -> anyhow::Result<Rounds> {
+        let mut rounds = Rounds::default();
+        for round in 0..self.rounds {
+            // Each goes first in turn, so that a drift of the machine favours neither.
+            let order =
+                if round % 2 == 0 { [Side::Ours, Side::Peer] } else { [Side::Peer, Side::Ours] };
+            for side in order {
+                let reading = measure(side, round as u64)?;
+                let what = format!(
+                    "round {} of {}, {side:?} {:.4}",
+                    round + 1,
+                    self.rounds,
+                    reading.value
+                );
+                self.show(&what, (round + 1) as f64 / self.rounds as f64);
+                match side {
+                    Side::Ours => rounds.ours.push(reading),
+                    Side::Peer => rounds.peer.push(reading),
+                }
+            }
+        }
+        self.keep(name, &rounds)?;
+        Ok(rounds)
+    }
+
+    /// Keeps raw results.
+    pub(crate) fn keep(&self, name: &str, results: &impl Serialize) -> anyhow::Result<()> {
+        write(&self.raw.join(format!("{name}.json")), results)
+    }
+
+    /// Writes the figures there are so far.
+    pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
+        self.keep("cache", &figures)?;
+        write(&self.output.join("cache.json"), &figures)
+    }
+}
+
+fn write(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let mut file =
+        fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    serde_json::to_writer_pretty(&mut file, value)?;
+    file.write_all(b"\n")?;
+    Ok(())
+}
+
+/// What the figures depend on.
+fn machine() -> serde_json::Value {
+    let said = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        output.map_or(String::new(), |output| {
+            let text = [output.stdout, output.stderr].concat();
+            String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+        })
+    };
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));
+    serde_json::json!({
+        "cpu": model.unwrap_or_default().trim_start_matches(['\t', ' ', ':']),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "kernel": said("uname", &["-r"]),
+        "load": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
+        "redis-server": said("redis-server", &["--version"]),
+        "nutcracker": said("nutcracker", &["--version"]),
+        "java": said("java", &["-version"]),
+    })
+}

@@ -1,0 +1,108 @@
+//! How each server is started: ours, its peers, and the ends they need.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use anyhow::{Context, ensure};
+
+use crate::process::{Cores, Server, free_address};
+
+/// Where servers are found and write what they say.
+pub(crate) struct Servers {
+    directory: PathBuf,
+    enroute: PathBuf,
+    count: AtomicUsize,
+}
+
+impl Servers {
+    /// Servers whose logs go to `directory`; `enroute` is the binary beside this one.
+    pub(crate) fn new(directory: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(&directory)?;
+        let enroute = std::env::current_exe()?.with_file_name("enroute");
+        ensure!(
+            enroute.is_file(),
+            "{} is not there: cargo build --release -p enroute",
+            enroute.display()
+        );
+        Ok(Self { directory, enroute, count: AtomicUsize::new(0) })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Relaxed)))
+    }
+
+    /// redis-server, without persistence.
+    pub(crate) fn redis(&self, cores: Cores) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+        command.args(["--save", "", "--appendonly", "no", "--maxclients", "19000"]);
+        command.arg("--dir").arg(&self.directory);
+        Server::start(&mut command, address, cores, &self.file("redis"))
+    }
+
+    /// `enroute cache` for `scheme` before `origin`.
+    pub(crate) fn cache(
+        &self,
+        scheme: &str,
+        origin: SocketAddr,
+        options: &[&str],
+        cores: Cores,
+    ) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new(&self.enroute);
+        command.args(["--log", "warn", "cache"]);
+        command.args(["--listen", &format!("{scheme}://{address}")]);
+        command.args(["--origin", &format!("{scheme}://{origin}")]).args(options);
+        Server::start(&mut command, address, cores, &self.file("enroute"))
+    }
+
+    /// `enroute link` before `to`.
+    pub(crate) fn link(&self, to: SocketAddr, rtt: &str) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new(&self.enroute);
+        command.args(["link", "--listen", &address.to_string(), "--to", &to.to_string()]);
+        command.args(["--rtt", rtt]);
+        Server::start(&mut command, address, Cores::Any, &self.file("link"))
+    }
+
+    /// nutcracker before one redis-server.
+    pub(crate) fn nutcracker(&self, redis: SocketAddr, cores: Cores) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let configuration = self.file("nutcracker.yml");
+        let text = format!(
+            "pool:\n  listen: {address}\n  hash: fnv1a_64\n  distribution: ketama\n  redis: true\n  \
+             backlog: 1024\n  servers:\n   - {redis}:1\n"
+        );
+        fs::write(&configuration, text)?;
+        let stats = free_address()?;
+        let mut command = Command::new("nutcracker");
+        command.arg("-c").arg(&configuration).args(["-a", "127.0.0.1"]);
+        command.args(["-s", &stats.port().to_string()]);
+        Server::start(&mut command, address, cores, &self.file("nutcracker"))
+    }
+
+    /// mongo-java-server, in memory.
+    pub(crate) fn mongo(&self) -> anyhow::Result<Server> {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/mongo-java");
+        let home = home.canonicalize().context("mongo-java-server is missing: make deps")?;
+        let mut command = Command::new("java");
+        // As small as in the tests, but with a heap that lets its collector rest.
+        command.args(["-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xms512m", "-Xmx512m"]);
+        command.arg("-cp").arg(format!("{}:{}/lib/*", home.display(), home.display()));
+        command.args(["MongoJava", "127.0.0.1:0"]);
+        Server::start_and_ask(&mut command, Cores::Any, &self.file("mongo-java"))
+    }
+
+    /// One of the servers in [`crate::stub`].
+    pub(crate) fn stub(&self, kind: &str, cores: Cores) -> anyhow::Result<Server> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["stub", kind]);
+        Server::start_and_ask(&mut command, cores, &self.file(kind))
+    }
+}

@@ -1,0 +1,222 @@
+//! Feed: learns from a Redis origin of the writes that go around the cache.
+//!
+//! One connection of our own asks for `CLIENT TRACKING ON BCAST`: the origin then names every key
+//! that is written, expires or is evicted, whoever did it. Each name is an invalidation like any
+//! write that passed: it drops the key and revokes its leases, so a reply that was read before it
+//! and arrives after it is not stored.
+//!
+//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent –
+//! the origin's databases are closed as by an unsettled write: nothing is stored, everything is
+//! asked of the origin. A feed that was lost may have missed anything, so closing drops all.
+//!
+//! Tracking does not say in which database a key was written, so it is dropped from all of them.
+//! What a feed costs in time is its lag: a bypassing write is seen one way later than it happened.
+
+use std::{sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+use wire::resp::{Frame, Kind, frame, request};
+
+use crate::{
+    Error, Output,
+    filter::resp::{FEED_DATABASES, Settings, namespace},
+    input::Input,
+    key::{Key, Scope},
+    storage::{Storage, Write},
+};
+
+/// How a feed keeps itself honest.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Logs in before anything else: user (none for the default user) and password.
+    pub login: Option<(Option<String>, String)>,
+    /// Time between two questions whether the origin is still there.
+    pub ping_interval: Duration,
+    /// A feed that was silent for this long is taken for lost.
+    pub silence_max: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            login: None,
+            ping_interval: Duration::from_secs(1),
+            silence_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The feed of one origin.
+#[derive(Debug)]
+pub struct Feed {
+    settings: Arc<Settings>,
+    config: Config,
+    input: Input,
+    output: Output,
+    /// The origin's databases, closed while there is no feed.
+    closed: SmallVec<[Write; 16]>,
+    /// Replies to our commands that must still come before the feed stands.
+    awaited: u32,
+    heard_at: Duration,
+    pinged_at: Duration,
+}
+
+impl Feed {
+    /// A feed that is not connected: nothing of the origin is stored until it is.
+    pub fn new<S: Storage>(settings: Arc<Settings>, config: Config, storage: &mut S) -> Self {
+        let mut feed = Self {
+            settings,
+            config,
+            input: Input::default(),
+            output: Output::default(),
+            closed: SmallVec::new(),
+            awaited: 0,
+            heard_at: Duration::ZERO,
+            pinged_at: Duration::ZERO,
+        };
+        feed.close(storage);
+        feed
+    }
+
+    /// A fresh connection to the origin stands.
+    pub fn connected(&mut self, now: Duration) {
+        let out = self.output.buffer();
+        let command = |words: &[&str], out: &mut Vec<u8>| request::write_command(out, words);
+        match &self.config.login {
+            None => command(&["HELLO", "3"], out),
+            Some((user, password)) => {
+                let user = user.as_deref().unwrap_or("default");
+                command(&["HELLO", "3", "AUTH", user, password], out);
+            }
+        }
+        command(&["CLIENT", "TRACKING", "ON", "BCAST"], out);
+        self.awaited = 2;
+        (self.heard_at, self.pinged_at) = (now, now);
+    }
+
+    /// Takes bytes of the origin.
+    ///
+    /// # Errors
+    /// The origin refuses the feed, or does not speak the protocol. Close the connection and call
+    /// [`Self::lost`].
+    pub fn receive<S: Storage>(
+        &mut self,
+        bytes: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<(), Error> {
+        self.heard_at = now;
+        let all = self.input.take_with(bytes);
+        let mut taken = 0;
+        while let Some((message, length)) =
+            frame::decode(all.waiting().get(taken..).unwrap_or_default(), &self.settings.limits)
+                .map_err(Error::Server)?
+        {
+            taken += length;
+            match message.kind() {
+                Kind::Push => self.invalidate(&message, storage),
+                _ => self.answered(&message, storage)?,
+            }
+        }
+        self.input.put_back(all, taken);
+        Ok(())
+    }
+
+    /// What is to be written to the origin.
+    pub fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Duration {
+        (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)
+    }
+
+    /// Time has passed; says whether the feed is still to be believed. If not, close the connection
+    /// and call [`Self::lost`].
+    pub fn handle_timeout(&mut self, now: Duration) -> bool {
+        if now >= self.heard_at + self.config.silence_max {
+            return false;
+        }
+        if now >= self.pinged_at + self.config.ping_interval {
+            request::write_command(self.output.buffer(), &["PING"]);
+            self.pinged_at = now;
+        }
+        true
+    }
+
+    /// The connection is gone, and with it whatever the origin would have said.
+    pub fn lost<S: Storage>(&mut self, storage: &mut S) {
+        self.input = Input::default();
+        self.output.clear();
+        self.awaited = 0;
+        self.close(storage);
+    }
+
+    /// Does the feed stand?
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.closed.is_empty()
+    }
+
+    fn close<S: Storage>(&mut self, storage: &mut S) {
+        if !self.closed.is_empty() {
+            return;
+        }
+        for database in 0..FEED_DATABASES {
+            let namespace = namespace(&self.settings, database);
+            self.closed.push(storage.write_sent(Scope::Database(namespace.database)));
+        }
+    }
+
+    fn answered<S: Storage>(&mut self, reply: &Frame<'_>, storage: &mut S) -> Result<(), Error> {
+        if let Some(error) = reply.error() {
+            return Err(Error::Server(wire::Error::Malformed {
+                protocol: "redis",
+                offset: 0,
+                expected: "an origin that lets the feed log in and track",
+                got: String::from_utf8_lossy(error).into_owned(),
+            }));
+        }
+        if self.awaited > 0 {
+            self.awaited -= 1;
+            if self.awaited == 0 {
+                // From here on the origin names every write, so reads may be stored again.
+                for write in std::mem::take(&mut self.closed) {
+                    storage.write_settled(write);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `>2 invalidate [key …]`, or null instead of the keys when everything was flushed.
+    fn invalidate<S: Storage>(&self, push: &Frame<'_>, storage: &mut S) {
+        let mut elements = push.elements();
+        if elements.next().and_then(|name| name.payload()) != Some(b"invalidate") {
+            return;
+        }
+        let Some(keys) = elements.next() else { return };
+        for database in self.settings.databases.numbers() {
+            let namespace = namespace(&self.settings, database);
+            if keys.is_null() {
+                dropped(Scope::Database(namespace.database), storage);
+                continue;
+            }
+            for key in keys.elements().filter_map(|key| key.payload()) {
+                dropped(Scope::Key(Key::new(namespace, key)), storage);
+            }
+        }
+    }
+}
+
+/// The write has happened already: it drops and revokes, and closes nothing.
+fn dropped<S: Storage>(scope: Scope<'_>, storage: &mut S) {
+    storage.stats().fed.add(1);
+    let write = storage.write_sent(scope);
+    storage.write_settled(write);
+}
+
+#[cfg(test)]
+mod tests;

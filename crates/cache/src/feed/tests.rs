@@ -1,0 +1,132 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{Config, Feed};
+use crate::{
+    filter::resp::{Settings, namespace},
+    key::Key,
+    storage::{self, Answer, Grant, MemoryStorage, Storage},
+};
+
+const NOW: Duration = Duration::from_secs(1);
+const STANDS: &[u8] = b"%1\r\n$5\r\nproto\r\n:3\r\n+OK\r\n";
+
+struct World {
+    settings: Arc<Settings>,
+    storage: MemoryStorage,
+    feed: Feed,
+}
+
+impl World {
+    fn new() -> Self {
+        let settings = Arc::new(Settings { feed: true, ..Settings::default() });
+        let mut storage = MemoryStorage::new(storage::Config::default(), 0);
+        let feed = Feed::new(Arc::clone(&settings), Config::default(), &mut storage);
+        Self { settings, storage, feed }
+    }
+
+    fn standing() -> Self {
+        let mut world = Self::new();
+        world.feed.connected(NOW);
+        world.hear(STANDS);
+        world
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        self.feed.receive(bytes, &mut self.storage, NOW).unwrap();
+    }
+
+    fn read(&mut self, database: u32) -> Answer {
+        let key = Key::new(namespace(&self.settings, database), b"k");
+        self.storage.read(key, b"get", None, NOW, |_| ())
+    }
+
+    fn lease(&mut self, database: u32) -> Option<crate::lease::Lease> {
+        match self.read(database) {
+            Answer::Miss(Ok(Grant { lease, .. })) => Some(lease),
+            _ => None,
+        }
+    }
+
+    fn fill(&mut self, lease: crate::lease::Lease, database: u32) -> bool {
+        let key = Key::new(namespace(&self.settings, database), b"k");
+        self.storage.fill(lease, key, b"get", b"$v", None, NOW).is_ok()
+    }
+}
+
+#[test]
+fn nothing_is_stored_until_the_feed_stands() {
+    let mut world = World::new();
+    assert!(world.lease(0).is_none());
+    world.feed.connected(NOW);
+    assert_eq!(
+        world.feed.output().bytes(),
+        b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n\
+          *4\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n"
+    );
+    let (hello, tracking) = STANDS.split_at(STANDS.len() - 5);
+    world.hear(hello);
+    assert!(world.lease(0).is_none());
+    world.hear(tracking);
+    let lease = world.lease(0).unwrap();
+    assert!(world.fill(lease, 0));
+    assert_eq!(world.read(0), Answer::Hit);
+}
+
+#[test]
+fn a_named_key_is_dropped_and_its_late_reply_is_not_stored() {
+    let mut world = World::standing();
+    let lease = world.lease(0).unwrap();
+    assert!(world.fill(lease, 0));
+    // In pieces, as a network brings it.
+    for byte in b">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\nj\r\n$1\r\nk\r\n" {
+        world.hear(&[*byte]);
+    }
+    let late = world.lease(0).expect("dropped, and free to be read again");
+    world.hear(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+    assert!(!world.fill(late, 0));
+}
+
+#[test]
+fn a_flush_drops_every_database_in_use() {
+    let mut world = World::standing();
+    world.settings.databases.choose(3);
+    for database in [0, 3] {
+        let lease = world.lease(database).unwrap();
+        assert!(world.fill(lease, database));
+    }
+    world.hear(b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    for database in [0, 3] {
+        let lease = world.lease(database).expect("no longer there");
+        world.storage.release(lease);
+    }
+}
+
+#[test]
+fn a_lost_feed_drops_all_and_keeps_closed_until_it_stands_again() {
+    let mut world = World::standing();
+    let lease = world.lease(0).unwrap();
+    assert!(world.fill(lease, 0));
+    world.feed.lost(&mut world.storage);
+    assert!(!world.feed.is_open());
+    assert!(world.lease(0).is_none());
+    world.feed.connected(NOW);
+    world.hear(STANDS);
+    assert!(world.lease(0).is_some(), "what was stored before the loss is gone");
+}
+
+#[test]
+fn silence_ends_it_and_a_ping_is_asked_before() {
+    let mut world = World::standing();
+    world.feed.output().clear();
+    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(1)));
+    assert_eq!(world.feed.output().bytes(), b"*1\r\n$4\r\nPING\r\n");
+    assert!(!world.feed.handle_timeout(NOW + Duration::from_secs(5)));
+}
+
+#[test]
+fn an_origin_that_refuses_is_an_error_that_says_so() {
+    let mut world = World::new();
+    world.feed.connected(NOW);
+    let error = world.feed.receive(b"-NOAUTH no\r\n", &mut world.storage, NOW).unwrap_err();
+    assert!(error.to_string().contains("NOAUTH no"), "{error}");
+}

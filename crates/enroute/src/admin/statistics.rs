@@ -1,0 +1,214 @@
+//! Everything the endpoint says, as one value. Its JSON is a stable shape, described in
+//! `docs/guide/admin.md`.
+
+use cache::stats::{self, Counter, NotFilled, WhyNot};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use crate::runtime::{Shared, StorageLimits};
+
+/// What happened since the start, and sizes now. All sizes are bytes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Statistics {
+    /// The program's version.
+    pub version: &'static str,
+    /// Seconds since the cache began to serve.
+    pub uptime_seconds: f64,
+    /// Reads, summed over all listeners.
+    pub reads: Reads,
+    /// Replies of missed reads.
+    pub fills: Fills,
+    /// Writes that passed.
+    pub writes: Writes,
+    /// Frames refused because they break the protocol or a limit.
+    pub refused_frames: u64,
+    /// What is stored.
+    pub storage: Storage,
+    /// Every listener, in the order of the configuration.
+    pub listeners: Vec<Listener>,
+    /// The process.
+    pub process: Process,
+}
+
+/// Reads, summed over all listeners.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reads {
+    /// Answered from storage.
+    pub hits: u64,
+    /// Not answered from storage: the sum of `why_not`.
+    pub misses: u64,
+    /// Waited for another client's fill instead of going to the origin.
+    pub coalesced: u64,
+    /// Misses by reason.
+    pub why_not: ByReason,
+}
+
+/// Replies of missed reads.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fills {
+    /// Stored.
+    pub filled: u64,
+    /// Not stored, by reason.
+    pub not_filled: ByReason,
+}
+
+/// Counts by a reason's name, every reason always present.
+#[derive(Debug, Clone)]
+pub struct ByReason(pub Vec<(&'static str, u64)>);
+
+impl Serialize for ByReason {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (name, count) in &self.0 {
+            map.serialize_entry(name, count)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes by how much they could touch.
+#[derive(Debug, Clone, Serialize)]
+pub struct Writes {
+    /// One key.
+    pub key: u64,
+    /// A collection.
+    pub collection: u64,
+    /// A database.
+    pub database: u64,
+    /// Everything.
+    pub everything: u64,
+    /// Those of them whose answer never came.
+    pub lost: u64,
+}
+
+/// What is stored.
+#[derive(Debug, Clone, Serialize)]
+pub struct Storage {
+    /// Items held.
+    pub items: usize,
+    /// Items at most; absent (`null`) where memory alone is the bound.
+    pub items_max: Option<usize>,
+    /// Bytes accounted against `bytes_max`: items, index, policy, unused space.
+    pub accounted_bytes: usize,
+    /// The part of them that is live items.
+    pub live_bytes: usize,
+    /// The part of them that is the index.
+    pub index_bytes: usize,
+    /// The part of them that is the replacement policy's.
+    pub policy_bytes: usize,
+    /// Bytes at most.
+    pub bytes_max: usize,
+    /// Items that left to make room.
+    pub evictions: u64,
+    /// Items that left because their time was over.
+    pub expirations: u64,
+    /// Items that left because of a write or a flush.
+    pub removals: u64,
+}
+
+/// One listener.
+#[derive(Debug, Clone, Serialize)]
+pub struct Listener {
+    /// What is spoken: `mongodb` or `redis`.
+    pub protocol: &'static str,
+    /// Where clients connect.
+    pub listen: String,
+    /// The database behind it.
+    pub origin: String,
+    /// Clients being served.
+    pub connections: usize,
+    /// Clients served at once at most.
+    pub connections_max: usize,
+    /// How often the origin could not be reached.
+    pub origin_connect_failures: u64,
+}
+
+/// The process.
+#[derive(Debug, Clone, Serialize)]
+pub struct Process {
+    /// Resident memory; absent (`null`) where the system does not say.
+    pub resident_bytes: Option<u64>,
+}
+
+impl Statistics {
+    /// Everything, now. Each counter is exact; they are read one after another while requests go
+    /// on, so sums over several may be off by what happened meanwhile.
+    pub fn collect(shared: &Shared) -> Self {
+        let all = Sum(shared);
+        let memory = shared.shards.memory();
+        let StorageLimits { items_max, bytes_max } = shared.shards.limits();
+        let why_not = WhyNot::ALL
+            .map(|reason| (reason.name(), all.of(|stats| &stats.why_not[reason as usize])));
+        let not_filled = NotFilled::ALL
+            .map(|reason| (reason.name(), all.of(|stats| &stats.not_filled[reason as usize])));
+        let wrote = |scope: usize| all.of(|stats| &stats.writes[scope]);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: shared.start.elapsed().as_secs_f64(),
+            reads: Reads {
+                hits: all.of(|stats| &stats.hits),
+                misses: why_not.iter().map(|(_, count)| count).sum(),
+                coalesced: all.of(|stats| &stats.coalesced),
+                why_not: ByReason(why_not.into()),
+            },
+            fills: Fills {
+                filled: all.of(|stats| &stats.fills),
+                not_filled: ByReason(not_filled.into()),
+            },
+            writes: Writes {
+                key: wrote(0),
+                collection: wrote(1),
+                database: wrote(2),
+                everything: wrote(3),
+                lost: all.of(|stats| &stats.writes_lost),
+            },
+            refused_frames: all.of(|stats| &stats.refused_frames),
+            storage: Storage {
+                items: memory.items,
+                items_max: (items_max != usize::MAX).then_some(items_max),
+                accounted_bytes: memory.accounted_bytes,
+                live_bytes: memory.live_bytes,
+                index_bytes: memory.index_bytes,
+                policy_bytes: memory.policy_bytes,
+                bytes_max,
+                evictions: memory.evictions,
+                expirations: memory.expirations,
+                removals: memory.removals,
+            },
+            listeners: shared
+                .listeners
+                .iter()
+                .map(|listener| Listener::from(&**listener))
+                .collect(),
+            process: Process { resident_bytes: resident_bytes() },
+        }
+    }
+}
+
+impl From<&crate::runtime::Listener> for Listener {
+    fn from(listener: &crate::runtime::Listener) -> Self {
+        Self {
+            protocol: listener.protocol.name(),
+            listen: listener.address.to_string(),
+            origin: listener.origin.to_string(),
+            connections: listener.connections(),
+            connections_max: listener.connections_max,
+            origin_connect_failures: listener.origin.failures(),
+        }
+    }
+}
+
+/// The workers' counters, added up.
+struct Sum<'a>(&'a Shared);
+
+impl Sum<'_> {
+    fn of(&self, counter: impl Fn(&stats::Stats) -> &Counter) -> u64 {
+        self.0.stats.iter().map(|stats| counter(stats).value()).sum()
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}

@@ -1,0 +1,50 @@
+//! Reading the configuration again while the cache serves, when SIGHUP asks for it.
+//!
+//! The limits of storage change at once; everything else is named as waiting for a restart. A file
+//! with a mistake changes nothing.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use signal_hook::{consts::SIGHUP, iterator::Signals};
+use tracing::{error, info, warn};
+
+use crate::{
+    config::Document,
+    runtime::{Shared, StorageLimits},
+};
+
+/// Applies what `read` returns to `shared` whenever SIGHUP comes; `running` is what it was started
+/// with.
+pub(super) fn listen(
+    mut running: Document,
+    shared: Arc<Shared>,
+    read: impl Fn() -> anyhow::Result<Document> + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let body = move || {
+        for _ in signals.forever() {
+            match read() {
+                Ok(document) => apply(&document, &mut running, &shared),
+                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(body)
+        .context("cannot start the thread for SIGHUP")?;
+    Ok(())
+}
+
+fn apply(document: &Document, running: &mut Document, shared: &Shared) {
+    let memory = document.storage().memory;
+    let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
+    shared.shards.resize(|present| *present = limits);
+    running.storage.capacity = document.storage.capacity;
+    running.storage.memory = document.storage.memory;
+    info!(items_max = limits.items_max, bytes_max = limits.bytes_max, "SIGHUP: storage resized");
+    for name in running.changes(document) {
+        warn!("SIGHUP: {name} changed in the file; that waits for a restart");
+    }
+}

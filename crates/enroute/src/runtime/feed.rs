@@ -1,0 +1,99 @@
+//! The feeds' thread: one connection to each origin that is to name the writes around the cache.
+
+use std::{io, sync::Arc, time::Duration};
+
+use cache::{
+    feed::{Config, Feed},
+    filter::resp::Settings,
+    stats::Stats,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::LocalSet,
+};
+use tracing::{info, warn};
+
+use super::{Handle, Origin, Shared};
+
+/// What a feed needs to know.
+pub(super) struct Source {
+    pub(super) settings: Arc<Settings>,
+    pub(super) origin: Arc<Origin>,
+    pub(super) config: Config,
+}
+
+/// Time between two attempts to reach an origin.
+const RETRY: Duration = Duration::from_millis(250);
+/// Bytes read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// Runs every feed until draining.
+pub(super) fn run(shared: &Arc<Shared>, stats: &Arc<Stats>, sources: Vec<(Source, Feed)>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("the feeds cannot start, so nothing behind them is cached: {error}");
+            return;
+        }
+    };
+    let tasks = LocalSet::new();
+    for (source, feed) in sources {
+        let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
+        tasks.spawn_local(follow(Arc::clone(shared), storage, source, feed));
+    }
+    tasks.block_on(&runtime, async {
+        while !shared.is_draining() {
+            tokio::time::sleep(super::connection::TICK).await;
+        }
+    });
+}
+
+/// Keeps one feed connected.
+async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut feed: Feed) {
+    loop {
+        match source.origin.connect().await {
+            Ok(stream) => {
+                let ended = listen(&shared, &mut storage, &mut feed, stream).await;
+                feed.lost(&mut storage);
+                shared.post.deliver(storage.woken());
+                let why = ended.err().map_or_else(String::new, |error| error.to_string());
+                warn!(origin = %source.origin, "feed lost, nothing is cached until it is back: {why}");
+            }
+            Err(error) => source.origin.report(&error),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Listens to the origin until it ends, falls silent or is not to be believed.
+async fn listen(
+    shared: &Shared,
+    storage: &mut Handle,
+    feed: &mut Feed,
+    mut stream: TcpStream,
+) -> anyhow::Result<()> {
+    let now = || shared.start.elapsed();
+    let mut buffer = vec![0; READ_BYTES];
+    feed.connected(now());
+    loop {
+        let stood = feed.is_open();
+        let output = feed.output();
+        let pending = output.bytes().to_vec();
+        output.advance(pending.len());
+        stream.write_all(&pending).await?;
+        tokio::select! {
+            read = stream.read(&mut buffer) => match read? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                count => feed.receive(&buffer[..count], storage, now())?,
+            },
+            () = tokio::time::sleep_until(shared.start + feed.poll_timeout()) => {
+                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "it fell silent");
+            }
+        }
+        shared.post.deliver(storage.woken());
+        if feed.is_open() && !stood {
+            info!("feed stands: writes around the cache are seen");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `enroute config check` says where each kind of mistake is, and what to write instead.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use support::directory::TemporaryDirectory;
+
+const GOOD: &str = "[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"redis://db:6379\"\n";
+
+/// What is written before a good listener, where the mistake is, what is said of it.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("workers = 0\n", "1:11", "at least 1"),
+    ("workers = -1\n", "1:11", "expected usize"),
+    ("workers = two\n", "1:11", ""),
+    ("wrokers = 2\n", "1:1", "unknown field `wrokers`, expected one of `workers`"),
+    ("drain_timeout = \"10\"\n", "1:17", "164ms"),
+    ("drain_timeout = 10\n", "1:17", "expected a string"),
+    ("[storage]\nmemory = \"64 Mibs\"\n", "2:10", "64MiB"),
+    ("[storage]\nmemory = -1\n", "2:10", "expected a size"),
+    ("[storage]\nttl = \"soon\"\n", "2:7", "soon"),
+    ("[storage]\ncapacity = 0\n", "2:12", "at least 1"),
+    ("[storage]\nreplacement = \"mru\"\n", "2:15", "unknown variant `mru`, expected one of `fifo`"),
+    ("[storage]\npopulation = \"never\"\n", "2:14", "`on-miss`"),
+    ("[storage]\nhot_threshold = 70000\n", "2:17", "expected u16"),
+    ("[limits]\npipeline_max = 0\n", "2:16", "at least 1"),
+    ("[limits]\nconnections_max = 0\n", "2:19", "at least 1"),
+    ("[limits]\nbuffered_bytes_max = \"0B\"\n", "2:22", "at least 1"),
+    ("[admin]\nlisten = \"localhost\"\n", "2:10", "invalid socket address"),
+    ("[admin]\n", "1:1", "missing field `listen`"),
+    ("[[listener]]\nlisten = \"redis://h:1\"\n", "1:1", "missing field `origin`"),
+    ("[[listener]]\nlisten = \"h:1\"\n", "2:10", "has no protocol"),
+    ("[[listener]]\nlisten = \"http://h:1\"\n", "2:10", "does not speak"),
+    ("[[listener]]\nlisten = \"redis://h:70000\"\n", "2:10", "has no valid port"),
+    ("[[listener]]\nlisten = \"redis://:pw@h\"\n", "2:10", "holds a password"),
+    ("[[listener]]\nlisten = \"mongodb://a,b/db\"\n", "2:10", "is not one host and port"),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"mongodb://h:2\"\n",
+        "3:10",
+        "speak different protocols",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:1\"\n",
+        "3:10",
+        "its own origin",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\n\
+         unique_fields = [\"email\"]\n",
+        "4:17",
+        "database.collection.field",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\nscripts = \"safe\"\n",
+        "4:11",
+        "`declared-keys`",
+    ),
+    ("[storage\n", "1:9", ""),
+    ("workers = 1\nworkers = 2\n", "2:1", "duplicate key"),
+];
+
+#[test]
+fn every_mistake_is_found_where_it_is() {
+    let wrong: Vec<String> = MISTAKES
+        .iter()
+        .filter_map(|(mistake, place, said)| {
+            let (code, text) = check(&format!("{mistake}{GOOD}"));
+            let good = code == Some(1)
+                && text.contains(&format!("enroute.toml:{place}: "))
+                && text.contains(said)
+                && text.trim_end().lines().count() == 1;
+            (!good).then(|| format!("{mistake}not {place}, {said:?}, but:\n{text}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_file_without_listener_says_what_to_write() {
+    let (code, text) = check("workers = 2\n");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("enroute.toml:1:1: no [[listener]]"), "{text}");
+}
+
+#[test]
+fn a_good_file_is_called_good() {
+    let (code, text) = check(GOOD);
+    assert_eq!((code, text.contains("good; 1 listener")), (Some(0), true), "{text}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+        .args(["config", "check", "no-such.toml"])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("cannot read no-such.toml"), "{text}");
+}
+
+fn check(text: &str) -> (Option<i32>, String) {
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("enroute.toml");
+    fs::write(&file, text).expect("a writable temporary directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+        .args(["config", "check"])
+        .arg(&file)
+        .output()
+        .expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}

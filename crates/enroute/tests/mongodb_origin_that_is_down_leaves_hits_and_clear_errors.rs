@@ -1,0 +1,114 @@
+//! While a MongoDB origin is down, drivers go on: what is stored is answered to old and new clients,
+//! what is not is refused with a code, and nothing has to be restarted afterwards.
+
+mod support;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bson::{Document, doc};
+use enroute::link::{Relay, RelayConfig};
+use mongodb::error::ErrorKind;
+use mongodb::options::{ClientOptions, ReadConcern};
+use mongodb::sync::{Client, Collection};
+use support::enroute::Cache;
+use support::message;
+use support::origins::Mongo;
+use support::process::free_address;
+
+const HOST_UNREACHABLE: i32 = 6;
+
+#[test]
+fn with_ferretdb() {
+    clients_go_on(Mongo::start_ferretdb);
+}
+
+#[test]
+fn with_mongo_java() {
+    clients_go_on(Mongo::start_java);
+}
+
+fn clients_go_on(start: fn() -> Option<Mongo>) {
+    let Some(origin) = start() else { return };
+    // The origin goes and comes back with the relay: its state survives, its connections do not.
+    let mut config = RelayConfig::new(origin.address());
+    config.listen = free_address();
+    let relay = Relay::start(config.clone()).expect("a relay");
+    let cache = Cache::start("mongodb", relay.local_addr(), "");
+    let old = users(cache.address());
+    old.insert_one(doc! { "_id": "42", "name": "Ada" }).run().expect("inserted");
+    while cache.hits() < 1.0 {
+        find(&old, "42").expect("answered");
+    }
+    relay.stop();
+
+    let hits = cache.hits();
+    for _ in 0..3 {
+        // Each is a new client: it greets on new connections and watches the server with another.
+        for users in [&old, &users(cache.address()), &users(cache.address())] {
+            assert_eq!(find(users, "42").expect("stored").expect("there")["name"], "Ada".into());
+            let refused = find(users, "missing").expect_err("not stored");
+            assert_eq!(code(&refused), Some(HOST_UNREACHABLE), "{refused}");
+            let refused = users.insert_one(doc! { "_id": "43" }).run().expect_err("not writable");
+            assert_eq!(code(&refused), Some(HOST_UNREACHABLE), "{refused}");
+        }
+    }
+    assert!(cache.hits() >= hits + 9.0);
+
+    let relay = Relay::start(config).expect("the same relay");
+    for users in [&old, &users(cache.address())] {
+        assert_eq!(find(users, "missing").expect("answered"), None);
+        let filter = doc! { "_id": "42" };
+        users.update_one(filter, doc! { "$set": { "name": "Eve" } }).run().expect("updated");
+        assert_eq!(find(users, "42").expect("answered").expect("there")["name"], "Eve".into());
+    }
+    relay.stop();
+}
+
+#[test]
+fn a_greeting_is_repeated_for_as_long_as_answers_are() {
+    let Some(origin) = Mongo::start_ferretdb() else { return };
+    let relay = Relay::start(RelayConfig::new(origin.address())).expect("a relay");
+    let cache = Cache::start("mongodb", relay.local_addr(), "[storage]\nttl = \"400ms\"\n");
+    let hello = doc! { "hello": 1, "$db": "admin" };
+    let ask =
+        |command: &Document| message::Client::connect(cache.address()).command(command.clone());
+    assert_eq!(ask(&hello).get_bool("isWritablePrimary").ok(), Some(true));
+    relay.stop();
+    let greeting = ask(&hello);
+    assert_eq!(greeting.get_bool("isWritablePrimary").ok(), Some(true), "{greeting}");
+    assert!(!greeting.contains_key("topologyVersion"), "{greeting}");
+    // Who logs in is not told what somebody else was told.
+    let known = doc! { "hello": 1, "saslSupportedMechs": "admin.user", "$db": "admin" };
+    assert_eq!(refusal(&ask(&known)), Some(HOST_UNREACHABLE));
+    assert_eq!(refusal(&ask(&doc! { "ping": 1, "$db": "admin" })), Some(HOST_UNREACHABLE));
+    let started = std::time::Instant::now();
+    while refusal(&ask(&hello)) != Some(HOST_UNREACHABLE) {
+        assert!(started.elapsed() < support::process::PATIENCE, "the greeting never ages");
+    }
+}
+
+fn refusal(reply: &Document) -> Option<i32> {
+    reply.get_i32("code").ok()
+}
+
+fn users(address: SocketAddr) -> Collection<Document> {
+    let url = format!("mongodb://{address}/?directConnection=true");
+    let mut options = ClientOptions::parse(url).run().expect("a URL");
+    options.server_selection_timeout = Some(Duration::from_secs(20));
+    options.retry_writes = Some(false);
+    options.read_concern = Some(ReadConcern::local());
+    let client = Client::with_options(options).expect("good options");
+    client.database("shop").collection("users")
+}
+
+fn find(users: &Collection<Document>, id: &str) -> mongodb::error::Result<Option<Document>> {
+    users.find_one(doc! { "_id": id }).run()
+}
+
+fn code(error: &mongodb::error::Error) -> Option<i32> {
+    match &*error.kind {
+        ErrorKind::Command(error) => Some(error.code),
+        _ => None,
+    }
+}

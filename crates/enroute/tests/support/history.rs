@@ -1,0 +1,130 @@
+//! Histories of reads, writes and deletes, and the checker's verdict on them.
+//!
+//! Each client records what it asked and what it was told, with times of one clock; `checker`
+//! (porcupine) says whether one copy of the data could have answered so.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::process::Command;
+use std::time::Instant;
+
+use super::directory::{TemporaryDirectory, installed};
+use super::origins::absent;
+
+/// What one client did, in its order.
+pub struct Recorder {
+    client: usize,
+    start: Instant,
+    operations: Vec<Operation>,
+}
+
+/// One operation; a history is any number of them.
+pub struct Operation {
+    client: usize,
+    key: usize,
+    what: What,
+    outcome: Outcome,
+    call_ns: u128,
+    return_ns: u128,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// What was read; none if the key is absent.
+    Read(Option<u64>),
+    Write(u64),
+    Delete,
+}
+
+/// What the client knows of its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Succeeded,
+    /// It had no effect and never will.
+    Failed,
+    /// It may take effect at any time from now on, or never.
+    Unknown,
+}
+
+impl Recorder {
+    /// For one of the clients, all with the same `start`.
+    pub fn new(client: usize, start: Instant) -> Self {
+        Self { client, start, operations: Vec::new() }
+    }
+
+    /// Does something to `key` and records what came of it; None records nothing, as for a read
+    /// that was never answered.
+    pub fn record(&mut self, key: usize, act: impl FnOnce() -> Option<(What, Outcome)>) {
+        let call_ns = self.start.elapsed().as_nanos();
+        let done = act();
+        let return_ns = self.start.elapsed().as_nanos();
+        if let Some((what, outcome)) = done {
+            let client = self.client;
+            self.operations.push(Operation { client, key, what, outcome, call_ns, return_ns });
+        }
+    }
+
+    pub fn finish(self) -> Vec<Operation> {
+        self.operations
+    }
+}
+
+impl Operation {
+    fn line(&self) -> String {
+        let Self { client, key, call_ns, return_ns, .. } = self;
+        let (op, value) = match self.what {
+            What::Read(value) => ("read", value),
+            What::Write(value) => ("write", Some(value)),
+            What::Delete => ("delete", None),
+        };
+        let value = value.map_or("null".to_owned(), |value| value.to_string());
+        let ok = match self.outcome {
+            Outcome::Succeeded => "true",
+            Outcome::Failed => "false",
+            Outcome::Unknown => "\"unknown\"",
+        };
+        format!(
+            "{{\"client\":{client},\"key\":\"k{key}\",\"op\":\"{op}\",\"value\":{value},\
+             \"ok\":{ok},\"call_ns\":{call_ns},\"return_ns\":{return_ns}}}"
+        )
+    }
+}
+
+/// What the checker says.
+#[derive(Debug)]
+pub struct Verdict {
+    pub linearizable: bool,
+    /// Its first line, and after a violation the operations that show it.
+    pub text: String,
+}
+
+/// Asks the checker; None, with the reason printed, where it is not installed.
+pub fn check(operations: &[Operation]) -> Option<Verdict> {
+    let program = checker()?;
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("history.jsonl");
+    let mut lines = BufWriter::new(File::create(&file).expect("a writable temporary directory"));
+    for operation in operations {
+        writeln!(lines, "{}", operation.line()).expect("room for the history");
+    }
+    lines.flush().expect("room for the history");
+    let output = Command::new(program)
+        .arg("--html")
+        .arg(directory.path().join("violation.html"))
+        .arg(&file)
+        .output()
+        .expect("the checker starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let linearizable = match output.status.code() {
+        Some(0) => true,
+        Some(1) => false,
+        _ => panic!("no verdict: {text}{}", String::from_utf8_lossy(&output.stderr)),
+    };
+    Some(Verdict { linearizable, text })
+}
+
+/// Where the checker is; None, with the reason printed, where it is not installed.
+pub fn checker() -> Option<std::path::PathBuf> {
+    let program = installed("bin/checker");
+    if program.is_file() { Some(program) } else { absent("the checker is not installed") }
+}

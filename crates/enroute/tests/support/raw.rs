@@ -1,0 +1,100 @@
+//! A connection that says exactly what a test wants and hears exactly what comes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use super::process::PATIENCE;
+
+pub struct Raw(TcpStream);
+
+impl Raw {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("something listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("an option of TCP");
+        Self(stream)
+    }
+
+    /// Panics when the other side does not take it.
+    pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).expect("the other side reads");
+    }
+
+    /// Says a Redis command, given as words.
+    pub fn command(&mut self, words: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut bytes = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| bytes.push_str(&format!("${}\r\n{word}\r\n", word.len())));
+        self.say(bytes);
+    }
+
+    /// Says a Redis command and hears exactly this reply.
+    pub fn ask(&mut self, words: &str, reply: &str) {
+        self.command(words);
+        self.hear(reply);
+    }
+
+    /// Panics unless exactly this comes next.
+    pub fn hear(&mut self, expected: impl AsRef<[u8]>) {
+        let expected = expected.as_ref();
+        let mut heard = vec![0; expected.len()];
+        let mut length = 0;
+        while length < heard.len() && heard[..length] == expected[..length] {
+            match self.0.read(&mut heard[length..]) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(error) => panic!("{error} after {:?}", show(&heard[..length])),
+            }
+        }
+        assert!(
+            heard[..length] == *expected,
+            "heard {:?} instead of {:?}",
+            show(&heard[..length]),
+            show(expected)
+        );
+    }
+
+    /// The next line, with its end.
+    pub fn hear_line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).expect("a whole line");
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).into_owned()
+    }
+
+    /// So many bytes, whatever they are.
+    pub fn hear_bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut heard = vec![0; count];
+        self.0.read_exact(&mut heard).expect("that many bytes");
+        heard
+    }
+
+    /// Panics unless the other side has closed and said nothing more.
+    pub fn hear_end(&mut self) {
+        let mut rest = [0; 256];
+        match self.0.read(&mut rest) {
+            Ok(0) => {}
+            Ok(count) => panic!("heard {:?} instead of the end", show(&rest[..count])),
+            // What it had not read when it closed turns the end into a reset.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("{error} instead of the end"),
+        }
+    }
+
+    /// Says that nothing more will be said.
+    pub fn end(&self) {
+        self.0.shutdown(Shutdown::Write).expect("an open connection");
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+fn show(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}

@@ -1,0 +1,29 @@
+//! Why a configuration was refused.
+
+/// What [`hotkey`](crate::hotkey) structures cannot be built with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There are hash functions for so many rows only.
+    #[error("{what}: {got} rows asked for; choose 1 to {limit}")]
+    Rows {
+        /// The structure, for example `"count-min sketch"`.
+        what: &'static str,
+        /// What was asked for.
+        got: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// A row is too narrow or too wide.
+    #[error("{what}: rows of 2^{got} asked for; choose 2^{min} to 2^{max}")]
+    Width {
+        /// The structure, for example `"Bloom filter"`.
+        what: &'static str,
+        /// What was asked for, as a power of two.
+        got: u32,
+        /// The least, as a power of two.
+        min: u32,
+        /// The most, as a power of two.
+        max: u32,
+    },
+}

@@ -1,0 +1,78 @@
+//! Deterministic traces and the hit ratio of a policy on them; shared by the test of what the
+//! papers claim and by the example `replacement_table`.
+
+use std::time::Duration;
+
+use store::{Config, Memory, Replacement};
+
+/// Keys of the traces below; a twentieth of them fits.
+const KEYS: usize = 20_000;
+const ACCESSES: usize = 400_000;
+/// Items the cache holds on the traces of this file.
+pub(crate) const ITEMS: usize = KEYS / 20;
+const SEED: u64 = 42;
+
+struct Random(u64);
+
+impl Random {
+    /// Evenly from 0 to below 1 (SplitMix64).
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Key `k` is asked for in proportion to `1 / (k + 1)^0.99`, as in YCSB.
+pub(crate) fn zipf() -> Vec<u64> {
+    let mut sums = Vec::with_capacity(KEYS);
+    let mut sum = 0.0;
+    for key in 0..KEYS {
+        sum += ((key + 1) as f64).powf(-0.99);
+        sums.push(sum);
+    }
+    let mut random = Random(SEED);
+    let mut draw = || random.unit() * sum;
+    std::iter::repeat_with(&mut draw)
+        .map(|drawn| sums.partition_point(|&below| below < drawn) as u64)
+        .take(ACCESSES)
+        .collect()
+}
+
+/// The same, with a third of all accesses to keys never seen before or after.
+pub(crate) fn one_hit_wonders() -> Vec<u64> {
+    let mut random = Random(SEED + 1);
+    let new = |(at, key)| if random.unit() < 1.0 / 3.0 { (KEYS + at) as u64 } else { key };
+    zipf().into_iter().enumerate().map(new).collect()
+}
+
+/// The same, with a scan over twice as many new keys as fit after every 4,000 accesses.
+pub(crate) fn scans() -> Vec<u64> {
+    let mut trace = vec![];
+    for (at, key) in zipf().into_iter().enumerate() {
+        if at % 4_000 == 0 {
+            trace.extend((0..2 * ITEMS).map(|offset| (KEYS + at + offset) as u64));
+        }
+        trace.push(key);
+    }
+    trace
+}
+
+/// Around and around over a tenth more keys than fit.
+pub(crate) fn ring() -> Vec<u64> {
+    (0..ACCESSES).map(|at| (at % (ITEMS + ITEMS / 10)) as u64).collect()
+}
+
+/// The part of accesses that hit a cache of `items`; what misses is inserted.
+pub(crate) fn hit_ratio(replacement: Replacement, trace: &[u64], items: usize) -> f64 {
+    let config = Config { items_max: items, replacement, ..Config::default() };
+    let mut memory = Memory::new(config, SEED);
+    for &key in trace {
+        let bytes = key.to_le_bytes();
+        if memory.lookup(key, &bytes, Duration::ZERO).is_none() {
+            memory.insert(key, &bytes, &[], None, Duration::ZERO).expect("there is room");
+        }
+    }
+    memory.stats().hits as f64 / trace.len() as f64
+}

@@ -1,0 +1,128 @@
+"""`python -m lab`: measures what is missing, then draws everything anew.
+
+Ctrl-C keeps every finished batch; the same command goes on from there.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pymongo
+
+from lab import experiment, figures, processes, report, runner, tables
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main():
+    arguments = parse()
+    directory = results_directory(arguments)
+    paper = experiment.load(arguments.paper, arguments.short)
+    if not arguments.draw:
+        for program in (processes.ENROUTE, processes.FERRETDB):
+            if not program.exists():
+                sys.exit(f"{program.name} is not built; `make lab` builds it")
+        status = measure(paper, directory, arguments.short)
+        if status:
+            return status
+    draw(paper, directory)
+    print(f"report: {shown(directory / 'report.html')}")
+    return 0
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    parser.add_argument("paper", nargs="?", default="vnf-cache", help="a directory of experiments/")
+    parser.add_argument(
+        "--short", action="store_true", help="fewer batches, never fewer milliseconds: ten minutes"
+    )
+    parser.add_argument(
+        "--date", help="the results to go on with [default: unfinished ones, otherwise today's]"
+    )
+    parser.add_argument("--draw", action="store_true", help="measure nothing, only draw")
+    return parser.parse_args()
+
+
+def measure(paper, directory, short):
+    print(f"results: {shown(directory)}")
+    directory.mkdir(parents=True, exist_ok=True)
+    conditions = directory / "conditions.json"
+    if not conditions.exists():
+        conditions.write_text(json.dumps(now_and_here(short), indent=2) + "\n")
+    # Also where a shell starts us with interrupts ignored; a polite end is an interrupt too.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
+    try:
+        runner.measure_all(paper, directory, short)
+    except KeyboardInterrupt:
+        print("\nstopped; finished batches are kept, the same command goes on from here")
+        return 130
+    except runner.Failed as failure:
+        print(f"lab: {failure}", file=sys.stderr)
+        return 1
+    (directory / "finished").touch()
+    return 0
+
+
+def draw(paper, directory):
+    measured = tables.read_all(paper, directory)
+    if not measured:
+        sys.exit(f"nothing is measured in {shown(directory)}; raw results are not committed")
+    numbered = {
+        "table-1": tables.table_1(paper, measured),
+        "table-2": tables.table_2(paper, measured),
+        "table-3": tables.table_3(paper, measured),
+        "summary": tables.summary(measured),
+    }
+    for name, table in numbered.items():
+        tables.write(directory / f"{name}.csv", table)
+    drawn = figures.draw_all(paper, measured, directory)
+    conditions = json.loads((directory / "conditions.json").read_text())
+    page = report.page(paper, measured, numbered, drawn, conditions)
+    (directory / "report.html").write_text(page)
+
+
+def results_directory(arguments):
+    """`results/<date>[-short]/<paper>`: the one asked for, one that was stopped, or today's."""
+    suffix = "-short" if arguments.short else ""
+    if arguments.date:
+        return RESULTS / f"{arguments.date}{suffix}" / arguments.paper
+    for path in sorted(RESULTS.glob(f"????-??-??{suffix}/{arguments.paper}"), reverse=True):
+        if arguments.draw or not (path / "finished").exists():
+            return path
+    return RESULTS / f"{datetime.date.today()}{suffix}" / arguments.paper
+
+
+def now_and_here(short):
+    return {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "mode": "short" if short else "full",
+        "cores": os.cpu_count(),
+        "kernel": platform.release().split("-")[0],
+        "python": platform.python_version(),
+        "pymongo": pymongo.version,
+        "revision": revision(),
+        "server": "FerretDB 1.24.0, SQLite",
+    }
+
+
+def revision():
+    command = ["git", "-C", str(processes.ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def shown(path):
+    return path.relative_to(processes.ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What the client asks for, how it asks, and which answers a cache can give."""
+
+import random
+import time
+from collections import OrderedDict
+
+import pymongo
+
+WORDS = """
+    river stone winter lamp garden letter morning bridge silver quiet harbour field window answer
+    paper summer forest candle mirror signal copper valley thunder meadow anchor orchard ribbon
+    compass lantern pebble shadow velvet whistle island cotton engine feather ginger hollow kettle
+""".split()
+
+
+def uniform(seed, batch, keys, count):
+    """The keys of one batch: uniform over 1..=keys, the same in every run."""
+    generator = random.Random(f"{seed}/{batch}")
+    return [generator.randint(1, keys) for _ in range(count)]
+
+
+def first(batch, keys, count, displaced):
+    """One key asked for `count` times; (key, recorded).
+
+    With `displaced`, another key is asked for before each, which a cache of one entry then holds.
+    """
+    key = (batch - 1) % keys + 1
+    other = key % keys + 1
+    return [(other, False), (key, True)] * count if displaced else [(key, True)] * count
+
+
+def phrases(seed, keys):
+    """The database of the paper: a random text for each integer key."""
+    generator = random.Random(f"{seed}/phrases")
+    return {
+        key: " ".join(generator.choice(WORDS) for _ in range(generator.randint(6, 14)))
+        for key in range(1, keys + 1)
+    }
+
+
+class Replay:
+    """The keys a cache holds that forgets its oldest first."""
+
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.stored = OrderedDict()
+
+    def read(self, key):
+        """Whether the cache answers; if not, it will the next time."""
+        if key in self.stored:
+            return True
+        if self.capacity:
+            if len(self.stored) == self.capacity:
+                self.stored.popitem(last=False)
+            self.stored[key] = None
+        return False
+
+
+class Client:
+    """The official driver, as an application uses it; every answer is compared."""
+
+    def __init__(self, address, database, collection):
+        self.driver = pymongo.MongoClient(f"mongodb://{address}")
+        self.collection = self.driver[database][collection]
+        # Connections and handshakes are over before the first request is timed.
+        self.driver.admin.command("ping")
+
+    def fill(self, texts):
+        documents = [{"_id": key, "phrase": phrase} for key, phrase in texts.items()]
+        self.collection.insert_many(documents)
+
+    def read(self, key, expected):
+        """One request; when it began and how long it took, in nanoseconds."""
+        began = time.perf_counter_ns()
+        document = self.collection.find_one({"_id": key})
+        took = time.perf_counter_ns() - began
+        if document is None or document["phrase"] != expected:
+            raise ValueError(f"key {key}: expected {expected!r}, got {document!r}")
+        return began, took
+
+    def close(self):
+        self.driver.close()
