@@ -43,13 +43,12 @@ fn redis(conversation: &[u8]) {
     let mut neighbour = Session::new(filter(), Arc::new(config()), Ticket(2));
     let mut say = |side, bytes: &str, storage: &mut MemoryStorage| {
         neighbour.receive(side, bytes.as_bytes(), storage, now).expect("the neighbour behaves");
-        let heard = [Side::Client, Side::Server].map(|side| {
+        [Side::Client, Side::Server].map(|side| {
             let output = neighbour.output(side);
             let heard = output.bytes().to_vec();
             output.advance(heard.len());
             heard
-        });
-        heard
+        })
     };
     say(Side::Client, &format!("AUTH \"{NEIGHBOUR}\" secret\r\n"), &mut storage);
     say(Side::Server, "+OK\r\n", &mut storage);
