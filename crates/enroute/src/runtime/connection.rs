@@ -43,6 +43,8 @@ pub(super) struct Connection<F: Filter> {
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or when this
     /// is over.
     closing: Option<Pin<Box<Sleep>>>,
+    /// What was read has been acted on; what came of it is written at the next poll.
+    deferred: bool,
 }
 
 /// How long a client that is being let go may take to read what is left for it.
@@ -83,6 +85,7 @@ impl<F: Filter> Connection<F> {
             address,
             timer: None,
             closing: None,
+            deferred: false,
             worker,
         }
     }
@@ -118,10 +121,25 @@ impl<F: Filter> Connection<F> {
         let mut moved = self.wait(context);
         moved |= self.read_origin(context);
         moved |= self.read_client(context)?;
+        if self.defers(moved) {
+            context.waker().wake_by_ref();
+            return Ok(false);
+        }
         moved |= self.write_origin(context);
         moved |= self.write_client(context)?;
         moved |= self.proceed();
         Ok(moved)
+    }
+
+    /// Should writing wait until the other connections that are ready have been read?
+    ///
+    /// Then their clients are woken one after another and find their answers together, instead of
+    /// waking up for each: a tenth of what a hit costs, measured with 50 connections. A connection
+    /// that is alone does not wait, as that would cost it another poll.
+    fn defers(&mut self, moved: bool) -> bool {
+        let alone = || self.worker.last_served.replace(self.ticket) == self.ticket;
+        self.deferred = moved && !self.deferred && !alone();
+        self.deferred
     }
 
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
@@ -139,9 +157,8 @@ impl<F: Filter> Connection<F> {
 
     /// Looks at the mailbox and the clock.
     fn wait(&mut self, context: &mut Context<'_>) -> bool {
-        let now = self.worker.now();
         if self.mailbox.take_filled() {
-            let ticket = self.ticket;
+            let (ticket, now) = (self.ticket, self.worker.now());
             self.act(|session, storage| session.complete(ticket, storage, now));
             return true;
         }
@@ -158,7 +175,7 @@ impl<F: Filter> Connection<F> {
             return false;
         }
         self.timer = None;
-        let now = now.max(until);
+        let now = self.worker.now().max(until);
         self.act(|session, storage| session.handle_timeout(storage, now));
         true
     }

@@ -1,7 +1,7 @@
 //! A worker: one thread, one single-threaded tokio runtime, the connections given to it.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     mem::MaybeUninit,
     net::{SocketAddr, TcpStream as StdStream},
     rc::Rc,
@@ -12,9 +12,14 @@ use std::{
 use cache::{
     Session,
     filter::{mongo::Mongo, resp::Resp},
+    lease::Ticket,
     stats::Stats,
 };
-use tokio::{net::TcpStream, sync::mpsc, task::LocalSet};
+use tokio::{
+    net::TcpStream,
+    sync::mpsc,
+    task::{LocalSet, spawn_local},
+};
 use tracing::warn;
 
 use super::{Handle, Listener, Shared, behind::Behind, connection::Connection, listener::Protocol};
@@ -36,6 +41,8 @@ pub(super) struct Accepted {
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) buffer: RefCell<Box<[MaybeUninit<u8>]>>,
+    /// The connection that read last.
+    pub(super) last_served: Cell<Ticket>,
     storage: RefCell<Handle>,
 }
 
@@ -43,7 +50,7 @@ impl Worker {
     fn new(shared: Arc<Shared>, stats: Arc<Stats>) -> Self {
         let storage = RefCell::new(Handle::new(Arc::clone(&shared.shards), stats));
         let buffer = RefCell::new(vec![MaybeUninit::uninit(); READ_BYTES].into_boxed_slice());
-        Self { shared, buffer, storage }
+        Self { shared, buffer, last_served: Cell::new(Ticket(u64::MAX)), storage }
     }
 
     /// Time since the runtime started.
@@ -71,7 +78,12 @@ pub(super) fn run(shared: Arc<Shared>, stats: Arc<Stats>, accepted: mpsc::Receiv
         }
     };
     let worker = Rc::new(Worker::new(shared, stats));
-    LocalSet::new().block_on(&runtime, serve(worker, accepted));
+    // A task of its own: the future handed to `block_on` is polled again with every wake of any.
+    let served =
+        LocalSet::new().block_on(&runtime, async { spawn_local(serve(worker, accepted)).await });
+    if let Err(error) = served {
+        tracing::error!("a worker ended: {error}");
+    }
 }
 
 async fn serve(worker: Rc<Worker>, mut accepted: mpsc::Receiver<Accepted>) {
