@@ -8,7 +8,7 @@ pub struct Output {
 }
 
 /// A buffer that has been written out is kept up to this size; an idle connection holds no more.
-const KEPT_BYTES: usize = 1_024;
+const KEPT_BYTES: usize = 4_096;
 
 impl Output {
     /// What is to be written.

@@ -392,6 +392,7 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> Result<usize, Error> {
         let mut taken = 0;
+        let mut scratch = Scratch::new();
         self.held_up = false;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             if !self.may_take_request() {
@@ -403,7 +404,7 @@ impl<F: Filter> Session<F> {
                 Ok(None) => break,
                 Err(error) => return Err(self.refuse(error)),
             };
-            let mut scratch = Scratch::new();
+            scratch.clear();
             let request = match self.filter.request(&message, &mut scratch) {
                 Ok(request) => request,
                 Err(error) => return Err(self.refuse(error)),

@@ -61,10 +61,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    #[inline]
     fn is_long(self) -> bool {
         self.key_bytes > 0xff || self.value_bytes > 0xffff
     }
 
+    #[inline]
     fn key_offset(self) -> usize {
         let long = if self.is_long() { 8 } else { 0 };
         let expiry = if self.expires { EXPIRY_BYTES } else { 0 };
@@ -91,6 +93,7 @@ impl Shape {
     }
 
     /// Reads the shape of the item that starts at `bytes`.
+    #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let meta = header(bytes).meta;
         let expires = meta & EXPIRES != 0;
@@ -104,6 +107,7 @@ impl Shape {
 }
 
 /// The header at the start of `bytes`.
+#[inline]
 pub(crate) fn header(bytes: &[u8]) -> Header {
     *bytemuck::from_bytes(&bytes[..HEADER_BYTES])
 }
@@ -164,6 +168,7 @@ impl<'a> Item<'a> {
     }
 
     /// Reads the item at the start of `bytes`.
+    #[inline]
     pub(crate) fn read(bytes: &'a [u8]) -> Self {
         let shape = Shape::read(bytes);
         let key_offset = shape.key_offset();

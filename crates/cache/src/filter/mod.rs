@@ -73,7 +73,7 @@ pub struct Read<'a> {
 #[derive(Debug)]
 pub struct ReadMany<'a> {
     /// The keys in the order asked for.
-    pub keys: SmallVec<[Key<'a>; 8]>,
+    pub keys: Vec<Key<'a>>,
     /// Which of each key's answers.
     pub variant: &'a [u8],
 }
