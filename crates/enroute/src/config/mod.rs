@@ -424,6 +424,7 @@ impl Document {
                     advertise: (!written.is_transparent()).then_some(advertise),
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
+                    transactions: Arc::default(),
                 }))
             }
             Scheme::Redis => {

@@ -28,8 +28,10 @@ mod principal;
 mod server;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use greeting::Greetings;
+pub use transaction::Transactions;
 
 /// What all connections to one origin share.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +53,8 @@ pub struct Settings {
     pub greetings: Arc<Greetings>,
     /// For how long that is repeated.
     pub greeting_age_max: Duration,
+    /// What open transactions have written.
+    pub transactions: Arc<Transactions>,
 }
 
 /// A field that has a unique index.
@@ -126,6 +130,11 @@ impl Mongo {
             database.as_bytes(),
             collection.as_bytes(),
         )
+    }
+
+    /// Whom the connection speaks for, as far as that is settled.
+    fn user(&self) -> &[u8] {
+        self.principal.mark().unwrap_or_default()
     }
 
     fn next_id(&mut self) -> i32 {
