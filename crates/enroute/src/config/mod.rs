@@ -456,3 +456,6 @@ fn accept_any_destination(socket: &TcpListener) {
 
 /// Reads within a period that make a key hot, unless said otherwise.
 const HOT_THRESHOLD: u16 = 3;
+
+#[cfg(test)]
+mod tests;
