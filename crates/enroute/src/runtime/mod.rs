@@ -70,6 +70,9 @@ impl Shared {
     }
 }
 
+/// Clients that may wait to be accepted; the system bounds it further.
+const BACKLOG: i32 = 4_096;
+
 /// A cache that serves, until [`Runtime::stop`].
 pub struct Runtime {
     shared: Arc<Shared>,
@@ -101,6 +104,9 @@ impl Runtime {
             .unzip();
         for socket in &sockets {
             socket.set_nonblocking(true)?;
+            // The standard library's backlog is short: clients that arrive together would be
+            // dropped, and try again a second later.
+            rustix::net::listen(socket, BACKLOG)?;
         }
         let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
