@@ -189,7 +189,22 @@ fn keep(shared: &Shared) {
         if shared.shards.advance(shared.start.elapsed()) {
             thread::yield_now();
         } else {
+            tell_strangers(shared);
             thread::sleep(connection::TICK);
+        }
+    }
+}
+
+/// Warns of nodes that clients were sent to and no listener stands for.
+fn tell_strangers(shared: &Shared) {
+    for listener in &shared.listeners {
+        let Protocol::Resp(settings) = &listener.protocol else { continue };
+        for node in settings.addresses.take_strangers() {
+            tracing::warn!(
+                listen = %listener.address,
+                node,
+                "clients go around the cache: no listener has this node of the cluster as its origin"
+            );
         }
     }
 }
