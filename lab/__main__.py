@@ -104,7 +104,7 @@ def now_and_here(short):
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "mode": "short" if short else "full",
         "cores": os.cpu_count(),
-        "kernel": platform.release(),
+        "kernel": platform.release().split("-")[0],
         "python": platform.python_version(),
         "pymongo": pymongo.version,
         "revision": revision(),

@@ -147,8 +147,9 @@ def table_2(paper, measured):
 def table_3(paper, measured):
     return means(paper, measured, "c", "table-3") + (
         " The two round trips are inferred (see scenario-c.toml): the paper's own cost of a hit, "
-        "6.5 ms, is not in them, so ours are lower by about that much. A miss is cheaper than the "
-        "direct path because the way through the cache is shorter."
+        "6.5 ms, is not in them, so our hits are lower by about that much. They are inferred from "
+        "this very table, so agreement at small capacities shows that they fit, no more. A miss is "
+        "cheaper than the direct path because the way through the cache is shorter."
     )
 
 

@@ -31,7 +31,8 @@ fn damaged() {
     for seed in 0..6_000 {
         let mut random = Random::new(seed);
         let mut bytes = corpus[random.below(corpus.len())].clone();
-        for _ in 0..1 + random.below(8) {
+        damage(&mut bytes, &corpus, &mut random);
+        while !random.one_in(4) {
             damage(&mut bytes, &corpus, &mut random);
         }
         if std::panic::catch_unwind(|| exercise::exercise(&bytes)).is_err() {

@@ -16,6 +16,7 @@
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`demo`] | the paper's experiment on one machine |
+//! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 //! | [`report`] | what people see: a live line, a final table |
@@ -28,6 +29,7 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod intercept;
 pub mod link;
 mod logging;
 pub mod report;

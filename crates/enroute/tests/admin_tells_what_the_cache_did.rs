@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use std::{fs, thread};
@@ -137,7 +137,8 @@ fn an_origin_that_cannot_be_reached_is_counted() {
     let arguments = ["cache", "--listen", "redis://127.0.0.1:0", "--origin", &origin];
     let enroute = Enroute::start(&[&arguments[..], &["--admin", "127.0.0.1:0"]].concat());
     let at = enroute.admin_address();
-    let _client = std::net::TcpStream::connect(enroute.listen_address("redis")).unwrap();
+    let mut client = TcpStream::connect(enroute.listen_address("redis")).unwrap();
+    client.write_all(b"PING\r\n").unwrap();
     stats_become(at, |stats| stats["listeners"][0]["origin_connect_failures"] == 1);
 }
 

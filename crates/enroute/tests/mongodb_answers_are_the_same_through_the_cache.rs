@@ -116,7 +116,7 @@ fn script(address: SocketAddr) -> Vec<String> {
             .sort(doc! { "n": -1, "_id": 1 })
             .limit(3)
             .run()
-            .map(|cursor| cursor.collect::<Result<Vec<_>, _>>()),
+            .map(Iterator::collect::<Result<Vec<_>, _>>),
     );
     told.about("count", users.count_documents(doc! { "odd": true }).run());
     told.about("count all", users.estimated_document_count().run());
@@ -126,7 +126,7 @@ fn script(address: SocketAddr) -> Vec<String> {
         doc! { "$group": { "_id": "$odd", "sum": { "$sum": "$n" } } },
         doc! { "$sort": { "_id": 1 } },
     ]);
-    told.about("aggregate", grouped.run().map(|it| it.collect::<Result<Vec<_>, _>>()));
+    told.about("aggregate", grouped.run().map(Iterator::collect::<Result<Vec<_>, _>>));
 
     let unique = IndexOptions::builder().unique(true).name("by_n".to_owned()).build();
     let index = IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build();

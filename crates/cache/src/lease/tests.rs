@@ -167,3 +167,46 @@ fn only_a_write_that_was_always_alone_is_the_sole_writer() {
     leases.write_settled(scope);
     assert!(!leases.is_sole_writer(scope, first), "another write ran beside it");
 }
+
+#[test]
+fn lost_writes_without_number_are_kept_in_bounds_and_all_end() {
+    let mut leases = Leases::default();
+    let lost = |number: u32| sent(key(&number.to_le_bytes()));
+    for number in 0..200_000 {
+        leases.write_sent(lost(number));
+        leases.write_lost(lost(number), 3 * SECOND + Duration::from_micros(number.into()));
+    }
+    assert!(leases.quarantine.len() <= super::QUARANTINE_MAX + 1);
+    assert!(leases.flights.len() <= super::QUARANTINE_MAX);
+    let elsewhere = Namespace::new(0, "origin", b"blog", b"posts");
+    assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "the collection is closed");
+    let lease = leases.take(Key::new(elsewhere, b"a"), None).unwrap();
+    leases.release(lease);
+    leases.advance(3 * SECOND + Duration::from_micros(199_998));
+    assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "until the last has ended");
+    leases.advance(3 * SECOND + Duration::from_micros(199_999));
+    let lease = leases.take(key(b"a"), None).unwrap();
+    leases.release(lease);
+    assert!(leases.is_idle());
+}
+
+#[test]
+fn a_collection_that_was_forgotten_has_no_sole_writer() {
+    let mut leases = Leases::default();
+    let touch = |leases: &mut Leases, namespace| {
+        let lease = leases.take(Key::new(namespace, b"x"), None).unwrap();
+        leases.release(lease);
+    };
+    touch(&mut leases, users());
+    let scope = sent(key(b"a"));
+    leases.write_sent(scope);
+    let first = leases.events();
+    assert!(leases.is_sole_writer(scope, first));
+    leases.write_sent(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()));
+    for number in 0..super::NAMESPACES_MAX {
+        touch(&mut leases, Namespace::new(0, "origin", b"many", &number.to_le_bytes()));
+    }
+    touch(&mut leases, users());
+    assert!(!leases.is_sole_writer(scope, first), "the collection was written meanwhile");
+}

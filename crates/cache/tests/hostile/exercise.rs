@@ -43,13 +43,12 @@ fn redis(conversation: &[u8]) {
     let mut neighbour = Session::new(filter(), Arc::new(config()), Ticket(2));
     let mut say = |side, bytes: &str, storage: &mut MemoryStorage| {
         neighbour.receive(side, bytes.as_bytes(), storage, now).expect("the neighbour behaves");
-        let heard = [Side::Client, Side::Server].map(|side| {
+        [Side::Client, Side::Server].map(|side| {
             let output = neighbour.output(side);
             let heard = output.bytes().to_vec();
             output.advance(heard.len());
             heard
-        });
-        heard
+        })
     };
     say(Side::Client, &format!("AUTH \"{NEIGHBOUR}\" secret\r\n"), &mut storage);
     say(Side::Server, "+OK\r\n", &mut storage);
@@ -107,7 +106,9 @@ fn happen<F: Filter>(
         0 => *now += Duration::from_millis(what.into()),
         1 => session.output(Side::Client).advance(usize::MAX / 2),
         2 => session.output(Side::Server).advance(usize::MAX / 2),
-        3 => session.origin_unreachable(storage),
+        3 => {
+            let _either = session.origin_unreachable(storage, *now);
+        }
         4 => {
             let _either = session.origin_lost(storage, *now);
         }
@@ -120,7 +121,7 @@ fn happen<F: Filter>(
 /// Nothing is left under way.
 fn rest(storage: &mut MemoryStorage) {
     storage.advance(Duration::from_secs(3_600));
-    assert!(cache::storage::MemoryStorage::is_idle(storage));
+    assert!(storage.is_idle());
 }
 
 fn storage() -> MemoryStorage {

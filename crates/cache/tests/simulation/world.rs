@@ -342,7 +342,10 @@ impl<P: Protocol> World<P> {
         }
         if seat.link.is_none() {
             if !self.ending && self.random.one_in(10 * self.calm) {
-                seat.session.origin_unreachable(&mut self.storage);
+                let now = self.origin.now;
+                if seat.session.origin_unreachable(&mut self.storage, now) == Afterlife::Close {
+                    self.cut_client(at);
+                }
                 return;
             }
             seat.link = Some(Connection::new());

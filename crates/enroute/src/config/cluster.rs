@@ -17,7 +17,7 @@ pub(super) fn addresses(
 ) -> io::Result<Addresses> {
     let mut pairs = Vec::new();
     for (listener, socket) in listeners.iter().zip(sockets) {
-        if listener.listen.scheme != Scheme::Redis {
+        if listener.listen.scheme != Scheme::Redis || listener.is_transparent() {
             continue;
         }
         let node = &listener.origin.host_port;

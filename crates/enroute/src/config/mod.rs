@@ -21,6 +21,7 @@ use cache::{
     session, storage,
 };
 use serde::Deserialize;
+use socket2::SockRef;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
@@ -108,7 +109,8 @@ pub struct AdminDocument {
 pub struct ListenerDocument {
     /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
-    /// The database, for example `mongodb://db.example:27017`.
+    /// The database, for example `mongodb://db.example:27017`; `mongodb://original` is whatever each
+    /// client wanted to reach before it was diverted here (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis.
@@ -126,7 +128,7 @@ pub struct ListenerDocument {
     /// they are stored once for all listeners that say the same.
     pub cluster: Option<String>,
     /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
-    /// addresses.
+    /// addresses. Always so behind an `original` origin.
     #[serde(default)]
     pub transparent: bool,
     /// Redis: what scripts are taken to write.
@@ -152,6 +154,9 @@ impl ListenerDocument {
     fn find_mistake(&self) -> Result<(), (&'static str, String)> {
         let Self { listen, origin, .. } = self;
         let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if listen.is_original() {
+            return mistake("listen", "only an origin can be `original`");
+        }
         if listen.scheme != origin.scheme {
             let message = format!(
                 "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
@@ -170,6 +175,9 @@ impl ListenerDocument {
             }
             Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => {
                 mistake("feed", "a feed follows one node, and this is one of a cluster")
+            }
+            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
+                mistake("feed", "a feed comes from one origin, and `original` may be many")
             }
             Scheme::Redis if !self.unique_fields.is_empty() => {
                 mistake("unique_fields", "only MongoDB has unique fields")
@@ -227,9 +235,17 @@ impl ListenerDocument {
             .with_context(|| format!("cannot find the address of listen = \"{}\"", self.listen))?
             .next()
             .with_context(|| format!("listen = \"{}\" has no address", self.listen))?;
-        TcpListener::bind(listen).with_context(|| {
+        let socket = TcpListener::bind(listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", self.listen)
-        })
+        })?;
+        if self.is_transparent() {
+            accept_any_destination(&socket);
+        }
+        Ok(socket)
+    }
+
+    fn is_transparent(&self) -> bool {
+        self.transparent || self.origin.is_original()
     }
 
     /// A listener with nothing but its two addresses.
@@ -400,7 +416,7 @@ impl Document {
             bound,
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        Ok((socket, listener.with_feed(feed)))
+        Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
     }
 
     fn protocol(
@@ -435,7 +451,7 @@ impl Document {
                         .iter()
                         .map(|field| field.0.clone())
                         .collect(),
-                    advertise: (!written.transparent).then_some(advertise),
+                    advertise: (!written.is_transparent()).then_some(advertise),
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
                 }))
@@ -452,7 +468,7 @@ impl Document {
                     scripts: written.scripts.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
-                    addresses: if written.transparent {
+                    addresses: if written.is_transparent() {
                         Arc::default()
                     } else {
                         Arc::clone(addresses)
@@ -460,6 +476,15 @@ impl Document {
                 }))
             }
         }
+    }
+}
+
+/// Lets TPROXY hand the socket connections to other machines' addresses. Without the right to, the
+/// socket still serves what was redirected.
+fn accept_any_destination(socket: &TcpListener) {
+    // The option of both families; only its name speaks of IPv4.
+    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
+        tracing::info!("TPROXY will not reach this listener, redirection does: {error}");
     }
 }
 

@@ -10,8 +10,20 @@ use serde::{Deserialize, Deserializer, de};
 pub struct Address {
     /// What is spoken there.
     pub scheme: Scheme,
-    /// `host:port`.
+    /// `host:port`, or [`Address::ORIGINAL`].
     pub host_port: String,
+}
+
+impl Address {
+    /// The place of an origin that is wherever the client wanted to go before `enroute intercept`
+    /// diverted it.
+    pub const ORIGINAL: &str = "original";
+
+    /// Is it [`Address::ORIGINAL`]?
+    #[must_use]
+    pub fn is_original(&self) -> bool {
+        self.host_port == Self::ORIGINAL
+    }
 }
 
 /// A protocol, as the start of an address.
@@ -24,14 +36,14 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mongodb => "mongodb",
             Self::Redis => "redis",
         }
     }
 
-    fn port(self) -> u16 {
+    pub(crate) fn port(self) -> u16 {
         match self {
             Self::Mongodb => 27017,
             Self::Redis => 6379,
@@ -66,6 +78,7 @@ impl FromStr for Address {
         });
         let host_port = match has_port {
             true => place.to_owned(),
+            false if place == Self::ORIGINAL => place.to_owned(),
             false if place.contains(':') && !place.ends_with(']') => {
                 return Err(wrong("has no valid port"));
             }

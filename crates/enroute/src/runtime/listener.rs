@@ -16,11 +16,17 @@ use cache::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::{Origin, Shared, feed::Source, worker::Accepted};
+use super::{
+    Origin, Shared,
+    behind::{Behind, original_destination},
+    feed::Source,
+    worker::Accepted,
+};
 
 /// What a listener's clients speak.
+#[derive(Clone)]
 pub enum Protocol {
     /// MongoDB.
     Mongo(Arc<mongo::Settings>),
@@ -44,6 +50,8 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Who answers what storage does not.
     pub origin: Arc<Origin>,
+    /// Behind each connection stands the address its client wanted to reach, not `origin`.
+    pub diverted: bool,
     /// Asks a Redis origin to name the writes that go around the cache.
     pub feed: Option<feed::Config>,
     /// Limits of each of its sessions.
@@ -65,8 +73,15 @@ impl Listener {
         address: SocketAddr,
     ) -> Self {
         let connections = AtomicUsize::new(0);
-        let (origin, feed) = (Arc::new(origin), None);
-        Self { protocol, origin, feed, session, connections_max, address, connections }
+        let (origin, diverted, feed) = (Arc::new(origin), false, None);
+        Self { protocol, origin, diverted, feed, session, connections_max, address, connections }
+    }
+
+    /// The same for connections which the kernel diverts here: behind each stands the address its
+    /// client wanted to reach.
+    #[must_use]
+    pub fn with_diverted(self, diverted: bool) -> Self {
+        Self { diverted, ..self }
     }
 
     /// The same with a feed from its origin; its settings must say so too.
@@ -85,6 +100,16 @@ impl Listener {
             }),
             _ => None,
         }
+    }
+
+    fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {
+        let behind = Behind { protocol: self.protocol.clone(), origin: Arc::clone(&self.origin) };
+        if !self.diverted {
+            return Ok(behind);
+        }
+        let original = original_destination(stream, self.address)?;
+        debug!(%original, "diverted here");
+        Ok(behind.at(original))
     }
 
     /// Clients being served.
@@ -129,8 +154,16 @@ pub(super) fn accept(
                         "turned away: connections_max is reached");
                     continue;
                 }
+                let behind = match listener.behind(&stream) {
+                    Ok(behind) => behind,
+                    Err(error) => {
+                        warn!(%peer, listen = %listener.address, "cannot serve the connection: {error}");
+                        listener.left();
+                        continue;
+                    }
+                };
                 turn = (turn + 1) % workers.len();
-                let accepted = Accepted { stream, peer, listener: Arc::clone(listener) };
+                let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
                 if workers[turn].blocking_send(accepted).is_err() {
                     return;
                 }

@@ -22,6 +22,7 @@ use std::{
 use cache::{feed::Feed, stats::Stats, storage};
 use tokio::{sync::mpsc, time::Instant};
 
+mod behind;
 mod connection;
 mod feed;
 mod listener;

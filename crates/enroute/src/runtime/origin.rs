@@ -5,7 +5,10 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -17,13 +20,22 @@ use tracing::warn;
 pub struct Origin {
     address: String,
     connect_timeout: Duration,
-    failures: AtomicU64,
+    failures: Arc<AtomicU64>,
 }
 
 impl Origin {
     /// The origin at `address` (`host:port`).
     pub fn new(address: String, connect_timeout: Duration) -> Self {
-        Self { address, connect_timeout, failures: AtomicU64::new(0) }
+        Self { address, connect_timeout, failures: Arc::default() }
+    }
+
+    /// The same at another address; failures are counted together.
+    pub(super) fn at(&self, address: String) -> Self {
+        Self {
+            address,
+            connect_timeout: self.connect_timeout,
+            failures: Arc::clone(&self.failures),
+        }
     }
 
     /// Connects. The name is looked up each time: a database that moved is found again.

@@ -17,7 +17,7 @@ use cache::{
 use tokio::{net::TcpStream, sync::mpsc, task::LocalSet};
 use tracing::warn;
 
-use super::{Handle, Listener, Shared, connection::Connection, listener::Protocol};
+use super::{Handle, Listener, Shared, behind::Behind, connection::Connection, listener::Protocol};
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
@@ -29,6 +29,7 @@ pub(super) struct Accepted {
     pub(super) stream: StdStream,
     pub(super) peer: SocketAddr,
     pub(super) listener: Arc<Listener>,
+    pub(super) behind: Behind,
 }
 
 /// What the connections of one thread share.
@@ -92,22 +93,22 @@ async fn serve(worker: Rc<Worker>, mut accepted: mpsc::Receiver<Accepted>) {
 }
 
 fn begin(worker: &Rc<Worker>, next: Accepted, connections: &mut tokio::task::JoinSet<()>) {
-    let Accepted { stream, peer, listener } = next;
+    let Accepted { stream, peer, listener, behind: Behind { protocol, origin } } = next;
     let client = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
     let client = match client.and_then(|client| client.set_nodelay(true).map(|()| client)) {
         Ok(client) => client,
         Err(error) => {
             warn!(%peer, "cannot serve the connection: {error}");
+            listener.left();
             return;
         }
     };
-    let origin = Arc::clone(&listener.origin);
     let limits = Arc::clone(&listener.session);
     let worker = Rc::clone(worker);
-    let counted = Arc::clone(&listener);
-    match &listener.protocol {
+    let counted = listener;
+    match protocol {
         Protocol::Mongo(settings) => {
-            let filter = Mongo::new(Arc::clone(settings));
+            let filter = Mongo::new(settings);
             let connection = Connection::new(worker, client, peer, origin, |ticket| {
                 Session::new(filter, limits, ticket)
             });
@@ -117,7 +118,7 @@ fn begin(worker: &Rc<Worker>, next: Accepted, connections: &mut tokio::task::Joi
             });
         }
         Protocol::Resp(settings) => {
-            let filter = Resp::new(Arc::clone(settings));
+            let filter = Resp::new(settings);
             let connection = Connection::new(worker, client, peer, origin, |ticket| {
                 Session::new(filter, limits, ticket)
             });

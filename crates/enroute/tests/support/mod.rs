@@ -19,6 +19,7 @@ pub mod directory;
 pub mod enroute;
 pub mod history;
 pub mod message;
+pub mod namespace;
 pub mod origins;
 pub mod process;
 pub mod raw;

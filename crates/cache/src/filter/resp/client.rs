@@ -270,6 +270,7 @@ impl Resp {
                 // by its reply; until then nothing is answered from storage.
                 self.in_transaction = false;
                 (self.watched, self.tracked, self.replica_reads) = (false, false, false);
+                self.lost_track = false;
                 Tag::Reset
             }
             "client|reply" => {

@@ -1,0 +1,191 @@
+//! Transparent interception: diverting connections on their way to a database into the cache, with
+//! nothing changed at either end.
+//!
+//! A [`Plan`] says what is diverted and how; [`Plan::rules`] is that as an nftables table, the whole
+//! of what `enroute intercept` puts into the kernel besides, for TPROXY, one routing rule and one
+//! route. [`apply`] and [`remove`] may be repeated, and after a crash too: the table is replaced and
+//! deleted as a whole, by name.
+//!
+//! What the cache itself sends is never diverted: connections that pass through are caught where
+//! packets come in (`prerouting`), which those of this machine do not do; connections of this
+//! machine are caught only for users other than the cache's.
+//!
+//! **Read first:** `rules.rs`. The cache's own part is `runtime/behind.rs`.
+
+use std::{fmt, net::IpAddr, net::SocketAddr, str::FromStr};
+
+use anyhow::{bail, ensure};
+
+mod kernel;
+mod rules;
+
+pub use kernel::{Status, apply, remove, status};
+
+/// How a connection is diverted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// The destination is rewritten; refused while no cache listens
+    Redirect,
+    /// The packet is handed over as it is; passes directly while no cache listens
+    Tproxy,
+}
+
+/// What is diverted, and where to.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The table, and what it is found by again.
+    pub name: Name,
+    /// How.
+    pub mode: Mode,
+    /// The port of the database that clients connect to.
+    pub port: u16,
+    /// Where the cache listens. Its family is the family of what is diverted.
+    pub to: SocketAddr,
+    /// Addresses of the database; any address but this machine's own if empty.
+    pub origins: Vec<Network>,
+    /// Where connections that pass through come in; every interface but loopback if empty.
+    pub interfaces: Vec<Name>,
+    /// Also, or instead, connections that programs on this machine make.
+    pub local: Option<Local>,
+    /// TPROXY: the mark of diverted packets, and the number of the routing table that takes them in.
+    pub mark: u32,
+}
+
+/// Connections that programs on this machine make.
+#[derive(Debug, Clone)]
+pub struct Local {
+    /// The user the cache runs as, by name or number: whose connections are left alone.
+    pub cache_user: Name,
+    /// Nothing that passes through is diverted.
+    pub only: bool,
+}
+
+/// The mark of diverted packets and the number of their routing table, unless said otherwise.
+pub const MARK: u32 = 25_966;
+
+impl Plan {
+    /// Checks what no single value can.
+    ///
+    /// # Errors
+    /// What does not fit together, and what to say instead.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let passes_through = !self.local.as_ref().is_some_and(|local| local.only);
+        match self.mode {
+            Mode::Tproxy if self.local.is_some() => {
+                bail!("tproxy takes only what passes through; say --mode redirect with --local");
+            }
+            Mode::Redirect if passes_through && self.to.ip().is_loopback() => bail!(
+                "what comes in on an interface cannot be redirected to {}: let the cache listen on \
+                 {}:{port} and say --to {}:{port}, or say --mode tproxy",
+                self.to,
+                self.anywhere(),
+                self.anywhere(),
+                port = self.to.port(),
+            ),
+            Mode::Redirect | Mode::Tproxy => {}
+        }
+        ensure!(self.mark != 0, "--mark 0 is what every packet has; say another number");
+        for origin in &self.origins {
+            ensure!(
+                origin.address.is_ipv4() == self.to.is_ipv4(),
+                "--origin {origin} and --to {} are of different families; divert each under its own \
+                 --name",
+                self.to
+            );
+        }
+        Ok(())
+    }
+
+    fn anywhere(&self) -> &'static str {
+        if self.to.is_ipv4() { "0.0.0.0" } else { "[::]" }
+    }
+}
+
+/// A name that stands in a rule: of a table, an interface or a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// Longest name: none of the three may be longer.
+    const BYTES_MAX: usize = 31;
+
+    /// A table's name, which begins with a letter.
+    ///
+    /// # Errors
+    /// It does not, or is no name at all.
+    pub fn of_table(text: &str) -> Result<Self, String> {
+        if !text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return Err(format!("`{text}` does not begin with a letter"));
+        }
+        text.parse()
+    }
+
+    /// As it stands in a rule.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if text.is_empty() || text.len() > Self::BYTES_MAX || !text.bytes().all(plain) {
+            return Err(format!(
+                "`{text}` is not a name: up to {} of A-Z a-z 0-9 _ - .",
+                Self::BYTES_MAX
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// An address, or all that begin alike: `10.0.0.5`, `10.1.0.0/16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: Option<u8>,
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not an address; write 10.0.0.5 or 10.1.0.0/16 (rules hold addresses, \
+                 not host names)"
+            )
+        };
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        if prefix.is_some_and(|prefix| prefix > bits) {
+            return Err(wrong());
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prefix {
+            Some(prefix) => write!(out, "{}/{prefix}", self.address),
+            None => self.address.fmt(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

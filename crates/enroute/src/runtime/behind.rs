@@ -1,0 +1,85 @@
+//! What stands behind a connection: its origin, and the settings that go with it.
+//!
+//! Behind most listeners stands one origin. A listener that was told `origin = "…://original"` serves
+//! connections which the kernel has diverted to it (`enroute intercept`); behind each stands the
+//! address its client believes to talk to.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
+    sync::Arc,
+};
+
+use cache::filter::{mongo, resp};
+use rustix::{io::Errno, net::sockopt};
+
+use super::{Origin, Protocol};
+
+/// What stands behind one connection.
+#[derive(Clone)]
+pub(super) struct Behind {
+    pub(super) protocol: Protocol,
+    pub(super) origin: Arc<Origin>,
+}
+
+impl Behind {
+    /// The same behind another address. Keys of different origins never meet, because the settings
+    /// name the address.
+    pub(super) fn at(&self, address: SocketAddr) -> Self {
+        let name = address.to_string();
+        let protocol = match &self.protocol {
+            Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(mongo::Settings {
+                origin: name.clone(),
+                // Another origin's greeting must not be told here.
+                greetings: Arc::default(),
+                ..mongo::Settings::clone(settings)
+            })),
+            Protocol::Resp(settings) => Protocol::Resp(Arc::new(resp::Settings {
+                origin: name.clone(),
+                secret: settings.secret,
+                limits: settings.limits.clone(),
+                keys: settings.keys.clone(),
+                scripts: settings.scripts,
+                // A feed comes from one origin; the configuration refuses it here.
+                feed: false,
+                databases: resp::Databases::default(),
+                addresses: Arc::clone(&settings.addresses),
+            })),
+        };
+        Self { protocol, origin: Arc::new(self.origin.at(name)) }
+    }
+}
+
+/// Where the client wanted to go, when the kernel has diverted it to `listening`.
+///
+/// # Errors
+/// It was not diverted: it connected to the listener itself, and forwarding it would come back here
+/// for ever.
+pub(super) fn original_destination(
+    stream: &TcpStream,
+    listening: SocketAddr,
+) -> io::Result<SocketAddr> {
+    let reached = stream.local_addr()?;
+    let original = match reached {
+        SocketAddr::V4(_) => sockopt::ip_original_dst(stream).map(SocketAddr::V4),
+        SocketAddr::V6(_) => sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
+    };
+    let original = match original {
+        Ok(original) => original,
+        // Not rewritten by NAT: with TPROXY the destination is the socket's own address.
+        Err(Errno::NOENT | Errno::NOPROTOOPT) => reached,
+        Err(error) => return Err(error.into()),
+    };
+    if original.port() == listening.port() && is_own(original.ip()) {
+        return Err(io::Error::other(
+            "it connected to this listener itself, which serves diverted connections only \
+             (`enroute intercept --help`)",
+        ));
+    }
+    Ok(original)
+}
+
+/// Is it an address of this machine?
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}

@@ -1,0 +1,10 @@
+//! Sessions between clients and origins that nobody wrote. A corpus to begin with:
+//! `crates/cache/testdata/hostile`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/cache/tests/hostile/exercise.rs"]
+mod exercise;
+
+fuzz_target!(|bytes: &[u8]| exercise::exercise(bytes));
