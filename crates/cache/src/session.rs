@@ -462,7 +462,12 @@ impl<F: Filter> Session<F> {
             if cut.bytes == 0 {
                 break;
             }
-            self.handle_part(rest.get(..cut.bytes).unwrap_or(rest), cut, storage, now)?;
+            let part = rest.get(..cut.bytes).unwrap_or(rest);
+            let whole = cut.ends && self.reading == Reading::Boundary;
+            match self.filter.redirect(part).filter(|_| whole) {
+                Some(redirected) => self.handle_part(&redirected, cut, storage, now)?,
+                None => self.handle_part(part, cut, storage, now)?,
+            }
             taken += cut.bytes;
         }
         if self.expected.is_empty() && self.expected.capacity() > KEPT_QUEUE {

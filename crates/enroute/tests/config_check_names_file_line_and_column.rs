@@ -56,6 +56,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "4:11",
         "`declared-keys`",
     ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\ncluster = \"c\"\n",
+        "4:11",
+        "only Redis has clusters",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
+        "5:8",
+        "a feed follows one node",
+    ),
     ("[storage\n", "1:9", ""),
     ("workers = 1\nworkers = 2\n", "2:1", "duplicate key"),
 ];

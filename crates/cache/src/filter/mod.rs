@@ -216,6 +216,10 @@ pub trait Filter {
     /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
     fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration);
 
+    /// What the client is to see instead of `message`, a whole one of the origin that sends it to
+    /// another place; none if it sends it nowhere.
+    fn redirect(&self, message: &[u8]) -> Option<Vec<u8>>;
+
     /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
     fn request_missing<'a>(
         &mut self,

@@ -25,6 +25,7 @@ use socket2::SockRef;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
+mod cluster;
 mod value;
 
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
@@ -121,8 +122,11 @@ pub struct ListenerDocument {
     /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
     #[serde(default)]
     pub unique_fields: Vec<UniqueField>,
-    /// MongoDB: the address drivers are told instead of the members' own; `listen` if absent.
+    /// The address clients are told instead of the members' or nodes' own; `listen` if absent.
     pub advertise: Option<String>,
+    /// Redis: the name of the cluster the origin is a node of. Its keys move between its nodes, so
+    /// they are stored once for all listeners that say the same.
+    pub cluster: Option<String>,
     /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
     /// addresses. Always so behind an `original` origin.
     #[serde(default)]
@@ -165,6 +169,12 @@ impl ListenerDocument {
         match listen.scheme {
             Scheme::Mongodb if self.feed.is_some() => {
                 mistake("feed", "only a Redis origin has a feed")
+            }
+            Scheme::Mongodb if self.cluster.is_some() => {
+                mistake("cluster", "only Redis has clusters of nodes that move keys")
+            }
+            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => {
+                mistake("feed", "a feed follows one node, and this is one of a cluster")
             }
             Scheme::Redis if self.feed.is_some() && origin.is_original() => {
                 mistake("feed", "a feed comes from one origin, and `original` may be many")
@@ -217,6 +227,23 @@ impl FeedDocument {
 }
 
 impl ListenerDocument {
+    fn bind(&self) -> anyhow::Result<TcpListener> {
+        let listen = self
+            .listen
+            .host_port
+            .to_socket_addrs()
+            .with_context(|| format!("cannot find the address of listen = \"{}\"", self.listen))?
+            .next()
+            .with_context(|| format!("listen = \"{}\" has no address", self.listen))?;
+        let socket = TcpListener::bind(listen).with_context(|| {
+            format!("cannot listen on {}: is another server there already?", self.listen)
+        })?;
+        if self.is_transparent() {
+            accept_any_destination(&socket);
+        }
+        Ok(socket)
+    }
+
     fn is_transparent(&self) -> bool {
         self.transparent || self.origin.is_original()
     }
@@ -231,6 +258,7 @@ impl ListenerDocument {
             exclude: Vec::new(),
             unique_fields: Vec::new(),
             advertise: None,
+            cluster: None,
             transparent: false,
             scripts: Scripts::default(),
             feed: None,
@@ -308,6 +336,9 @@ impl Document {
     pub fn setup(&self) -> anyhow::Result<Setup> {
         let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let sockets: Vec<_> =
+            self.listeners.iter().map(ListenerDocument::bind).collect::<anyhow::Result<_>>()?;
+        let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
             storage: self.storage(),
@@ -317,7 +348,8 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| self.listener(listener, secret))
+                .zip(sockets)
+                .map(|(listener, socket)| self.listener(listener, socket, &addresses, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -370,25 +402,14 @@ impl Document {
     fn listener(
         &self,
         written: &ListenerDocument,
+        socket: TcpListener,
+        addresses: &Arc<resp::Addresses>,
         secret: u64,
     ) -> anyhow::Result<(TcpListener, Listener)> {
-        let listen = written
-            .listen
-            .host_port
-            .to_socket_addrs()
-            .with_context(|| format!("cannot find the address of listen = \"{}\"", written.listen))?
-            .next()
-            .with_context(|| format!("listen = \"{}\" has no address", written.listen))?;
-        let socket = TcpListener::bind(listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", written.listen)
-        })?;
-        if written.is_transparent() {
-            accept_any_destination(&socket);
-        }
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
-            self.protocol(written, bound, secret),
+            self.protocol(written, bound, addresses, secret),
             Origin::new(written.origin.host_port.clone(), timeout),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
@@ -398,12 +419,21 @@ impl Document {
         Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
     }
 
-    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
+    fn protocol(
+        &self,
+        written: &ListenerDocument,
+        bound: SocketAddr,
+        addresses: &Arc<resp::Addresses>,
+        secret: u64,
+    ) -> Protocol {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let rules =
             Rules { include: patterns(&written.include), exclude: patterns(&written.exclude) };
-        let origin = written.origin.host_port.clone();
+        let origin = written.cluster.as_ref().map_or_else(
+            || written.origin.host_port.clone(),
+            |cluster| format!("cluster {cluster}"),
+        );
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         match written.listen.scheme {
             Scheme::Mongodb => {
@@ -439,6 +469,11 @@ impl Document {
                     scripts: written.scripts.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
+                    addresses: if written.is_transparent() {
+                        Arc::default()
+                    } else {
+                        Arc::clone(addresses)
+                    },
                 }))
             }
         }

@@ -43,6 +43,7 @@ impl Behind {
                 // A feed comes from one origin; the configuration refuses it here.
                 feed: false,
                 databases: resp::Databases::default(),
+                addresses: Arc::clone(&settings.addresses),
             })),
         };
         Self { protocol, origin: Arc::new(self.origin.at(name)) }

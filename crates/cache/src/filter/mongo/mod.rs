@@ -261,6 +261,10 @@ impl Filter for Mongo {
         });
     }
 
+    fn redirect(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
     fn request_missing<'a>(
         &mut self,
         _: &Tag,

@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -68,7 +68,12 @@ impl Resp {
             Effect::Other if command.name == "config|set" => {
                 self.write(Write::to(Scope::Everything))
             }
-            Effect::Other => plain(Flow::Coordination),
+            Effect::Other => match Topology::of(command.name) {
+                Some(topology) => {
+                    with_reply(Flow::Coordination, Tag::Topology(topology), Reply::Rewritten)
+                }
+                None => plain(Flow::Coordination),
+            },
         }
     }
 

@@ -23,14 +23,17 @@ use crate::{
 };
 
 mod client;
+mod cluster;
 mod server;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{Addresses, Topology};
+
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Name of the origin; keys of different origins never meet.
+    /// Name of the origin, or of the cluster it belongs to; keys of different ones never meet.
     pub origin: String,
     /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
     pub secret: u64,
@@ -45,6 +48,8 @@ pub struct Settings {
     pub feed: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
+    /// The addresses by which clients are to reach the nodes of a cluster.
+    pub addresses: Arc<Addresses>,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -99,6 +104,8 @@ pub struct Resp {
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
+    /// The scanner is inside a reply.
+    mid_reply: bool,
 }
 
 /// What must be remembered of a request until its reply.
@@ -123,6 +130,8 @@ pub enum Tag {
     },
     /// RESET.
     Reset,
+    /// Asks for the nodes of a cluster.
+    Topology(Topology),
 }
 
 impl Resp {
@@ -143,6 +152,7 @@ impl Resp {
             tracked: false,
             replica_reads: false,
             asking: false,
+            mid_reply: false,
             settings,
         }
     }
@@ -171,7 +181,11 @@ impl Filter for Resp {
     }
 
     fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
+        if !self.mid_reply && self.may_be_redirection(bytes) && !has_line(bytes) {
+            return Ok(Cut { bytes: 0, ends: false, answers: true, continues: false });
+        }
         let progress = self.scanner.advance(bytes)?;
+        self.mid_reply = !progress.complete;
         Ok(Cut {
             bytes: progress.consumed,
             ends: progress.complete,
@@ -242,8 +256,19 @@ impl Filter for Resp {
         }
     }
 
-    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
-        out.extend_from_slice(reply);
+    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
+        match (tag, whole(reply, &self.settings.limits)) {
+            (Tag::Topology(topology), Some(reply)) => {
+                self.settings.addresses.rewrite(*topology, &reply, out);
+            }
+            _ => out.extend_from_slice(reply),
+        }
+    }
+
+    fn redirect(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.may_be_redirection(message)
+            .then(|| self.settings.addresses.redirect(message))
+            .flatten()
     }
 
     fn request_missing<'a>(
@@ -292,6 +317,10 @@ impl Filter for Resp {
 }
 
 impl Resp {
+    fn may_be_redirection(&self, reply: &[u8]) -> bool {
+        reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
+    }
+
     /// The origin agreed to a change of the connection's state.
     fn follow(&mut self, tag: &Tag) {
         match tag {
@@ -314,7 +343,7 @@ impl Resp {
                 self.user.clear();
                 self.version = Version::Resp2;
             }
-            Tag::Plain | Tag::Blocking | Tag::Many | Tag::Probe => {}
+            Tag::Plain | Tag::Blocking | Tag::Topology(_) | Tag::Many | Tag::Probe => {}
         }
     }
 }
@@ -322,6 +351,12 @@ impl Resp {
 /// A transaction that was thought to be over has queued the command instead of running it.
 fn is_queued(reply: &Frame<'_>) -> bool {
     reply.value_bytes() == b"+QUEUED\r\n"
+}
+
+/// Is the line whole, or longer than any redirection?
+fn has_line(bytes: &[u8]) -> bool {
+    const REDIRECTION_BYTES_MAX: usize = 512;
+    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
 }
 
 /// The reply, if all of it is there.
