@@ -108,6 +108,7 @@ impl<F: Filter> Connection<F> {
                 return Poll::Ready(());
             }
             if !moved {
+                self.worker.take_back(&mut self.session);
                 return Poll::Pending;
             }
         }
@@ -225,6 +226,7 @@ impl<F: Filter> Connection<F> {
         let bytes = read.filled();
         if !bytes.is_empty() {
             let now = worker.now();
+            worker.lend(&mut self.session);
             self.act(|session, storage| session.receive(side, bytes, storage, now));
         }
         Poll::Ready(Ok(bytes.len()))

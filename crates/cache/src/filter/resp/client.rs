@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use wire::resp::{
     Command, Request as Message, Version,
-    command::{self, Effect, Flags, Split},
+    command::{self, Effect, Flags, Keys, Split},
 };
 
 use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology};
@@ -100,27 +100,27 @@ impl Resp {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
     ) -> Request<'m, Tag> {
-        let many = command.effect == Effect::ReadMany(Split::Elements) && command.name == "mget";
-        let single = command.effect == Effect::Read
-            || (command.effect == Effect::ReadMany(Split::Sum) && message.len() == 2);
-        let Some(mut keys) = command.keys(message).ok().filter(|_| single || many) else {
+        if command.name == "mget" {
+            return match command.keys(message) {
+                Ok(keys) => self.read_many(keys, scratch),
+                Err(_) => plain(Flow::Bypass(WhyNot::Command)),
+            };
+        }
+        let one_key = match command.effect {
+            Effect::Read => matches!(command.keys, Keys::Range { first: 1, last: 1, .. }),
+            Effect::ReadMany(Split::Sum) => message.len() == 2,
+            _ => false,
+        };
+        // Name, key, options: the options of every such command stand behind its key.
+        let mut arguments = message.arguments().skip(1);
+        let Some(key) = arguments.next().filter(|_| one_key) else {
             return plain(Flow::Bypass(WhyNot::Command));
         };
-        if many {
-            return self.read_many(keys, scratch);
-        }
-        let (Some(key), Some(first)) = (keys.next(), message.argument(1)) else {
-            return plain(Flow::Bypass(WhyNot::Command));
-        };
-        // The options of every such command stand behind its key; should one differ, it passes.
-        if !std::ptr::eq(key, first) || keys.next().is_some() {
-            return plain(Flow::Bypass(WhyNot::Command));
-        }
         if !self.settings.keys.allow(key) {
             return plain(Flow::Bypass(WhyNot::Excluded));
         }
         self.variant(command.name, scratch);
-        for option in message.arguments().skip(2) {
+        for option in arguments {
             scratch.extend_from_slice(&(option.len() as u32).to_le_bytes());
             scratch.extend_from_slice(option);
         }
