@@ -61,6 +61,11 @@ impl Output {
         }
     }
 
+    /// Puts `bytes` before everything else, of which nothing was written.
+    pub(crate) fn put_first(&mut self, bytes: &[u8]) {
+        self.bytes.splice(..0, bytes.iter().copied());
+    }
+
     pub(crate) fn clear(&mut self) {
         self.written = 0;
         if self.bytes.capacity() > KEPT_BYTES {

@@ -469,6 +469,8 @@ impl Document {
                     scripts: written.scripts.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
+                    greetings: Arc::default(),
+                    greeting_age_max: self.storage().ttl,
                     addresses: if written.is_transparent() {
                         Arc::default()
                     } else {

@@ -43,6 +43,8 @@ impl Behind {
                 // A feed comes from one origin; the configuration refuses it here.
                 feed: false,
                 databases: resp::Databases::default(),
+                greetings: Arc::default(),
+                greeting_age_max: settings.greeting_age_max,
                 addresses: Arc::clone(&settings.addresses),
             })),
         };

@@ -280,7 +280,10 @@ impl<F: Filter> Connection<F> {
 
     fn connected(&mut self, connected: io::Result<TcpStream>) {
         match connected {
-            Ok(stream) => self.origin = Link::Up(stream),
+            Ok(stream) => {
+                self.origin = Link::Up(stream);
+                self.session.origin_connected();
+            }
             Err(error) => {
                 self.origin = Link::Down;
                 self.address.report(&error);

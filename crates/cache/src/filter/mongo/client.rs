@@ -13,7 +13,7 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, greeting::Form, principal::Step, transaction::Extent};
+use super::{Mongo, Tag, greeting, principal::Step, transaction::Extent};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
@@ -67,7 +67,7 @@ impl Mongo {
                 let handshake = command.effect() == Effect::Handshake;
                 let seen = if handshake { Reply::Rewritten } else { Reply::Observed };
                 tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
-                tag.greets = if handshake { Form::of(command) } else { None };
+                tag.greets = if handshake { greeting::form(command) } else { None };
                 match (tag.step.is_some(), acknowledged) {
                     (true, true) => self.principal.begin(),
                     (true, false) => self.principal.lose_track(),

@@ -15,7 +15,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -30,7 +30,6 @@ mod server;
 mod tests;
 mod transaction;
 
-pub use greeting::Greetings;
 pub use transaction::Transactions;
 
 /// What all connections to one origin share.
@@ -101,7 +100,7 @@ pub struct Tag {
     /// It is answered when something has changed.
     waits: bool,
     /// Asks what every client is told.
-    greets: Option<greeting::Form>,
+    greets: Option<Form>,
     /// Its part in authentication.
     step: Option<principal::Step>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
@@ -255,10 +254,18 @@ impl Filter for Mongo {
         let Some(form) = tag.greets else { return };
         let greetings = Arc::clone(&self.settings.greetings);
         server::read(out.get(start..).unwrap_or_default(), &self.settings.limits, |greeting| {
-            if greeting.ok {
-                greetings.remember(form, &greeting.body, now);
+            if let Some(lasting) = greeting::lasting(&greeting.body).filter(|_| greeting.ok) {
+                greetings.remember(form, lasting, now);
             }
         });
+    }
+
+    fn remember(&self, _: &Tag, _: &[u8], _: Duration) {
+        // Only once its addresses are ours: see `rewrite`.
+    }
+
+    fn restore(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
+        None
     }
 
     fn redirect(&self, _: &[u8]) -> Option<Vec<u8>> {

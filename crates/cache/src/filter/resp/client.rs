@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, form};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -263,7 +263,7 @@ impl Resp {
                 let database = std::str::from_utf8(argument(1)).ok();
                 Tag::Select(database.and_then(|database| database.parse().ok()))
             }
-            "auth" => Tag::Identify { version: None, user: Some(user(message, 0)) },
+            "auth" => Tag::Identify { version: None, user: Some(user(message, 0)), greets: None },
             "hello" => hello(message),
             "reset" => {
                 // It ends a transaction at once, whatever was queued. What else it ends is settled
@@ -322,7 +322,8 @@ fn hello(message: &Message<'_>) -> Tag {
             place += 2;
         }
     }
-    Tag::Identify { version, user: identity }
+    let greets = version.filter(|_| message.len() == 2).map(form);
+    Tag::Identify { version, user: identity, greets }
 }
 
 /// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the

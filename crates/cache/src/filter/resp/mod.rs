@@ -15,7 +15,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -48,6 +48,10 @@ pub struct Settings {
     pub feed: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
+    /// What the origin says to HELLO, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,
 }
@@ -127,7 +131,11 @@ pub enum Tag {
         version: Option<Version>,
         /// The user, if it changes.
         user: Option<SmallVec<[u8; 16]>>,
+        /// It asks for nothing else.
+        greets: Option<Form>,
     },
+    /// Our own HELLO.
+    Restore,
     /// RESET.
     Reset,
     /// Asks for the nodes of a cluster.
@@ -244,6 +252,10 @@ impl Filter for Resp {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        if matches!(tag, Tag::Restore) {
+            self.lost_track |= !self.accepts(tag, reply);
+            return;
+        }
         if !matches!(tag, Tag::Select(_) | Tag::Identify { .. } | Tag::Reset) {
             return;
         }
@@ -263,6 +275,22 @@ impl Filter for Resp {
             }
             _ => out.extend_from_slice(reply),
         }
+    }
+
+    fn remember(&self, tag: &Tag, reply: &[u8], now: Duration) {
+        if let Tag::Identify { greets: Some(form), .. } = tag
+            && self.accepts(tag, reply)
+        {
+            self.settings.greetings.remember(*form, reply.to_vec(), now);
+        }
+    }
+
+    fn restore(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
+        if self.version == Version::Resp2 {
+            return None;
+        }
+        request::write_command(out, &[b"HELLO".as_slice(), b"3"]);
+        Some(Tag::Restore)
     }
 
     fn redirect(&self, message: &[u8]) -> Option<Vec<u8>> {
@@ -291,7 +319,15 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>, _: Duration) {
+    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        if let Tag::Identify { greets: Some(form), .. } = tag
+            && self.user.is_empty()
+            && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
+        {
+            out.extend_from_slice(&greeting);
+            return;
+        }
         response::write_error(out, b"ERR enroute: the origin cannot be reached");
     }
 
@@ -306,7 +342,6 @@ impl Filter for Resp {
     fn is_stateless(&self) -> bool {
         self.database == 0
             && self.user.is_empty()
-            && self.version == Version::Resp2
             && self.unsettled == 0
             && !(self.lost_track
                 || self.in_transaction
@@ -330,7 +365,7 @@ impl Resp {
                 self.namespace = namespace(&self.settings, *database);
             }
             Tag::Select(None) => self.lost_track = true,
-            Tag::Identify { version, user } => {
+            Tag::Identify { version, user, .. } => {
                 self.version = version.unwrap_or(self.version);
                 if let Some(user) = user {
                     self.user.clone_from(user);
@@ -343,7 +378,12 @@ impl Resp {
                 self.user.clear();
                 self.version = Version::Resp2;
             }
-            Tag::Plain | Tag::Blocking | Tag::Topology(_) | Tag::Many | Tag::Probe => {}
+            Tag::Plain
+            | Tag::Restore
+            | Tag::Blocking
+            | Tag::Topology(_)
+            | Tag::Many
+            | Tag::Probe => {}
         }
     }
 }
@@ -351,6 +391,14 @@ impl Resp {
 /// A transaction that was thought to be over has queued the command instead of running it.
 fn is_queued(reply: &Frame<'_>) -> bool {
     reply.value_bytes() == b"+QUEUED\r\n"
+}
+
+/// Which of the two greetings belongs to a version.
+fn form(version: Version) -> Form {
+    match version {
+        Version::Resp2 => Form::Old,
+        Version::Resp3 => Form::New,
+    }
 }
 
 /// Is the line whole, or longer than any redirection?
