@@ -109,6 +109,20 @@ fn a_file_that_is_not_there_is_named() {
     assert!(!output.status.success() && text.contains("cannot read no-such.toml"), "{text}");
 }
 
+#[test]
+fn the_command_line_is_checked_too() {
+    for option in ["--workers", "--capacity"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+            .args(["cache", "--listen", "redis://127.0.0.1:0", "--origin", "redis://h:1"])
+            .args([option, "0"])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(option) && text.contains("0 is not in 1.."), "{text}");
+    }
+}
+
 fn check(text: &str) -> (Option<i32>, String) {
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("enroute.toml");

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use cache::stats::{NotFilled, WhyNot};
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{reload, signal::EndSignal};
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     origin: Option<Address>,
 
     /// Items at most [default: bounded by --memory alone]
-    #[arg(long, value_name = "ITEMS")]
+    #[arg(long, value_name = "ITEMS", value_parser = at_least_one())]
     capacity: Option<usize>,
 
     /// Memory for items at most: keys, values and bookkeeping [default: 64MiB]
@@ -93,7 +93,7 @@ pub(super) struct Arguments {
     feed: bool,
 
     /// Threads that serve [default: one for each core]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one())]
     workers: Option<usize>,
 
     /// Serve statistics, metrics and live changes over HTTP here; asks for no password
@@ -103,6 +103,10 @@ pub(super) struct Arguments {
     /// Print hits and misses this often, on standard output
     #[arg(long, value_name = "TIME")]
     statistics: Option<Time>,
+}
+
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 impl Arguments {

@@ -7,7 +7,6 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
-    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -26,6 +25,7 @@ use socket2::SockRef;
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
 mod cluster;
+mod mistake;
 mod value;
 
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
@@ -149,69 +149,6 @@ pub struct FeedDocument {
     pub password_file: Option<PathBuf>,
 }
 
-impl ListenerDocument {
-    /// The field that does not fit the others, and why.
-    fn find_mistake(&self) -> Result<(), (&'static str, String)> {
-        let Self { listen, origin, .. } = self;
-        let mistake = |field, message: &str| Err((field, message.to_owned()));
-        if listen.is_original() {
-            return mistake("listen", "only an origin can be `original`");
-        }
-        if listen.scheme != origin.scheme {
-            let message = format!(
-                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
-            );
-            return Err(("origin", message));
-        }
-        if listen.host_port == origin.host_port {
-            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
-        }
-        match listen.scheme {
-            Scheme::Mongodb if self.feed.is_some() => {
-                mistake("feed", "only a Redis origin has a feed")
-            }
-            Scheme::Mongodb if self.cluster.is_some() => {
-                mistake("cluster", "only Redis has clusters of nodes that move keys")
-            }
-            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => {
-                mistake("feed", "a feed follows one node, and this is one of a cluster")
-            }
-            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
-                mistake("feed", "a feed comes from one origin, and `original` may be many")
-            }
-            Scheme::Redis if !self.unique_fields.is_empty() => {
-                mistake("unique_fields", "only MongoDB has unique fields")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What is wrong with a document whose values are each good.
-struct Mistake {
-    /// Which listener's which field.
-    at: Option<(usize, &'static str)>,
-    message: String,
-}
-
-impl Mistake {
-    /// Where it stands in `text`.
-    fn span(&self, text: &str) -> Option<Range<usize>> {
-        let (number, field) = self.at?;
-        let document = toml::de::DeTable::parse(text).ok()?;
-        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
-        Some(listener.get_ref().get(field)?.span())
-    }
-}
-
-/// Line and column, as people and editors count them.
-fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-    format!("{line}:{column}")
-}
-
 impl FeedDocument {
     fn config(&self) -> anyhow::Result<feed::Config> {
         let login = match &self.password_file {
@@ -287,10 +224,10 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
+            anyhow::anyhow!("{name}:{}: {}", mistake::place(text, error.span()), error.message())
         })?;
         if let Err(mistake) = document.find_mistake() {
-            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
+            bail!("{name}:{}: {}", mistake::place(text, mistake.span(text)), mistake.message);
         }
         Ok(document)
     }
@@ -298,20 +235,6 @@ impl Document {
     /// Checks what no single value can, for a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
         self.find_mistake().map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
-    }
-
-    fn find_mistake(&self) -> Result<(), Mistake> {
-        if self.listeners.is_empty() {
-            let message =
-                "no [[listener]]: say where clients connect and which origin is behind it";
-            return Err(Mistake { at: None, message: message.to_owned() });
-        }
-        for (number, listener) in self.listeners.iter().enumerate() {
-            listener
-                .find_mistake()
-                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
-        }
-        Ok(())
     }
 
     /// The parts in which `other` differs, by their names in the file.
@@ -434,6 +357,12 @@ impl Document {
             || written.origin.host_port.clone(),
             |cluster| format!("cluster {cluster}"),
         );
+        if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
+            tracing::warn!(
+                listen = %written.listen,
+                "clients of a replica set or cluster cannot be told this address; set `advertise`"
+            );
+        }
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         match written.listen.scheme {
             Scheme::Mongodb => {
