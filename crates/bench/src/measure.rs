@@ -4,7 +4,9 @@ use crate::{figure::Figure, run::Run};
 
 mod echo;
 mod memory;
+mod mongo;
 mod redis;
+mod scenario;
 
 /// One measurement.
 pub(crate) struct Measurement {
@@ -19,6 +21,12 @@ pub(crate) struct Measurement {
 
 /// All of them, in the order they are run.
 pub(crate) const ALL: &[Measurement] = &[
+    Measurement {
+        names: &["mongo-hit-p50", "mongo-miss-p50"],
+        seconds: 10.0,
+        rounds: 2.0,
+        run: mongo::hit_and_miss,
+    },
     Measurement { names: &["redis-get-64B-p1"], seconds: 2.0, rounds: 2.0, run: redis::get_64_p1 },
     Measurement { names: &["redis-get-4KiB-p1"], seconds: 2.0, rounds: 2.0, run: redis::get_4k_p1 },
     Measurement {
@@ -42,6 +50,12 @@ pub(crate) const ALL: &[Measurement] = &[
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
     Measurement { names: &["two-workers"], seconds: 2.0, rounds: 2.0, run: redis::two_workers },
     Measurement { names: &["hit-p50-vs-echo"], seconds: 2.0, rounds: 1.0, run: echo::hit },
+    Measurement {
+        names: &["scenario-b-10", "scenario-b-30", "scenario-b-70", "scenario-b-100"],
+        seconds: 230.0,
+        rounds: 0.0,
+        run: scenario::run,
+    },
     Measurement { names: &["item-bytes-64B"], seconds: 12.0, rounds: 0.0, run: memory::item },
     Measurement {
         names: &["hits-10M-over-10k"],

@@ -99,6 +99,16 @@ impl Servers {
         Server::start_and_ask(&mut command, Cores::Any, &self.file("mongo-java"))
     }
 
+    /// FerretDB on SQLite: an origin that looks for its documents on disk.
+    pub(crate) fn ferretdb(&self) -> anyhow::Result<Server> {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/bin/ferretdb");
+        let mut command = Command::new(program);
+        let data = self.file("ferretdb-data");
+        fs::create_dir_all(&data)?;
+        command.arg("--dir").arg(data);
+        Server::start_and_ask(&mut command, Cores::Any, &self.file("ferretdb"))
+    }
+
     /// One of the servers in [`crate::stub`].
     pub(crate) fn stub(&self, kind: &str, cores: Cores) -> anyhow::Result<Server> {
         let mut command = Command::new(std::env::current_exe()?);

@@ -91,7 +91,7 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-const _: () = assert!(VALUE_BYTES % KEY_BYTES == 0);
+const _: () = assert!(VALUE_BYTES.is_multiple_of(KEY_BYTES));
 
 #[cfg(test)]
 mod tests {

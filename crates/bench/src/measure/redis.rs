@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::{
-    figure::{Figure, Goal, Reading, median},
+    figure::{Figure, Goal, Reading, Rounds, median},
     load::{Load, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
@@ -70,23 +70,49 @@ pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
 
 /// Misses against asking directly, on one connection.
 pub(super) fn miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let count: u64 = if run.short { 5_000 } else { 20_000 };
-    let redis = run.servers.redis(Cores::Any)?;
-    Session::connect(redis.address)?.set_all(count * run.rounds as u64, 64)?;
-    let cache = run.servers.cache("redis", redis.address, &["--workers", "1"], Cores::Any)?;
+    let apart = misses(run, "redis-miss-p50", SERVER, CLIENT)?;
+    let free = misses(run, "redis-miss-p50-free", Cores::Any, Cores::Any)?;
+    let proxied = proxied(run)?;
     let name = "redis-miss-p50";
-    let rounds = run.interleave(name, |side, round| {
-        let server = if side == Side::Ours { &cache } else { &redis };
-        let mut session = Session::connect(server.address)?;
-        let taken = session.round_trips(count, 64, |index| round * count + index)?;
-        Ok(percentiles(&taken))
-    })?;
-    let figure =
-        Figure::compared(name, rounds.medians(), "µs", "redis-server", Goal::RatioMax(1.6));
+    let figure = Figure::compared(name, apart.medians(), "µs", "redis-server", Goal::RatioMax(1.6));
+    let (miss, direct) = free.medians();
     let note = format!(
-        "one connection, 64 B, every read of a key never read before, {count} a round; nothing pinned"
+        "one connection, 64 B, every read of a key never read before; servers on one core, client on \
+         the other; nothing pinned: {miss:.1} against {direct:.1} µs, ratio {:.3}; for comparison \
+         through nutcracker, pinned likewise: {proxied:.1} µs, ratio {:.3}",
+        miss / direct,
+        proxied / apart.medians().1
     );
     Ok(vec![figure.note(note)])
+}
+
+fn misses(run: &Run, name: &str, servers: Cores, client: Cores) -> anyhow::Result<Rounds> {
+    let count: u64 = if run.short { 5_000 } else { 15_000 };
+    let redis = run.servers.redis(servers)?;
+    Session::connect(redis.address)?.set_all(count * run.rounds as u64, 64)?;
+    let cache = run.servers.cache("redis", redis.address, &["--workers", "1"], servers)?;
+    run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &cache } else { &redis };
+        let mut session = Session::connect(server.address)?;
+        let number = |index| round * count + index;
+        let taken = process::on(client, || session.round_trips(count, 64, number))??;
+        Ok(percentiles(&taken))
+    })
+}
+
+/// What a read takes through twemproxy, which stores nothing: the price of any hop, in µs.
+fn proxied(run: &Run) -> anyhow::Result<f64> {
+    let redis = run.servers.redis(SERVER)?;
+    Session::connect(redis.address)?.set_all(KEYS, 64)?;
+    let proxy = run.servers.nutcracker(redis.address, SERVER)?;
+    let mut readings = Vec::new();
+    for _ in 0..run.rounds {
+        let mut session = Session::connect(proxy.address)?;
+        let taken = process::on(CLIENT, || session.round_trips(KEYS, 64, |index| index))??;
+        readings.push(percentiles(&taken));
+    }
+    run.keep("redis-miss-p50-nutcracker", &readings)?;
+    Ok(median(readings.iter().map(|reading| reading.value)))
 }
 
 /// One worker against two. On two cores the client takes a part of one, so the figure is what the
@@ -165,7 +191,7 @@ pub(super) fn throughput(server: &Server, load: &Load, client: Cores) -> anyhow:
 }
 
 /// What a hit costs either server.
-pub(super) fn processor(rounds: &crate::figure::Rounds) -> String {
+pub(super) fn processor(rounds: &Rounds) -> String {
     let (ours, peer) = rounds.medians_of("server_us");
     let (busy, peer_busy) = rounds.medians_of("server_busy");
     let (client, peer_client) = rounds.medians_of("client_busy");

@@ -1,0 +1,128 @@
+//! Reads by `_id` through the official Rust driver, beside mongo-java-server asked directly.
+
+use std::{net::SocketAddr, time::Instant};
+
+use anyhow::{Context, ensure};
+use bson::{Bson, Document, doc};
+use mongodb::{Client, Collection, options::ClientOptions};
+
+use super::redis::percentiles;
+use crate::{
+    figure::{Figure, Goal, Reading, Rounds},
+    process::{Cores, Server},
+    run::{Run, Side},
+};
+
+/// Documents that are read again and again.
+const FEW: i32 = 100;
+
+/// Everything a measurement with the driver needs to run.
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// The collection at `address`, over one connection that is made already.
+pub(super) async fn collection(address: SocketAddr) -> anyhow::Result<Collection<Document>> {
+    // The monitor's own requests would be measured, too, if it were not told to keep still.
+    let url = format!(
+        "mongodb://{address}/?directConnection=true&maxPoolSize=1&serverMonitoringMode=poll\
+         &heartbeatFrequencyMS=600000"
+    );
+    let client = Client::with_options(ClientOptions::parse(url).await?)?;
+    let database = client.database("bench");
+    database.run_command(doc! { "ping": 1 }).await.context("no MongoDB server answers")?;
+    Ok(database.collection("items"))
+}
+
+/// Inserts documents `1..=count` of about 200 bytes.
+pub(super) async fn insert(collection: &Collection<Document>, count: i32) -> anyhow::Result<()> {
+    let value = "v".repeat(150);
+    let documents: Vec<Document> =
+        (1..=count).map(|key| doc! { "_id": key.to_string(), "value": &value }).collect();
+    for some in documents.chunks(1_000) {
+        collection.insert_many(some).await?;
+    }
+    Ok(())
+}
+
+/// How long a read of the document `key` takes, in nanoseconds; it must be there.
+pub(super) async fn read(collection: &Collection<Document>, key: i32) -> anyhow::Result<u64> {
+    let key = key.to_string();
+    let began = Instant::now();
+    let found = collection.find_one(doc! { "_id": &key }).await?;
+    let taken = began.elapsed().as_nanos() as u64;
+    let found = found.as_ref().and_then(|document| document.get("_id"));
+    ensure!(found == Some(&Bson::String(key.clone())), "asked for {key}, found {found:?}");
+    Ok(taken)
+}
+
+async fn read_all(
+    collection: &Collection<Document>,
+    keys: impl Iterator<Item = i32>,
+) -> anyhow::Result<Reading> {
+    let mut taken = Vec::new();
+    for key in keys {
+        taken.push(read(collection, key).await?);
+    }
+    taken.sort_unstable();
+    Ok(percentiles(&taken))
+}
+
+pub(super) fn hit_and_miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let count = if run.short { 1_000 } else { 3_000 };
+    let (hits, misses) = compare(run, "", &run.servers.mongo()?, count, WARM_UP)?;
+    // FerretDB searches all its documents: few, then.
+    let slower = compare(run, "-ferretdb", &run.servers.ferretdb()?, 200, 500)?;
+    let peer = "mongo-java-server";
+    let hit = Figure::compared("mongo-hit-p50", hits.medians(), "µs", peer, Goal::RatioMax(0.35));
+    let miss =
+        Figure::compared("mongo-miss-p50", misses.medians(), "µs", peer, Goal::RatioMax(1.10));
+    let driver =
+        "official Rust driver, find by _id, about 200 bytes, one connection, nothing pinned";
+    let beside = |rounds: &Rounds| {
+        let (ours, peer) = rounds.medians();
+        format!("before FerretDB: {ours:.1} against {peer:.1} µs, ratio {:.3}", ours / peer)
+    };
+    let warm = "origin warm in memory; both include the driver's own time";
+    Ok(vec![
+        hit.note(format!("{driver}; {warm}; {}", beside(&slower.0))),
+        miss.note(format!(
+            "{driver}; {warm}; every read of a key never read before, {count} a round; {}",
+            beside(&slower.1)
+        )),
+    ])
+}
+
+/// Reads until a server in Java has compiled what it runs.
+const WARM_UP: i32 = 30_000;
+
+/// Hits, then misses, beside asking `origin` directly.
+fn compare(
+    run: &Run,
+    suffix: &str,
+    origin: &Server,
+    count: i32,
+    warm_up: i32,
+) -> anyhow::Result<(Rounds, Rounds)> {
+    let runtime = runtime()?;
+    let options = ["--workers", "1", "--ttl", "3600s"];
+    let cache = run.servers.cache("mongodb", origin.address, &options, Cores::Any)?;
+    let direct = runtime.block_on(collection(origin.address))?;
+    let cached = runtime.block_on(collection(cache.address))?;
+    run.show("documents are inserted, and the origin warms up", 0.0);
+    runtime.block_on(async {
+        insert(&direct, FEW + run.rounds as i32 * count).await?;
+        read_all(&direct, (0..warm_up).map(|read| read % FEW + 1)).await?;
+        read_all(&cached, 1..=FEW).await
+    })?;
+    let side_of = |side| if side == Side::Ours { &cached } else { &direct };
+    let hits = run.interleave(&format!("mongo-hit-p50{suffix}"), |side, _| {
+        let keys = (0..count).map(|read| read % FEW + 1);
+        runtime.block_on(read_all(side_of(side), keys))
+    })?;
+    let misses = run.interleave(&format!("mongo-miss-p50{suffix}"), |side, round| {
+        let first = FEW + 1 + round as i32 * count;
+        runtime.block_on(read_all(side_of(side), first..first + count))
+    })?;
+    Ok((hits, misses))
+}
