@@ -35,6 +35,8 @@ pub(crate) enum Action {
         /// When it was asked.
         asked_at: Duration,
     },
+    /// The reply to what a new connection was told first; shown to the filter, kept from the client.
+    Restore,
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
@@ -153,6 +155,7 @@ impl<T> Expected<T> {
             | Action::Observe
             | Action::Rewrite
             | Action::Probe { .. }
+            | Action::Restore
             | Action::State(_)
             | Action::Stream
             | Action::Local(_) => {}

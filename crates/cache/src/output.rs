@@ -7,10 +7,29 @@ pub struct Output {
     written: usize,
 }
 
-/// A buffer that has been written out is kept up to this size; an idle connection holds no more.
-const KEPT_BYTES: usize = 4_096;
+/// A buffer that has been written out is kept up to this size; see [`Output::borrow_from`].
+const KEPT_BYTES: usize = 128 << 10;
+
+/// Written bytes are let go once they are this many and more than those that wait.
+const MOVED_BYTES_MIN: usize = 1_024;
 
 impl Output {
+    /// Takes a buffer to write into, unless it has one. A connection that is idle needs none of
+    /// its own: its worker lends one while it is served and takes it back when all is written.
+    pub fn borrow_from(&mut self, spare: &mut Vec<Vec<u8>>) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = spare.pop().unwrap_or_default();
+        }
+    }
+
+    /// Gives up the buffer, if everything in it is written.
+    pub fn give_back(&mut self) -> Option<Vec<u8>> {
+        (self.is_empty() && self.bytes.capacity() > 0).then(|| {
+            self.clear();
+            std::mem::take(&mut self.bytes)
+        })
+    }
+
     /// What is to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -34,12 +53,17 @@ impl Output {
         self.written = self.bytes.len().min(self.written + count);
         if self.is_empty() {
             self.clear();
-        } else if self.written >= KEPT_BYTES && self.written * 2 >= self.bytes.len() {
+        } else if self.written >= MOVED_BYTES_MIN && self.written * 2 >= self.bytes.len() {
             // A side that always has more to read must not keep all it has read. Moving only the
             // smaller half keeps the cost of all moves linear.
             self.bytes.drain(..self.written);
             self.written = 0;
         }
+    }
+
+    /// Puts `bytes` before everything else, of which nothing was written.
+    pub(crate) fn put_first(&mut self, bytes: &[u8]) {
+        self.bytes.splice(..0, bytes.iter().copied());
     }
 
     pub(crate) fn clear(&mut self) {

@@ -285,6 +285,15 @@ impl<F: Filter> Session<F> {
         self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
     }
 
+    /// A connection to the origin was made. Call it before writing to it.
+    pub fn origin_connected(&mut self) {
+        let mut first = Vec::new();
+        if let Some(tag) = self.filter.restore(&mut first) {
+            self.to_server.put_first(&first);
+            self.expected.push_front(Expected::new(tag, Action::Restore));
+        }
+    }
+
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
     pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
@@ -296,7 +305,7 @@ impl<F: Filter> Session<F> {
             error.clear();
             match &expected.action {
                 Action::Local(answer) => out.extend_from_slice(answer),
-                Action::Probe { .. } => {}
+                Action::Probe { .. } | Action::Restore => {}
                 action => {
                     filter.unavailable(&expected.tag, &mut error, now);
                     out.extend_from_slice(&error);
@@ -463,7 +472,12 @@ impl<F: Filter> Session<F> {
             if cut.bytes == 0 {
                 break;
             }
-            self.handle_part(rest.get(..cut.bytes).unwrap_or(rest), cut, storage, now)?;
+            let part = rest.get(..cut.bytes).unwrap_or(rest);
+            let whole = cut.ends && self.reading == Reading::Boundary;
+            match self.filter.redirect(part).filter(|_| whole) {
+                Some(redirected) => self.handle_part(&redirected, cut, storage, now)?,
+                None => self.handle_part(part, cut, storage, now)?,
+            }
             taken += cut.bytes;
         }
         if self.expected.is_empty() && self.expected.capacity() > KEPT_QUEUE {

@@ -56,6 +56,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "4:11",
         "`declared-keys`",
     ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\ncluster = \"c\"\n",
+        "4:11",
+        "only Redis has clusters",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
+        "5:8",
+        "a feed follows one node",
+    ),
     ("[storage\n", "1:9", ""),
     ("workers = 1\nworkers = 2\n", "2:1", "duplicate key"),
 ];
@@ -97,6 +107,20 @@ fn a_file_that_is_not_there_is_named() {
         .expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("cannot read no-such.toml"), "{text}");
+}
+
+#[test]
+fn the_command_line_is_checked_too() {
+    for option in ["--workers", "--capacity"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+            .args(["cache", "--listen", "redis://127.0.0.1:0", "--origin", "redis://h:1"])
+            .args([option, "0"])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(option) && text.contains("0 is not in 1.."), "{text}");
+    }
 }
 
 fn check(text: &str) -> (Option<i32>, String) {

@@ -152,12 +152,14 @@ fn wait_for_blocked(redis: SocketAddr, count: usize) {
     let url = format!("redis://{redis}/");
     let mut connection = redis::Client::open(url).expect("a URL").get_connection().expect("redis");
     let expected = format!("blocked_clients:{count}\r\n");
+    let started = std::time::Instant::now();
     loop {
         let clients: String =
             redis::cmd("INFO").arg("clients").query(&mut connection).expect("a reply");
         if clients.contains(&expected) {
             return;
         }
+        assert!(started.elapsed() < support::process::PATIENCE, "{clients}");
     }
 }
 

@@ -56,6 +56,43 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     assert!(line.contains(&redis.address().to_string()), "{line}");
 }
 
+/// Clients of today say HELLO 3 first. What the origin said to it is repeated, and a connection to
+/// the origin that is made later is told it before anything else.
+#[test]
+fn new_resp3_clients_are_greeted_and_later_connected() {
+    let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let url = format!("redis://{}/?protocol=resp3", cache.address());
+    let connect = || redis::Client::open(url.as_str()).expect("a URL").get_connection();
+    let mut old = connect().expect("greeted by the origin");
+    let set = |connection: &mut redis::Connection, key: &str| -> redis::RedisResult<()> {
+        redis::cmd("HSET").arg(key).arg("f").arg("v").query(connection)
+    };
+    let all = |connection: &mut redis::Connection| -> redis::RedisResult<redis::Value> {
+        redis::cmd("HGETALL").arg("h").query(connection)
+    };
+    set(&mut old, "h").expect("written");
+    while cache.hits() < 1.0 {
+        all(&mut old).expect("read");
+    }
+    let map = all(&mut old).expect("read");
+    assert!(matches!(map, redis::Value::Map(_)), "{map:?} is not RESP3");
+    redis.bring_down();
+
+    let mut new = connect().expect("greeted by the cache");
+    for connection in [&mut old, &mut new] {
+        assert_eq!(all(connection).expect("stored"), map);
+        let refused = set(connection, "other").expect_err("nowhere to write");
+        assert!(refused.to_string().contains("the origin cannot be reached"), "{refused}");
+    }
+    redis.bring_up();
+    for connection in [&mut old, &mut new] {
+        set(connection, "h").expect("written");
+        assert_eq!(all(connection).expect("read"), map, "not in RESP3 any more");
+        assert_eq!(all(connection).expect("read"), map);
+    }
+}
+
 #[test]
 fn more_requests_than_fit_are_all_refused() {
     let Some(mut redis) = Redis::start() else { return };

@@ -15,8 +15,11 @@ use crate::{
     stats::{NotFilled, WhyNot},
 };
 
+mod greeting;
 pub mod mongo;
 pub mod resp;
+
+pub use greeting::{Form, Greetings};
 
 /// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
@@ -215,6 +218,17 @@ pub trait Filter {
 
     /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
     fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration);
+
+    /// Keeps what a reply says of the origin, for when it cannot be reached.
+    fn remember(&self, tag: &Self::Tag, reply: &[u8], now: Duration);
+
+    /// Writes what a new connection to the origin must be told to take over from one that was lost,
+    /// and gives its tag; its reply is shown to [`Self::observe`] and kept from the client.
+    fn restore(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// What the client is to see instead of `message`, a whole one of the origin that sends it to
+    /// another place; none if it sends it nowhere.
+    fn redirect(&self, message: &[u8]) -> Option<Vec<u8>>;
 
     /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
     fn request_missing<'a>(

@@ -106,7 +106,11 @@ impl<F: Filter> Session<F> {
         let tag = &expected.tag;
         match expected.action {
             Action::Forward | Action::Local(_) | Action::Stream => {}
-            Action::Observe => self.filter.observe(tag, whole),
+            Action::Observe => {
+                self.filter.observe(tag, whole);
+                self.filter.remember(tag, whole, now);
+            }
+            Action::Restore => self.filter.observe(tag, whole),
             Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
@@ -264,7 +268,9 @@ impl Action {
             Self::Fill(_) | Self::State(_) => (true, Capture::IfSmall),
             Self::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
             Self::Observe => (true, Capture::Always),
-            Self::Rewrite | Self::Probe { .. } | Self::Merge(_) => (false, Capture::Always),
+            Self::Rewrite | Self::Restore | Self::Probe { .. } | Self::Merge(_) => {
+                (false, Capture::Always)
+            }
         };
         Seen { passes, capture }
     }

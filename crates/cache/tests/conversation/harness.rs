@@ -38,7 +38,11 @@ use cache::{
 pub(crate) trait Speech {
     type Filter: Filter;
 
-    fn open(config: &Config) -> (Self, Self::Filter)
+    type Settings;
+
+    /// What all connections of a conversation share.
+    fn settings(config: &Config) -> Self::Settings;
+    fn open(settings: &Arc<Self::Settings>) -> (Self, Self::Filter)
     where
         Self: Sized;
     /// What the client sends.
@@ -136,7 +140,7 @@ fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
     let mut play = Play::<S> {
         storage: MemoryStorage::new(config.storage(), 1),
         session_config: Arc::new(config.session()),
-        config,
+        settings: Arc::new(S::settings(&config)),
         connections: BTreeMap::new(),
         now: Duration::from_secs(1),
         counted: BTreeMap::new(),
@@ -173,7 +177,7 @@ fn steps(text: &str) -> Vec<(usize, String)> {
 struct Play<S: Speech> {
     storage: MemoryStorage,
     session_config: Arc<session::Config>,
-    config: Config,
+    settings: Arc<S::Settings>,
     connections: BTreeMap<u64, (S, Session<S::Filter>)>,
     now: Duration,
     counted: BTreeMap<String, u64>,
@@ -214,7 +218,7 @@ impl<S: Speech> Play<S> {
                 let now = self.now;
                 let (connections, storage) = (&mut self.connections, &mut self.storage);
                 let (_, session) =
-                    Self::open(connections, &self.config, &self.session_config, number);
+                    Self::open(connections, &self.settings, &self.session_config, number);
                 assert!(session.can_proceed(), "{}", self.place);
                 session.proceed(storage, now).expect("well-formed");
                 self.settle();
@@ -230,7 +234,7 @@ impl<S: Speech> Play<S> {
             "origin-lost" => {
                 let now = self.now;
                 let (_, session) =
-                    Self::open(&mut self.connections, &self.config, &self.session_config, number);
+                    Self::open(&mut self.connections, &self.settings, &self.session_config, number);
                 let left = match session.origin_lost(&mut self.storage, now) {
                     Afterlife::Continue => "continue",
                     Afterlife::Close => "close",
@@ -242,7 +246,7 @@ impl<S: Speech> Play<S> {
             "origin-unreachable" => {
                 let now = self.now;
                 let (_, session) =
-                    Self::open(&mut self.connections, &self.config, &self.session_config, number);
+                    Self::open(&mut self.connections, &self.settings, &self.session_config, number);
                 let _ = session.origin_unreachable(&mut self.storage, now);
                 self.connection(number).0.origin_gone();
                 self.settle();
@@ -257,17 +261,17 @@ impl<S: Speech> Play<S> {
     }
 
     fn connection(&mut self, number: u64) -> &mut (S, Session<S::Filter>) {
-        Self::open(&mut self.connections, &self.config, &self.session_config, number)
+        Self::open(&mut self.connections, &self.settings, &self.session_config, number)
     }
 
     fn open<'c>(
         connections: &'c mut BTreeMap<u64, (S, Session<S::Filter>)>,
-        config: &Config,
+        settings: &Arc<S::Settings>,
         session_config: &Arc<session::Config>,
         number: u64,
     ) -> &'c mut (S, Session<S::Filter>) {
         connections.entry(number).or_insert_with(|| {
-            let (speech, filter) = S::open(config);
+            let (speech, filter) = S::open(settings);
             (speech, Session::new(filter, Arc::clone(session_config), Ticket(number)))
         })
     }
@@ -281,7 +285,7 @@ impl<S: Speech> Play<S> {
         for chunk in bytes.chunks(self.chunk_bytes) {
             let now = self.now;
             let (_, session) =
-                Self::open(&mut self.connections, &self.config, &self.session_config, number);
+                Self::open(&mut self.connections, &self.settings, &self.session_config, number);
             if let Err(error) = session.receive(side, chunk, &mut self.storage, now) {
                 self.broken = Some(error);
                 break;

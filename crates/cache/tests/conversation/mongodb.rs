@@ -42,7 +42,9 @@ pub(crate) struct MongoDb {
 impl Speech for MongoDb {
     type Filter = Mongo;
 
-    fn open(config: &Config) -> (Self, Mongo) {
+    type Settings = Settings;
+
+    fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "mongodb".to_owned(), ..Settings::default() };
         settings.namespaces.exclude.extend(config.word("exclude").map(Into::into));
         settings.advertise = config.word("advertise").map(str::to_owned);
@@ -52,7 +54,11 @@ impl Speech for MongoDb {
             let unique = UniqueField { namespace: namespace.to_owned(), field: field.to_owned() };
             settings.unique_fields.push(unique);
         }
-        (Self::default(), Mongo::new(Arc::new(settings)))
+        settings
+    }
+
+    fn open(settings: &Arc<Settings>) -> (Self, Mongo) {
+        (Self::default(), Mongo::new(Arc::clone(settings)))
     }
 
     fn client(&mut self, text: &str) -> Vec<u8> {

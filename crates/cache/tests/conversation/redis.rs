@@ -16,13 +16,19 @@ pub(crate) struct Redis;
 impl Speech for Redis {
     type Filter = Resp;
 
-    fn open(config: &Config) -> (Self, Resp) {
+    type Settings = Settings;
+
+    fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "redis".to_owned(), ..Settings::default() };
         if config.word("scripts") == Some("declared-keys") {
             settings.scripts = Scripts::DeclaredKeys;
         }
         settings.keys.exclude.extend(config.word("exclude").map(Into::into));
-        (Self, Resp::new(Arc::new(settings)))
+        settings
+    }
+
+    fn open(settings: &Arc<Settings>) -> (Self, Resp) {
+        (Self, Resp::new(Arc::clone(settings)))
     }
 
     fn client(&mut self, text: &str) -> Vec<u8> {

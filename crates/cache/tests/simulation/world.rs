@@ -336,8 +336,7 @@ impl<P: Protocol> World<P> {
 
     fn session_to_origin(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        let output = seat.session.output(Side::Server);
-        if output.is_empty() {
+        if seat.session.is_written(Side::Server) {
             return;
         }
         if seat.link.is_none() {
@@ -349,7 +348,9 @@ impl<P: Protocol> World<P> {
                 return;
             }
             seat.link = Some(Connection::new());
+            seat.session.origin_connected();
         }
+        let output = seat.session.output(Side::Server);
         let count = length(output.len(), &mut self.random);
         let input = seat.link.as_mut().map(|link| &mut link.input).expect("just connected");
         input.extend_from_slice(&output.bytes()[..count]);

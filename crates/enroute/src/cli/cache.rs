@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use cache::stats::{NotFilled, WhyNot};
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{reload, signal::EndSignal};
 use crate::{
@@ -56,7 +57,7 @@ pub(super) struct Arguments {
     origin: Option<Address>,
 
     /// Items at most [default: bounded by --memory alone]
-    #[arg(long, value_name = "ITEMS")]
+    #[arg(long, value_name = "ITEMS", value_parser = at_least_one())]
     capacity: Option<usize>,
 
     /// Memory for items at most: keys, values and bookkeeping [default: 64MiB]
@@ -92,7 +93,7 @@ pub(super) struct Arguments {
     feed: bool,
 
     /// Threads that serve [default: one for each core]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one())]
     workers: Option<usize>,
 
     /// Serve statistics, metrics and live changes over HTTP here; asks for no password
@@ -102,6 +103,10 @@ pub(super) struct Arguments {
     /// Print hits and misses this often, on standard output
     #[arg(long, value_name = "TIME")]
     statistics: Option<Time>,
+}
+
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 impl Arguments {
@@ -137,6 +142,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = arguments.document()?;
     let end = EndSignal::listen()?;
+    raise_open_files();
     let admin = document.admin.as_ref().map(listen_for_admin).transpose()?;
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
@@ -177,6 +183,16 @@ fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
     })
 }
 
+/// Lets the process open as many files as the system allows: each client takes two, and what is
+/// given at the start is for programs with few.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    if let Err(error) = raised {
+        tracing::warn!("cannot raise the limit of open files: {error}");
+    }
+}
+
 /// One line: hits, misses and why, what is stored.
 #[allow(clippy::print_stdout, reason = "statistics were asked for on standard output")]
 fn print_statistics(shared: &Shared) {
@@ -203,6 +219,14 @@ fn print_statistics(shared: &Shared) {
         let count = sum(&|stats| stats.not_filled[reason as usize].value());
         if count > 0 {
             line.push_str(&format!(" not-filled.{}={count}", reason.name()));
+        }
+    }
+    for (name, count) in [
+        ("writes-lost", sum(&|stats| stats.writes_lost.value())),
+        ("refused-frames", sum(&|stats| stats.refused_frames.value())),
+    ] {
+        if count > 0 {
+            line.push_str(&format!(" {name}={count}"));
         }
     }
     println!("{line}");

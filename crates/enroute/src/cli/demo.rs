@@ -1,13 +1,17 @@
 //! `enroute demo`: see it work.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use clap::Args;
 
 use super::signal::EndSignal;
+use crate::demo;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -15,16 +19,24 @@ EXAMPLES:
     enroute demo
 
   A shorter look:
-    enroute demo --seconds 20";
+    enroute demo --seconds 20
+
+  The table for another program:
+    enroute demo --json > demo.json";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// End after this many seconds at the latest [default: 75]
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<u64>,
+    /// End after this many seconds at the latest
+    #[arg(long, value_name = "SECONDS", default_value_t = 75)]
+    seconds: u64,
+
+    /// Print the table as JSON
+    #[arg(long)]
+    json: bool,
 }
 
+#[allow(clippy::print_stdout, reason = "the table is the output")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let end = EndSignal::listen()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -33,5 +45,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         end.wait(None);
         told.store(true, Relaxed);
     });
-    crate::demo::run(arguments.seconds, &stop)
+    let table = demo::run(Duration::from_secs(arguments.seconds), &stop)?;
+    if arguments.json {
+        println!("{:#}", table.json());
+    } else {
+        println!("\n{table}{}", demo::EXPLANATION);
+    }
+    Ok(())
 }

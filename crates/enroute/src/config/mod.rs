@@ -7,7 +7,6 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
-    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -25,6 +24,8 @@ use socket2::SockRef;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
+mod cluster;
+mod mistake;
 mod value;
 
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
@@ -121,8 +122,11 @@ pub struct ListenerDocument {
     /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
     #[serde(default)]
     pub unique_fields: Vec<UniqueField>,
-    /// MongoDB: the address drivers are told instead of the members' own; `listen` if absent.
+    /// The address clients are told instead of the members' or nodes' own; `listen` if absent.
     pub advertise: Option<String>,
+    /// Redis: the name of the cluster the origin is a node of. Its keys move between its nodes, so
+    /// they are stored once for all listeners that say the same.
+    pub cluster: Option<String>,
     /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
     /// addresses. Always so behind an `original` origin.
     #[serde(default)]
@@ -145,63 +149,6 @@ pub struct FeedDocument {
     pub password_file: Option<PathBuf>,
 }
 
-impl ListenerDocument {
-    /// The field that does not fit the others, and why.
-    fn find_mistake(&self) -> Result<(), (&'static str, String)> {
-        let Self { listen, origin, .. } = self;
-        let mistake = |field, message: &str| Err((field, message.to_owned()));
-        if listen.is_original() {
-            return mistake("listen", "only an origin can be `original`");
-        }
-        if listen.scheme != origin.scheme {
-            let message = format!(
-                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
-            );
-            return Err(("origin", message));
-        }
-        if listen.host_port == origin.host_port {
-            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
-        }
-        match listen.scheme {
-            Scheme::Mongodb if self.feed.is_some() => {
-                mistake("feed", "only a Redis origin has a feed")
-            }
-            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
-                mistake("feed", "a feed comes from one origin, and `original` may be many")
-            }
-            Scheme::Redis if !self.unique_fields.is_empty() => {
-                mistake("unique_fields", "only MongoDB has unique fields")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What is wrong with a document whose values are each good.
-struct Mistake {
-    /// Which listener's which field.
-    at: Option<(usize, &'static str)>,
-    message: String,
-}
-
-impl Mistake {
-    /// Where it stands in `text`.
-    fn span(&self, text: &str) -> Option<Range<usize>> {
-        let (number, field) = self.at?;
-        let document = toml::de::DeTable::parse(text).ok()?;
-        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
-        Some(listener.get_ref().get(field)?.span())
-    }
-}
-
-/// Line and column, as people and editors count them.
-fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-    format!("{line}:{column}")
-}
-
 impl FeedDocument {
     fn config(&self) -> anyhow::Result<feed::Config> {
         let login = match &self.password_file {
@@ -217,6 +164,23 @@ impl FeedDocument {
 }
 
 impl ListenerDocument {
+    fn bind(&self) -> anyhow::Result<TcpListener> {
+        let listen = self
+            .listen
+            .host_port
+            .to_socket_addrs()
+            .with_context(|| format!("cannot find the address of listen = \"{}\"", self.listen))?
+            .next()
+            .with_context(|| format!("listen = \"{}\" has no address", self.listen))?;
+        let socket = TcpListener::bind(listen).with_context(|| {
+            format!("cannot listen on {}: is another server there already?", self.listen)
+        })?;
+        if self.is_transparent() {
+            accept_any_destination(&socket);
+        }
+        Ok(socket)
+    }
+
     fn is_transparent(&self) -> bool {
         self.transparent || self.origin.is_original()
     }
@@ -231,6 +195,7 @@ impl ListenerDocument {
             exclude: Vec::new(),
             unique_fields: Vec::new(),
             advertise: None,
+            cluster: None,
             transparent: false,
             scripts: Scripts::default(),
             feed: None,
@@ -259,10 +224,10 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
+            anyhow::anyhow!("{name}:{}: {}", mistake::place(text, error.span()), error.message())
         })?;
         if let Err(mistake) = document.find_mistake() {
-            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
+            bail!("{name}:{}: {}", mistake::place(text, mistake.span(text)), mistake.message);
         }
         Ok(document)
     }
@@ -270,20 +235,6 @@ impl Document {
     /// Checks what no single value can, for a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
         self.find_mistake().map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
-    }
-
-    fn find_mistake(&self) -> Result<(), Mistake> {
-        if self.listeners.is_empty() {
-            let message =
-                "no [[listener]]: say where clients connect and which origin is behind it";
-            return Err(Mistake { at: None, message: message.to_owned() });
-        }
-        for (number, listener) in self.listeners.iter().enumerate() {
-            listener
-                .find_mistake()
-                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
-        }
-        Ok(())
     }
 
     /// The parts in which `other` differs, by their names in the file.
@@ -308,6 +259,9 @@ impl Document {
     pub fn setup(&self) -> anyhow::Result<Setup> {
         let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let sockets: Vec<_> =
+            self.listeners.iter().map(ListenerDocument::bind).collect::<anyhow::Result<_>>()?;
+        let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
             storage: self.storage(),
@@ -317,7 +271,8 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .map(|listener| self.listener(listener, secret))
+                .zip(sockets)
+                .map(|(listener, socket)| self.listener(listener, socket, &addresses, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -370,25 +325,14 @@ impl Document {
     fn listener(
         &self,
         written: &ListenerDocument,
+        socket: TcpListener,
+        addresses: &Arc<resp::Addresses>,
         secret: u64,
     ) -> anyhow::Result<(TcpListener, Listener)> {
-        let listen = written
-            .listen
-            .host_port
-            .to_socket_addrs()
-            .with_context(|| format!("cannot find the address of listen = \"{}\"", written.listen))?
-            .next()
-            .with_context(|| format!("listen = \"{}\" has no address", written.listen))?;
-        let socket = TcpListener::bind(listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", written.listen)
-        })?;
-        if written.is_transparent() {
-            accept_any_destination(&socket);
-        }
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
-            self.protocol(written, bound, secret),
+            self.protocol(written, bound, addresses, secret),
             Origin::new(written.origin.host_port.clone(), timeout),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
@@ -398,12 +342,27 @@ impl Document {
         Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
     }
 
-    fn protocol(&self, written: &ListenerDocument, bound: SocketAddr, secret: u64) -> Protocol {
+    fn protocol(
+        &self,
+        written: &ListenerDocument,
+        bound: SocketAddr,
+        addresses: &Arc<resp::Addresses>,
+        secret: u64,
+    ) -> Protocol {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let rules =
             Rules { include: patterns(&written.include), exclude: patterns(&written.exclude) };
-        let origin = written.origin.host_port.clone();
+        let origin = written.cluster.as_ref().map_or_else(
+            || written.origin.host_port.clone(),
+            |cluster| format!("cluster {cluster}"),
+        );
+        if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
+            tracing::warn!(
+                listen = %written.listen,
+                "clients of a replica set or cluster cannot be told this address; set `advertise`"
+            );
+        }
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         match written.listen.scheme {
             Scheme::Mongodb => {
@@ -424,6 +383,7 @@ impl Document {
                     advertise: (!written.is_transparent()).then_some(advertise),
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
+                    transactions: Arc::default(),
                 }))
             }
             Scheme::Redis => {
@@ -438,6 +398,13 @@ impl Document {
                     scripts: written.scripts.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
+                    greetings: Arc::default(),
+                    greeting_age_max: self.storage().ttl,
+                    addresses: if written.is_transparent() {
+                        Arc::default()
+                    } else {
+                        Arc::clone(addresses)
+                    },
                 }))
             }
         }
@@ -455,3 +422,6 @@ fn accept_any_destination(socket: &TcpListener) {
 
 /// Reads within a period that make a key hot, unless said otherwise.
 const HOT_THRESHOLD: u16 = 3;
+
+#[cfg(test)]
+mod tests;

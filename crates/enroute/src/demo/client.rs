@@ -34,10 +34,10 @@ impl Client {
     }
 
     /// Reads the phrase under `key`.
-    pub(super) fn find(&mut self, key: u32) -> anyhow::Result<()> {
+    pub(super) fn find(&mut self, key: i32) -> anyhow::Result<()> {
         let command = |command: &mut Writer<'_>| {
             command.str("find", "randomPhrases");
-            command.nested("filter", |filter| filter.i32("_id", key as i32));
+            command.nested("filter", |filter| filter.i32("_id", key));
             command.i64("limit", 1);
             command.bool("singleBatch", true);
         };

@@ -7,47 +7,46 @@
 //! the path, not by the processor, so they run side by side.
 
 use std::{
+    collections::HashSet,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::AtomicBool,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use parking_lot::Mutex;
 
 use crate::{
     config::{Address, Document, ListenerDocument, Scheme},
     link::{Relay, RelayConfig, RelayHandle},
+    report::{Progress, Table},
     runtime::Runtime,
+    workload::{Load, Outcome, Recorder, Summary},
 };
 
 mod client;
-mod measure;
+mod ideal;
 mod origin;
 mod show;
 
 use client::Client;
-use measure::{Measured, Progress};
 use origin::Origin;
+pub use show::EXPLANATION;
 
 /// Round trip to the paper's server in Ohio.
 const ROUND_TRIP: Duration = Duration::from_millis(164);
 /// The keys that are read, 1..=KEYS.
-pub(crate) const KEYS: u32 = 100;
+const KEYS: u32 = 100;
 /// Reads of one row in the paper: 30 batches of 1,000.
-const READS_MAX: usize = 30_000;
-/// How long a row may run if it does not come to that many.
-const RUN_MAX: Duration = Duration::from_secs(75);
+const READS_MAX: u64 = 30_000;
+/// Time between two looks at the rows.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capacity, and the paper's mean for it in milliseconds.
-pub(crate) struct Row {
-    pub(crate) capacity: usize,
-    pub(crate) paper_mean_ms: f64,
+struct Row {
+    capacity: usize,
+    paper_mean_ms: f64,
 }
 
 const ROWS: [Row; 5] = [
@@ -58,43 +57,49 @@ const ROWS: [Row; 5] = [
     Row { capacity: 100, paper_mean_ms: 8.08 },
 ];
 
-/// Runs the demonstration; `stop` ends it early with what it has.
+/// What one row came to.
+struct Measured {
+    summary: Summary,
+    /// Keys that were read at least once.
+    distinct: usize,
+}
+
+/// Runs the demonstration, no read of which starts after `run_max`; `stop` ends it early with what it has.
+/// Progress goes to standard error.
 ///
 /// # Errors
 /// A socket or thread could not be had, or a reply was wrong.
-pub fn run(seconds_max: Option<u64>, stop: &AtomicBool) -> anyhow::Result<()> {
-    let run_max = seconds_max.map_or(RUN_MAX, Duration::from_secs);
+pub fn run(run_max: Duration, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     let origin = Origin::start().context("cannot start the embedded origin")?;
-    show::introduce(ROUND_TRIP, run_max);
+    show::introduce(run_max);
     let paths = ROWS.iter().map(|row| Path::start(row, origin.address()));
     let paths = paths.collect::<anyhow::Result<Vec<_>>>()?;
-    let progress: Vec<Arc<Progress>> = ROWS.iter().map(|_| Arc::default()).collect();
+    let recorders: [Mutex<Recorder>; ROWS.len()] = Default::default();
     let measured = thread::scope(|scope| {
-        let runs: Vec<_> = paths
-            .iter()
-            .zip(&progress)
-            .enumerate()
-            .map(|(seed, (path, progress))| {
-                scope.spawn(move || path.read(seed as u64, run_max, progress, stop))
+        let runs: Vec<_> = (0..)
+            .zip(paths.iter().zip(&recorders))
+            .map(|(seed, (path, recorder))| {
+                let load =
+                    Load { keys: KEYS.into(), seed, reads_max: READS_MAX, duration_max: run_max };
+                scope.spawn(move || path.read(&load, recorder, stop))
             })
             .collect();
-        let mut screen = show::Screen::new();
+        let (mut progress, started) = (Progress::stderr(), Instant::now());
         while !runs.iter().all(thread::ScopedJoinHandle::is_finished) {
-            thread::sleep(show::REFRESH);
-            screen.update(&ROWS, &paths, &progress);
+            progress.show(&show::live(&recorders), started.elapsed());
+            thread::sleep(LOOK_INTERVAL);
         }
         let joined = runs.into_iter().map(|run| run.join().expect("a row does not panic"));
         joined.collect::<anyhow::Result<Vec<_>>>()
     })?;
-    show::table(&ROWS, &measured);
     for path in paths {
         path.stop();
     }
-    Ok(())
+    Ok(show::table(&measured))
 }
 
 /// One cache beside its client, with its own path to the origin.
-pub(crate) struct Path {
+struct Path {
     cache: Runtime,
     link: RelayHandle,
 }
@@ -120,33 +125,26 @@ impl Path {
 
     fn read(
         &self,
-        seed: u64,
-        run_max: Duration,
-        progress: &Progress,
+        load: &Load,
+        recorder: &Mutex<Recorder>,
         stop: &AtomicBool,
     ) -> anyhow::Result<Measured> {
         let mut client = Client::connect(self.cache.addresses()[0])?;
         // The handshake is not part of any read, as in the paper.
         client.hello()?;
-        let mut random = Pcg64::seed_from_u64(seed);
-        let start = Instant::now();
-        let mut latencies = Vec::with_capacity(READS_MAX);
-        let mut seen = [false; KEYS as usize + 1];
-        while latencies.len() < READS_MAX && start.elapsed() < run_max && !stop.load(Relaxed) {
-            let key = random.random_range(1..=KEYS);
-            seen[key as usize] = true;
-            let asked = Instant::now();
-            client.find(key)?;
-            let latency = asked.elapsed();
-            progress.record(latency);
-            latencies.push(latency);
-        }
-        let distinct = seen.iter().filter(|seen| **seen).count();
-        Ok(Measured::new(latencies, start.elapsed(), self.hits(), distinct))
+        let (mut seen, mut hits) = (HashSet::new(), 0);
+        load.drive(recorder, stop, |key| {
+            client.find(key as i32)?;
+            seen.insert(key);
+            // A hit is counted before it is answered, and nobody else reads from this cache.
+            let hits_before = std::mem::replace(&mut hits, self.hits());
+            Ok(if hits > hits_before { Outcome::Hit } else { Outcome::Miss })
+        })?;
+        Ok(Measured { summary: recorder.lock().summary(), distinct: seen.len() })
     }
 
     /// Reads the cache answered from storage.
-    pub(crate) fn hits(&self) -> u64 {
+    fn hits(&self) -> u64 {
         self.cache.shared().stats.iter().map(|stats| stats.hits.value()).sum()
     }
 

@@ -15,13 +15,13 @@ impl Plan {
                 Mode::Redirect => "type nat hook prerouting priority dstnat",
                 Mode::Tproxy => "type filter hook prerouting priority mangle",
             };
-            chain(&mut text, "passing", hook, &self.rule(&self.incoming()));
+            chain(&mut text, "passing", hook, &self.passing());
         }
         if let Some(Local { cache_user, .. }) = &self.local {
             // The cache's own way to the database.
             let others = format!("meta skuid != {}", quoted_unless_number(cache_user.as_str()));
             let hook = "type nat hook output priority -100";
-            chain(&mut text, "local", hook, &self.rule(&others));
+            chain(&mut text, "local", hook, &[self.rule(&others)]);
         }
         text.push_str("}\n");
         text
@@ -45,6 +45,17 @@ impl Plan {
     /// As `ip` takes it.
     pub(super) fn family(&self) -> &'static str {
         if self.to.is_ipv4() { "-4" } else { "-6" }
+    }
+
+    fn passing(&self) -> Vec<String> {
+        let incoming = self.incoming();
+        let mut rules = vec![self.rule(&incoming)];
+        if self.mode == Mode::Tproxy {
+            // What the cache has taken stays there.
+            let taken = format!("{incoming} socket transparent 1");
+            rules.insert(0, format!("{taken} meta mark set {} accept", self.mark));
+        }
+        rules
     }
 
     fn incoming(&self) -> String {
@@ -80,8 +91,12 @@ impl Plan {
             }
         };
         let port = self.port;
-        // What is for this machine itself is not on its way to a database elsewhere.
-        format!("{whose} fib daddr type != local {destination} tcp dport {port} counter {action}")
+        // What is for this machine itself is not on its way to a database elsewhere. Only what begins
+        // is diverted: the cache knows nothing of a connection that stands already.
+        format!(
+            "{whose} fib daddr type != local {destination} tcp dport {port} \
+             tcp flags & (syn | ack) == syn counter {action}"
+        )
     }
 }
 
@@ -91,8 +106,9 @@ pub(super) fn replacement_of(name: &str) -> String {
     format!("table inet {name}\ndelete table inet {name}\n")
 }
 
-fn chain(text: &mut String, name: &str, hook: &str, rule: &str) {
-    write!(text, "\tchain {name} {{\n\t\t{hook}; policy accept;\n\t\t{rule}\n\t}}\n")
+fn chain(text: &mut String, name: &str, hook: &str, rules: &[String]) {
+    let rules = rules.join("\n\t\t");
+    write!(text, "\tchain {name} {{\n\t\t{hook}; policy accept;\n\t\t{rules}\n\t}}\n")
         .expect(INFALLIBLE);
 }
 

@@ -32,7 +32,7 @@ table inet enroute {
 \tchain passing {
 \t\ttype nat hook prerouting priority dstnat; policy accept;
 \t\tiifname { \"eth0\", \"wg-1.7\" } fib daddr type != local \
-         ip daddr { 10.0.0.5, 10.1.0.0/16 } tcp dport 27017 counter redirect to :27018
+         ip daddr { 10.0.0.5, 10.1.0.0/16 } tcp dport 27017 tcp flags & (syn | ack) == syn counter redirect to :27018
 \t}
 }
 ";
@@ -51,7 +51,7 @@ fn redirection_of_local_programs_leaves_the_cache_alone() {
         let rules = plan.rules();
         let expected = format!(
             "\t\tmeta skuid != {written} fib daddr type != local meta nfproto ipv4 tcp dport 27017 \
-             counter redirect to :27018\n"
+             tcp flags & (syn | ack) == syn counter redirect to :27018\n"
         );
         assert!(rules.contains(&expected) && !rules.contains("prerouting"), "{rules}");
     }
@@ -61,8 +61,10 @@ fn redirection_of_local_programs_leaves_the_cache_alone() {
 fn tproxy_brings_its_routing() {
     let plan = plan(Mode::Tproxy, "[::1]:27018");
     plan.check().unwrap();
-    let expected = "\t\tiifname != \"lo\" fib daddr type != local meta nfproto ipv6 tcp dport 27017 \
-                    counter tproxy ip6 to [::1]:27018 meta mark set 25966 accept\n";
+    let expected = "\
+\t\tiifname != \"lo\" socket transparent 1 meta mark set 25966 accept
+\t\tiifname != \"lo\" fib daddr type != local meta nfproto ipv6 \
+         tcp dport 27017 tcp flags & (syn | ack) == syn counter tproxy ip6 to [::1]:27018 meta mark set 25966 accept\n";
     assert!(plan.rules().contains(expected), "{}", plan.rules());
     let routing =
         ["-6 route replace local ::/0 dev lo table 25966", "-6 rule add fwmark 25966 lookup 25966"];

@@ -1,4 +1,4 @@
-//! What people see of a run: a line that changes while it lasts, a table at its end.
+//! What people see of a run: lines that change while it lasts, a table at its end.
 //!
 //! Plain ASCII, so it needs no font; a table is also JSON, for other programs.
 //!
@@ -6,57 +6,62 @@
 //!
 //! Read first: `table.rs`.
 
+use serde_json::Value;
+
 mod progress;
 mod table;
 
 pub use progress::{Progress, live_line};
-pub use table::{Cell, Table};
+pub use table::Table;
 
-/// A number as a person reads it: three significant digits, thousands apart.
-#[must_use]
-pub fn readable(number: f64) -> String {
-    if !number.is_finite() {
-        return "-".into();
-    }
-    let decimals = match number.abs() {
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.9995 || size == 0.0 => 2,
-        _ => 3,
+/// A value as a person reads it: thousands apart, and of what is not a whole number three
+/// significant digits.
+fn readable(value: &Value) -> String {
+    let text = match value.as_f64() {
+        Some(number) if value.is_f64() => {
+            let decimals = match number {
+                99.95.. => 0,
+                9.995.. => 1,
+                0.9995.. | 0.0 => 2,
+                _ => 3,
+            };
+            format!("{number:.decimals$}")
+        }
+        _ => value.to_string(),
     };
-    let text = format!("{number:.decimals$}");
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let whole = text.find('.').unwrap_or(text.len());
     let mut spaced = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+    for (index, character) in text.chars().enumerate() {
+        if index > 0 && index < whole && (whole - index).is_multiple_of(3) {
             spaced.push(',');
         }
-        spaced.push(digit);
+        spaced.push(character);
     }
-    let point = if fraction.is_empty() { "" } else { "." };
-    format!("{sign}{spaced}{point}{fraction}")
+    spaced
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn numbers_have_three_digits_and_spaced_thousands() {
         let cases = [
-            (0.0, "0.00"),
-            (0.0213, "0.021"),
-            (1.5, "1.50"),
-            (9.999, "10.0"),
-            (164.26, "164"),
-            (1234.5, "1,234"),
-            (999_999.6, "1,000,000"),
-            (-1234.0, "-1,234"),
-            (f64::NAN, "-"),
+            (json!(0), "0"),
+            (json!(100), "100"),
+            (json!(30_000), "30,000"),
+            (json!(0.0), "0.00"),
+            (json!(0.0213), "0.021"),
+            (json!(1.5), "1.50"),
+            (json!(9.999), "10.0"),
+            (json!(164.26), "164"),
+            (json!(1234.5), "1,234"),
+            (json!(999_999.6), "1,000,000"),
         ];
-        for (number, text) in cases {
-            assert_eq!(readable(number), text);
+        for (value, text) in cases {
+            assert_eq!(readable(&value), text);
         }
     }
 }

@@ -43,6 +43,9 @@ impl Behind {
                 // A feed comes from one origin; the configuration refuses it here.
                 feed: false,
                 databases: resp::Databases::default(),
+                greetings: Arc::default(),
+                greeting_age_max: settings.greeting_age_max,
+                addresses: Arc::clone(&settings.addresses),
             })),
         };
         Self { protocol, origin: Arc::new(self.origin.at(name)) }

@@ -111,6 +111,7 @@ impl<F: Filter> Connection<F> {
                 return Poll::Ready(());
             }
             if !moved {
+                self.worker.take_back(&mut self.session);
                 return Poll::Pending;
             }
         }
@@ -242,6 +243,7 @@ impl<F: Filter> Connection<F> {
         let bytes = read.filled();
         if !bytes.is_empty() {
             let now = worker.now();
+            worker.lend(&mut self.session);
             self.act(|session, storage| session.receive(side, bytes, storage, now));
         }
         Poll::Ready(Ok(bytes.len()))
@@ -295,7 +297,10 @@ impl<F: Filter> Connection<F> {
 
     fn connected(&mut self, connected: io::Result<TcpStream>) {
         match connected {
-            Ok(stream) => self.origin = Link::Up(stream),
+            Ok(stream) => {
+                self.origin = Link::Up(stream);
+                self.session.origin_connected();
+            }
             Err(error) => {
                 self.origin = Link::Down;
                 self.address.report(&error);

@@ -148,35 +148,47 @@ pub(super) fn accept(
         }
         let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
         for ((socket, listener), _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
-            let (stream, peer) = match socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => {
-                    warn!(listen = %listener.address, "cannot accept a connection: {error}");
-                    // Out of descriptors, most likely: others must close first.
-                    std::thread::sleep(super::connection::TICK);
+            for (stream, peer) in arrivals(socket, listener).take(ACCEPTED_AT_ONCE) {
+                if !listener.enter() {
+                    warn!(%peer, listen = %listener.address, limit = listener.connections_max,
+                        "turned away: connections_max is reached");
                     continue;
                 }
-            };
-            if !listener.enter() {
-                warn!(%peer, listen = %listener.address, limit = listener.connections_max,
-                    "turned away: connections_max is reached");
-                continue;
-            }
-            let behind = match listener.behind(&stream) {
-                Ok(behind) => behind,
-                Err(error) => {
-                    warn!(%peer, listen = %listener.address, "cannot serve the connection: {error}");
-                    listener.left();
-                    continue;
+                let behind = match listener.behind(&stream) {
+                    Ok(behind) => behind,
+                    Err(error) => {
+                        warn!(%peer, listen = %listener.address, "cannot serve the connection: {error}");
+                        listener.left();
+                        continue;
+                    }
+                };
+                turn = (turn + 1) % workers.len();
+                let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
+                if workers[turn].blocking_send(accepted).is_err() {
+                    return;
                 }
-            };
-            turn = (turn + 1) % workers.len();
-            let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
-            if workers[turn].blocking_send(accepted).is_err() {
-                return;
             }
         }
     }
     info!("draining: no new connections");
+}
+
+/// Clients taken from one listener before the others have their turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// The clients that have arrived at a listener.
+fn arrivals(
+    socket: &TcpListener,
+    listener: &Listener,
+) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
+    std::iter::from_fn(|| match socket.accept() {
+        Ok(accepted) => Some(accepted),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        Err(error) => {
+            warn!(listen = %listener.address, "cannot accept a connection: {error}");
+            // Out of descriptors, most likely: others must close first.
+            std::thread::sleep(super::connection::TICK);
+            None
+        }
+    })
 }

@@ -71,6 +71,9 @@ impl Shared {
     }
 }
 
+/// Clients that may wait to be accepted; the system bounds it further.
+const BACKLOG: i32 = 4_096;
+
 /// A cache that serves, until [`Runtime::stop`].
 pub struct Runtime {
     shared: Arc<Shared>,
@@ -102,6 +105,9 @@ impl Runtime {
             .unzip();
         for socket in &sockets {
             socket.set_nonblocking(true)?;
+            // The standard library's backlog is short: clients that arrive together would be
+            // dropped, and try again a second later.
+            rustix::net::listen(socket, BACKLOG)?;
         }
         let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
@@ -184,7 +190,22 @@ fn keep(shared: &Shared) {
         if shared.shards.advance(shared.start.elapsed()) {
             thread::yield_now();
         } else {
+            tell_strangers(shared);
             thread::sleep(connection::TICK);
+        }
+    }
+}
+
+/// Warns of nodes that clients were sent to and no listener stands for.
+fn tell_strangers(shared: &Shared) {
+    for listener in &shared.listeners {
+        let Protocol::Resp(settings) = &listener.protocol else { continue };
+        for node in settings.addresses.take_strangers() {
+            tracing::warn!(
+                listen = %listener.address,
+                node,
+                "clients go around the cache: no listener has this node of the cluster as its origin"
+            );
         }
     }
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use cache::{
-    Session,
-    filter::{mongo::Mongo, resp::Resp},
+    Session, Side,
+    filter::{Filter, mongo::Mongo, resp::Resp},
     lease::Ticket,
     stats::Stats,
 };
@@ -26,6 +26,8 @@ use super::{Handle, Listener, Shared, behind::Behind, connection::Connection, li
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
+/// Buffers kept for connections to come; more are in use only while clients are slow to read.
+const SPARE_BUFFERS_MAX: usize = 32;
 /// Connections on their way to a worker; beyond, the acceptor waits.
 pub(super) const ACCEPTED_MAX: usize = 1_024;
 
@@ -44,13 +46,36 @@ pub(super) struct Worker {
     /// The connection that read last.
     pub(super) last_served: Cell<Ticket>,
     storage: RefCell<Handle>,
+    /// Buffers that sessions write into while they are served.
+    spare: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Worker {
     fn new(shared: Arc<Shared>, stats: Arc<Stats>) -> Self {
         let storage = RefCell::new(Handle::new(Arc::clone(&shared.shards), stats));
         let buffer = RefCell::new(vec![MaybeUninit::uninit(); READ_BYTES].into_boxed_slice());
-        Self { shared, buffer, last_served: Cell::new(Ticket(u64::MAX)), storage }
+        let last_served = Cell::new(Ticket(u64::MAX));
+        Self { shared, buffer, last_served, storage, spare: RefCell::default() }
+    }
+
+    /// Lends the session buffers for what it has to say.
+    pub(super) fn lend<F: Filter>(&self, session: &mut Session<F>) {
+        let mut spare = self.spare.borrow_mut();
+        for side in [Side::Client, Side::Server] {
+            session.output(side).borrow_from(&mut spare);
+        }
+    }
+
+    /// Takes back what has been written out.
+    pub(super) fn take_back<F: Filter>(&self, session: &mut Session<F>) {
+        let mut spare = self.spare.borrow_mut();
+        for side in [Side::Client, Side::Server] {
+            if let Some(buffer) = session.output(side).give_back()
+                && spare.len() < SPARE_BUFFERS_MAX
+            {
+                spare.push(buffer);
+            }
+        }
     }
 
     /// Time since the runtime started.

@@ -1,22 +1,14 @@
-//! Load: which keys are asked for, how fast, and how long the answers took.
+//! Load: which keys are asked for, until when, and how long the answers took.
 //!
-//! `demo`, `bench` and the laboratory share these parts, so that their figures mean the same.
+//! - [`Load`]: reads of random keys, each waiting for the last; a seed repeats the sequence.
+//! - [`Recorder`]: latencies, rate and hit ratio of what was read so far.
 //!
-//! - [`KeyChooser`]: the next key; a seed repeats the sequence.
-//! - [`Turns`]: when the next operation starts; closed loop or open loop.
-//! - [`drive`] and [`drive_threads`]: carry out the turns, asynchronously or on threads.
-//! - [`Recorder`]: latencies, rates and hit ratio, in total and second by second.
+//! It is not: a client of any protocol. A read is a closure.
 //!
-//! It is not: a client of any protocol. An operation is a closure.
-//!
-//! Read first: `turns.rs`, then `driver.rs`.
+//! Read first: `load.rs`.
 
-mod driver;
-mod keys;
+mod load;
 mod recorder;
-mod turns;
 
-pub use driver::{drive, drive_threads};
-pub use keys::{KeyChooser, KeyDistribution};
+pub use load::Load;
 pub use recorder::{Outcome, Recorder, Summary};
-pub use turns::{Load, Pace, Turn, Turns};

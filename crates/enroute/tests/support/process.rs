@@ -7,6 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Longer than any start or end takes on a busy machine: only something broken waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -121,6 +123,12 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Lets this process, and those it starts, open as many files as the system allows.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("a soft limit");
 }
 
 /// A loopback address nothing listens on. Another process may take it first, so prefer port 0 where

@@ -85,6 +85,26 @@ impl Raw {
         }
     }
 
+    /// Everything up to the end.
+    pub fn hear_bytes_until_end(&mut self) -> Vec<u8> {
+        let mut heard = Vec::new();
+        match self.0.read_to_end(&mut heard) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+                panic!("{error} instead of the end after {:?}", show(&heard))
+            }
+            _ => heard,
+        }
+    }
+
+    /// Has nothing come, not even the end?
+    pub fn is_open(&mut self) -> bool {
+        self.0.set_nonblocking(true).expect("an option of TCP");
+        let nothing =
+            matches!(self.0.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        self.0.set_nonblocking(false).expect("an option of TCP");
+        nothing
+    }
+
     /// Says that nothing more will be said.
     pub fn end(&self) {
         self.0.shutdown(Shutdown::Write).expect("an open connection");
@@ -92,6 +112,13 @@ impl Raw {
 
     pub fn stream(&self) -> &TcpStream {
         &self.0
+    }
+}
+
+impl From<TcpStream> for Raw {
+    fn from(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Self(stream)
     }
 }
 

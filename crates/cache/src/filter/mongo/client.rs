@@ -13,7 +13,7 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, greeting::Form, principal::Step};
+use super::{Mongo, Tag, greeting, principal::Step, transaction::Extent};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
@@ -45,6 +45,10 @@ impl Mongo {
         };
         let acknowledged = command.acknowledged();
         let mut reply = if acknowledged { Reply::Plain } else { Reply::Never };
+        let reads = !matches!(command.effect(), Effect::Pipeline | Effect::Write(_));
+        if reads && in_transaction(command) {
+            self.settings.transactions.note(command, self.user(), &Extent::default());
+        }
         let flow = match command.effect() {
             Effect::Read { .. } if command.name == "find" && acknowledged => {
                 match self.find(command, &mut tag, scratch)? {
@@ -55,15 +59,15 @@ impl Mongo {
             Effect::Read { .. } => Flow::Bypass(WhyNot::NotByKey),
             Effect::Pipeline | Effect::Write(_) => self.written(command, scratch),
             Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
-            // What a commit publishes was written on any connection.
             Effect::TransactionEnd if command.name != "abortTransaction" => {
-                Flow::Write(Write::to(Scope::Everything))
+                let extent = self.settings.transactions.published(command, self.user());
+                Flow::Write(Write { scopes: extent.scopes(), states: None })
             }
             Effect::Authentication | Effect::Handshake => {
                 let handshake = command.effect() == Effect::Handshake;
                 let seen = if handshake { Reply::Rewritten } else { Reply::Observed };
                 tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
-                tag.greets = if handshake { Form::of(command) } else { None };
+                tag.greets = if handshake { greeting::form(command) } else { None };
                 match (tag.step.is_some(), acknowledged) {
                     (true, true) => self.principal.begin(),
                     (true, false) => self.principal.lose_track(),
@@ -148,18 +152,22 @@ impl Mongo {
         let mut touched = Touched::default();
         let visit = &mut |touch| touched.visit(self, touch, scratch);
         if touch::touches(command, visit).is_err() {
-            return Flow::Write(Write::to(Scope::Everything));
+            touched.everything = true;
+        }
+        if in_transaction(command) {
+            // Nobody sees it before the commit.
+            self.settings.transactions.note(command, self.user(), &touched.extent());
+            return Flow::Write(Write { scopes: SmallVec::new(), states: None });
         }
         if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        let in_transaction = matches!(command.body.element("autocommit"), Ok(Some(_)));
-        if in_transaction {
-            // Nobody sees it before the commit, and that is a write to everything.
-            return Flow::Write(Write { scopes: SmallVec::new(), states: None });
-        }
-        Flow::Write(Write { scopes: touched.scopes(self, scratch), states: None })
+        Flow::Write(Write { scopes: touched.scopes(scratch), states: None })
     }
+}
+
+fn in_transaction(command: &Command<'_>) -> bool {
+    !matches!(command.body.element("autocommit"), Ok(None))
 }
 
 /// Servers write here on their own, or write here what was written elsewhere.
@@ -253,7 +261,18 @@ impl Touched {
         }
     }
 
-    fn scopes<'m>(self, _: &Mongo, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 2]> {
+    /// The same by collection, for when the keys are long gone.
+    fn extent(self) -> Extent {
+        let mut collections: SmallVec<[Namespace; 2]> = self.collections.into_iter().collect();
+        for (namespace, _) in self.keys {
+            if !collections.contains(&namespace) {
+                collections.push(namespace);
+            }
+        }
+        Extent { collections, databases: self.databases, everything: self.everything }
+    }
+
+    fn scopes<'m>(self, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 2]> {
         if self.everything {
             return SmallVec::from_iter([Scope::Everything]);
         }

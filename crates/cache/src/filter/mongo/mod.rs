@@ -15,7 +15,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -28,8 +28,9 @@ mod principal;
 mod server;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
-pub use greeting::Greetings;
+pub use transaction::Transactions;
 
 /// What all connections to one origin share.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +52,8 @@ pub struct Settings {
     pub greetings: Arc<Greetings>,
     /// For how long that is repeated.
     pub greeting_age_max: Duration,
+    /// What open transactions have written.
+    pub transactions: Arc<Transactions>,
 }
 
 /// A field that has a unique index.
@@ -97,7 +100,7 @@ pub struct Tag {
     /// It is answered when something has changed.
     waits: bool,
     /// Asks what every client is told.
-    greets: Option<greeting::Form>,
+    greets: Option<Form>,
     /// Its part in authentication.
     step: Option<principal::Step>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
@@ -126,6 +129,11 @@ impl Mongo {
             database.as_bytes(),
             collection.as_bytes(),
         )
+    }
+
+    /// Whom the connection speaks for, as far as that is settled.
+    fn user(&self) -> &[u8] {
+        self.principal.mark().unwrap_or_default()
     }
 
     fn next_id(&mut self) -> i32 {
@@ -246,10 +254,22 @@ impl Filter for Mongo {
         let Some(form) = tag.greets else { return };
         let greetings = Arc::clone(&self.settings.greetings);
         server::read(out.get(start..).unwrap_or_default(), &self.settings.limits, |greeting| {
-            if greeting.ok {
-                greetings.remember(form, &greeting.body, now);
+            if let Some(lasting) = greeting::lasting(&greeting.body).filter(|_| greeting.ok) {
+                greetings.remember(form, lasting, now);
             }
         });
+    }
+
+    fn remember(&self, _: &Tag, _: &[u8], _: Duration) {
+        // Only once its addresses are ours: see `rewrite`.
+    }
+
+    fn restore(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
+    fn redirect(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
     }
 
     fn request_missing<'a>(

@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, form};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -68,7 +68,12 @@ impl Resp {
             Effect::Other if command.name == "config|set" => {
                 self.write(Write::to(Scope::Everything))
             }
-            Effect::Other => plain(Flow::Coordination),
+            Effect::Other => match Topology::of(command.name) {
+                Some(topology) => {
+                    with_reply(Flow::Coordination, Tag::Topology(topology), Reply::Rewritten)
+                }
+                None => plain(Flow::Coordination),
+            },
         }
     }
 
@@ -95,19 +100,20 @@ impl Resp {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
     ) -> Request<'m, Tag> {
-        let many = command.effect == Effect::ReadMany(Split::Elements) && command.name == "mget";
-        let single = command.effect == Effect::Read
-            || (command.effect == Effect::ReadMany(Split::Sum) && message.len() == 2);
-        if many && let Ok(keys) = command.keys(message) {
-            return self.read_many(keys, scratch);
+        if command.name == "mget" {
+            return match command.keys(message) {
+                Ok(keys) => self.read_many(keys, scratch),
+                Err(_) => plain(Flow::Bypass(WhyNot::Command)),
+            };
         }
-        // The options of every such command stand behind its key; should one differ, it passes.
-        let first = match command.keys {
-            Keys::Range { first: 1, last, .. } => last == 1 || message.len() == 2,
+        let one_key = match command.effect {
+            Effect::Read => matches!(command.keys, Keys::Range { first: 1, last: 1, .. }),
+            Effect::ReadMany(Split::Sum) => message.len() == 2,
             _ => false,
         };
+        // Name, key, options: the options of every such command stand behind its key.
         let mut arguments = message.arguments().skip(1);
-        let Some(key) = arguments.next().filter(|_| single && first) else {
+        let Some(key) = arguments.next().filter(|_| one_key) else {
             return plain(Flow::Bypass(WhyNot::Command));
         };
         if !self.settings.keys.allow(key) {
@@ -257,7 +263,7 @@ impl Resp {
                 let database = std::str::from_utf8(argument(1)).ok();
                 Tag::Select(database.and_then(|database| database.parse().ok()))
             }
-            "auth" => Tag::Identify { version: None, user: Some(user(message, 0)) },
+            "auth" => Tag::Identify { version: None, user: Some(user(message, 0)), greets: None },
             "hello" => hello(message),
             "reset" => {
                 // It ends a transaction at once, whatever was queued. What else it ends is settled
@@ -316,7 +322,8 @@ fn hello(message: &Message<'_>) -> Tag {
             place += 2;
         }
     }
-    Tag::Identify { version, user: identity }
+    let greets = version.filter(|_| message.len() == 2).map(form);
+    Tag::Identify { version, user: identity, greets }
 }
 
 /// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the

@@ -15,7 +15,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -23,14 +23,17 @@ use crate::{
 };
 
 mod client;
+mod cluster;
 mod server;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{Addresses, Topology};
+
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Name of the origin; keys of different origins never meet.
+    /// Name of the origin, or of the cluster it belongs to; keys of different ones never meet.
     pub origin: String,
     /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
     pub secret: u64,
@@ -45,6 +48,12 @@ pub struct Settings {
     pub feed: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
+    /// What the origin says to HELLO, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
+    /// The addresses by which clients are to reach the nodes of a cluster.
+    pub addresses: Arc<Addresses>,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -99,6 +108,8 @@ pub struct Resp {
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
+    /// The scanner is inside a reply.
+    mid_reply: bool,
 }
 
 /// What must be remembered of a request until its reply.
@@ -120,9 +131,15 @@ pub enum Tag {
         version: Option<Version>,
         /// The user, if it changes.
         user: Option<SmallVec<[u8; 16]>>,
+        /// It asks for nothing else.
+        greets: Option<Form>,
     },
+    /// Our own HELLO.
+    Restore,
     /// RESET.
     Reset,
+    /// Asks for the nodes of a cluster.
+    Topology(Topology),
 }
 
 impl Resp {
@@ -143,6 +160,7 @@ impl Resp {
             tracked: false,
             replica_reads: false,
             asking: false,
+            mid_reply: false,
             settings,
         }
     }
@@ -171,7 +189,11 @@ impl Filter for Resp {
     }
 
     fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
+        if !self.mid_reply && self.may_be_redirection(bytes) && !has_line(bytes) {
+            return Ok(Cut { bytes: 0, ends: false, answers: true, continues: false });
+        }
         let progress = self.scanner.advance(bytes)?;
+        self.mid_reply = !progress.complete;
         Ok(Cut {
             bytes: progress.consumed,
             ends: progress.complete,
@@ -230,6 +252,10 @@ impl Filter for Resp {
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        if matches!(tag, Tag::Restore) {
+            self.lost_track |= !self.accepts(tag, reply);
+            return;
+        }
         if !matches!(tag, Tag::Select(_) | Tag::Identify { .. } | Tag::Reset) {
             return;
         }
@@ -242,8 +268,35 @@ impl Filter for Resp {
         }
     }
 
-    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
-        out.extend_from_slice(reply);
+    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
+        match (tag, whole(reply, &self.settings.limits)) {
+            (Tag::Topology(topology), Some(reply)) => {
+                self.settings.addresses.rewrite(*topology, &reply, out);
+            }
+            _ => out.extend_from_slice(reply),
+        }
+    }
+
+    fn remember(&self, tag: &Tag, reply: &[u8], now: Duration) {
+        if let Tag::Identify { greets: Some(form), .. } = tag
+            && self.accepts(tag, reply)
+        {
+            self.settings.greetings.remember(*form, reply.to_vec(), now);
+        }
+    }
+
+    fn restore(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
+        if self.version == Version::Resp2 {
+            return None;
+        }
+        request::write_command(out, &[b"HELLO".as_slice(), b"3"]);
+        Some(Tag::Restore)
+    }
+
+    fn redirect(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.may_be_redirection(message)
+            .then(|| self.settings.addresses.redirect(message))
+            .flatten()
     }
 
     fn request_missing<'a>(
@@ -266,7 +319,15 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, _: &Tag, out: &mut Vec<u8>, _: Duration) {
+    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        if let Tag::Identify { greets: Some(form), .. } = tag
+            && self.user.is_empty()
+            && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
+        {
+            out.extend_from_slice(&greeting);
+            return;
+        }
         response::write_error(out, b"ERR enroute: the origin cannot be reached");
     }
 
@@ -281,7 +342,6 @@ impl Filter for Resp {
     fn is_stateless(&self) -> bool {
         self.database == 0
             && self.user.is_empty()
-            && self.version == Version::Resp2
             && self.unsettled == 0
             && !(self.lost_track
                 || self.in_transaction
@@ -292,6 +352,10 @@ impl Filter for Resp {
 }
 
 impl Resp {
+    fn may_be_redirection(&self, reply: &[u8]) -> bool {
+        reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
+    }
+
     /// The origin agreed to a change of the connection's state.
     fn follow(&mut self, tag: &Tag) {
         match tag {
@@ -301,7 +365,7 @@ impl Resp {
                 self.namespace = namespace(&self.settings, *database);
             }
             Tag::Select(None) => self.lost_track = true,
-            Tag::Identify { version, user } => {
+            Tag::Identify { version, user, .. } => {
                 self.version = version.unwrap_or(self.version);
                 if let Some(user) = user {
                     self.user.clone_from(user);
@@ -314,7 +378,12 @@ impl Resp {
                 self.user.clear();
                 self.version = Version::Resp2;
             }
-            Tag::Plain | Tag::Blocking | Tag::Many | Tag::Probe => {}
+            Tag::Plain
+            | Tag::Restore
+            | Tag::Blocking
+            | Tag::Topology(_)
+            | Tag::Many
+            | Tag::Probe => {}
         }
     }
 }
@@ -322,6 +391,20 @@ impl Resp {
 /// A transaction that was thought to be over has queued the command instead of running it.
 fn is_queued(reply: &Frame<'_>) -> bool {
     reply.value_bytes() == b"+QUEUED\r\n"
+}
+
+/// Which of the two greetings belongs to a version.
+fn form(version: Version) -> Form {
+    match version {
+        Version::Resp2 => Form::Old,
+        Version::Resp3 => Form::New,
+    }
+}
+
+/// Is the line whole, or longer than any redirection?
+fn has_line(bytes: &[u8]) -> bool {
+    const REDIRECTION_BYTES_MAX: usize = 512;
+    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
 }
 
 /// The reply, if all of it is there.

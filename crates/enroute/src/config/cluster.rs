@@ -1,0 +1,35 @@
+//! Which listener stands for which node of a Redis Cluster.
+
+use std::{
+    io,
+    net::{TcpListener, ToSocketAddrs},
+};
+
+use cache::filter::resp::Addresses;
+
+use super::{ListenerDocument, Scheme};
+
+/// The address of each Redis listener, by its origin's: as it is written, and as the name service
+/// knows it, which is how nodes speak of each other.
+pub(super) fn addresses(
+    listeners: &[ListenerDocument],
+    sockets: &[TcpListener],
+) -> io::Result<Addresses> {
+    let mut pairs = Vec::new();
+    for (listener, socket) in listeners.iter().zip(sockets) {
+        if listener.listen.scheme != Scheme::Redis || listener.is_transparent() {
+            continue;
+        }
+        let node = &listener.origin.host_port;
+        let ours = match &listener.advertise {
+            Some(advertise) => advertise.clone(),
+            None => socket.local_addr()?.to_string(),
+        };
+        pairs.push((node.clone(), ours.clone()));
+        // A name that is not known yet is asked for again at each connection, but not here.
+        let resolved = node.to_socket_addrs().into_iter().flatten();
+        pairs.extend(resolved.map(|address| (address.to_string(), ours.clone())));
+    }
+    pairs.dedup();
+    Ok(Addresses::new(pairs))
+}

@@ -1,0 +1,85 @@
+//! What is wrong with a document whose values are each good, and where.
+
+use std::ops::Range;
+
+use super::{Document, ListenerDocument, Scheme};
+
+impl Document {
+    /// The first thing that no single value could know to be wrong.
+    pub(super) fn find_mistake(&self) -> Result<(), Mistake> {
+        if self.listeners.is_empty() {
+            let message =
+                "no [[listener]]: say where clients connect and which origin is behind it";
+            return Err(Mistake { at: None, message: message.to_owned() });
+        }
+        for (number, listener) in self.listeners.iter().enumerate() {
+            listener
+                .find_mistake()
+                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
+        }
+        Ok(())
+    }
+}
+
+impl ListenerDocument {
+    /// The field that does not fit the others, and why.
+    fn find_mistake(&self) -> Result<(), (&'static str, String)> {
+        let Self { listen, origin, .. } = self;
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if listen.is_original() {
+            return mistake("listen", "only an origin can be `original`");
+        }
+        if listen.scheme != origin.scheme {
+            let message = format!(
+                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
+            );
+            return Err(("origin", message));
+        }
+        if listen.host_port == origin.host_port {
+            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
+        }
+        match listen.scheme {
+            Scheme::Mongodb if self.feed.is_some() => {
+                mistake("feed", "only a Redis origin has a feed")
+            }
+            Scheme::Mongodb if self.cluster.is_some() => {
+                mistake("cluster", "only Redis has clusters of nodes that move keys")
+            }
+            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => {
+                mistake("feed", "a feed follows one node, and this is one of a cluster")
+            }
+            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
+                mistake("feed", "a feed comes from one origin, and `original` may be many")
+            }
+            Scheme::Redis if !self.unique_fields.is_empty() => {
+                mistake("unique_fields", "only MongoDB has unique fields")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a document whose values are each good.
+pub(super) struct Mistake {
+    /// Which listener's which field.
+    at: Option<(usize, &'static str)>,
+    pub(super) message: String,
+}
+
+impl Mistake {
+    /// Where it stands in `text`.
+    pub(super) fn span(&self, text: &str) -> Option<Range<usize>> {
+        let (number, field) = self.at?;
+        let document = toml::de::DeTable::parse(text).ok()?;
+        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
+        Some(listener.get_ref().get(field)?.span())
+    }
+}
+
+/// Line and column, as people and editors count them.
+pub(super) fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    format!("{line}:{column}")
+}

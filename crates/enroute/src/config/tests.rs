@@ -1,0 +1,106 @@
+use super::{Document, FeedDocument, LimitsDocument, ListenerDocument, StorageDocument};
+
+const GUIDE: &str = include_str!("../../../../docs/guide/configuration.md");
+const MINIMAL: &str =
+    "[[listener]]\nlisten = \"mongodb://127.0.0.1:27018\"\norigin = \"mongodb://db\"";
+
+fn example() -> Document {
+    let (_, rest) = GUIDE.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    Document::parse(example, "configuration.md").unwrap()
+}
+
+#[test]
+fn the_guide_shows_every_option() {
+    // Taken apart by name, so that a new option is missed here.
+    let Document { workers, drain_timeout, storage, limits, admin, listeners } = example();
+    let StorageDocument {
+        capacity,
+        memory,
+        value_max,
+        ttl,
+        replacement,
+        population,
+        hot_threshold,
+        hot_period,
+        quarantine,
+    } = storage;
+    let LimitsDocument {
+        connections_max,
+        pipeline_max,
+        buffered_bytes_max,
+        frame_bytes_max,
+        coalesce_wait_max,
+        connect_timeout,
+    } = limits;
+    assert!(workers.is_some() && drain_timeout.is_some() && admin.is_some());
+    assert!(capacity.is_some() && memory.is_some() && value_max.is_some() && ttl.is_some());
+    assert!(replacement.is_some() && population.is_some() && quarantine.is_some());
+    assert!(hot_threshold.is_some() && hot_period.is_some());
+    assert!(connections_max.is_some() && pipeline_max.is_some() && buffered_bytes_max.is_some());
+    assert!(frame_bytes_max.is_some() && coalesce_wait_max.is_some() && connect_timeout.is_some());
+
+    let any = |shown: fn(&ListenerDocument) -> bool| listeners.iter().any(shown);
+    assert!(any(|listener| {
+        let ListenerDocument { include, exclude, unique_fields, advertise, .. } = listener;
+        !include.is_empty()
+            && !exclude.is_empty()
+            && !unique_fields.is_empty()
+            && advertise.is_some()
+    }));
+    assert!(any(|listener| {
+        let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
+        matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
+    }));
+    for shown in ["transparent = false", "scripts = \"everything\""] {
+        assert!(GUIDE.contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn the_guide_shows_the_defaults() {
+    let (shown, default) = (example(), Document::parse(MINIMAL, "minimal").unwrap());
+    let mut storage = shown.storage();
+    storage.memory.items_max = default.storage().memory.items_max;
+    assert_eq!(format!("{storage:?}"), format!("{:?}", default.storage()));
+    assert_eq!(format!("{:?}", shown.session()), format!("{:?}", default.session()));
+    let mut hot = [shown.clone(), default.clone()];
+    for document in &mut hot {
+        document.storage.population = Some(super::Population::Hot);
+        document.storage.capacity = None;
+    }
+    let [shown_hot, default_hot] = hot;
+    assert_eq!(format!("{:?}", shown_hot.storage()), format!("{:?}", default_hot.storage()));
+
+    assert_eq!(shown.limits.connections_max, Some(super::CONNECTIONS_MAX));
+    let time = |time: Option<super::Time>| time.unwrap().duration();
+    assert_eq!(time(shown.limits.connect_timeout), super::CONNECT_TIMEOUT);
+    assert_eq!(time(shown.drain_timeout), super::DRAIN_TIMEOUT);
+    let frame_bytes_max = shown.limits.frame_bytes_max.unwrap().count();
+    assert_eq!(frame_bytes_max, wire::mongo::frame::Limits::default().frame_bytes_max);
+    let written = wire::resp::Limits::default().request_bytes_max / (1 << 20);
+    assert!(GUIDE.contains(&format!("default for Redis: {written}MiB")), "{written}");
+    let listener = &shown.listeners[1];
+    assert_eq!(listener.scripts, super::Scripts::default());
+    assert!(!listener.transparent);
+}
+
+#[test]
+fn an_original_origin_stands_where_it_can() {
+    let listener = |listen: &str, origin: &str, more: &str| {
+        let text = format!("[[listener]]\nlisten = \"{listen}\"\norigin = \"{origin}\"\n{more}");
+        Document::parse(&text, "x").map_err(|error| error.to_string())
+    };
+    let document = listener("redis://0.0.0.0:6380", "redis://original", "").unwrap();
+    assert!(document.listeners[0].origin.is_original());
+    assert!(document.listeners[0].is_transparent());
+    let named = listener("redis://0.0.0.0:6380", "redis://original:6379", "").unwrap();
+    assert!(!named.listeners[0].origin.is_original());
+    for (listen, origin, more, expected) in [
+        ("redis://original", "redis://db", "", "x:2:10: only an origin"),
+        ("redis://0.0.0.0:6380", "redis://original", "feed = {}", "x:4:8: a feed comes from one"),
+    ] {
+        let error = listener(listen, origin, more).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
