@@ -9,6 +9,17 @@ use support::raw::Raw;
 
 const UNREACHABLE: &str = "-ERR enroute: the origin cannot be reached\r\n";
 
+/// Returns once the origin itself has a client that waits.
+fn until_one_is_blocked(redis: &Redis) {
+    let mut direct = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
+    let clients = |direct: &mut redis::Connection| -> String {
+        redis::cmd("INFO").arg("clients").query(direct).unwrap()
+    };
+    while !clients(&mut direct).contains("blocked_clients:1") {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
@@ -22,7 +33,7 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     }
     let mut blocked = Raw::connect(cache.address());
     blocked.command("BLPOP queue 0");
-    old.ask("GET k", "$1\r\nv\r\n");
+    until_one_is_blocked(&redis);
     redis.bring_down();
 
     // Whoever waits for an answer that will not come is let go.

@@ -71,13 +71,15 @@ tell("distinct", lambda: users.distinct("name"))
 tell("aggregate", lambda: list(users.aggregate(
     [{"$match": {"n": {"$lt": 10}}}, {"$group": {"_id": None, "sum": {"$sum": "$n"}}}])))
 tell("index", lambda: users.create_index("email", unique=True, sparse=True))
-unacknowledged = users.with_options(write_concern=pymongo.WriteConcern(w=0))
-for number in range(5):
-    find("u001")
-    unacknowledged.update_one({"_id": "u001"}, {"$set": {"n": 1000 + number}})
-    tell("ping", lambda: client.admin.command("ping")["ok"])
-    # On the same connection, so behind the write.
-    find("u001")
+# mongo-java-server, which is what compressors are offered to, hangs up after a write it need not answer.
+if not compressors:
+    unacknowledged = users.with_options(write_concern=pymongo.WriteConcern(w=0))
+    for number in range(5):
+        find("u001")
+        unacknowledged.update_one({"_id": "u001"}, {"$set": {"n": 1000 + number}})
+        tell("ping", lambda: client.admin.command("ping")["ok"])
+        # On the same connection, so behind the write.
+        find("u001")
 for megabytes in (1, 10):
     tell("large", lambda: users.insert_one({"_id": "large", "text": "x" * (megabytes << 20)}).inserted_id)
     tell("large", lambda: len(users.find_one({"_id": "large"})["text"]), 4)
