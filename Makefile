@@ -23,10 +23,10 @@ test: deps lint ## Everything a change must pass
 
 # The broken build answers late replies from storage: the same test has to find it out.
 soak: deps ## The slow proofs: long histories, and that a broken cache fails them
-	cargo build --release --locked -p enroute --target-dir target/broken \
+	cargo build --locked -p enroute --target-dir target/broken \
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
-	ENROUTE_BROKEN=$(CURDIR)/target/broken/release/enroute \
-		cargo test --release --locked -p enroute -- --ignored --nocapture
+	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
+		cargo test --locked -p enroute -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute

@@ -33,7 +33,9 @@ fn redis_history_through_the_cache_is_linearizable() {
 #[ignore = "slow: make soak"]
 fn redis_history_of_200_000_operations_is_linearizable() {
     let program = Path::new(env!("CARGO_BIN_EXE_enroute"));
-    let Some((verdict, statistics)) = run(program, 200_000) else { return };
+    // More are begun: a read that is never answered is not recorded.
+    let Some((verdict, statistics)) = run(program, 220_000) else { return };
+    assert!(verdict.operations >= 200_000, "{}", verdict.text);
     assert!(verdict.linearizable, "{}", verdict.text);
     assert!(statistics["hits"] > 20_000.0, "{statistics:?}");
 }

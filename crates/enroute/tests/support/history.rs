@@ -94,6 +94,8 @@ impl Operation {
 #[derive(Debug)]
 pub struct Verdict {
     pub linearizable: bool,
+    /// How many operations it is about.
+    pub operations: usize,
     /// Its first line, and after a violation the operations that show it.
     pub text: String,
 }
@@ -120,7 +122,7 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
         Some(1) => false,
         _ => panic!("no verdict: {text}{}", String::from_utf8_lossy(&output.stderr)),
     };
-    Some(Verdict { linearizable, text })
+    Some(Verdict { linearizable, operations: operations.len(), text })
 }
 
 /// Where the checker is; None, with the reason printed, where it is not installed.
