@@ -37,14 +37,10 @@ pub(super) fn run(run: &Run) -> anyhow::Result<Vec<Figure>> {
     runtime.block_on(async { insert(&collection(origin.address).await?, KEYS).await })?;
     let link = run.servers.link(origin.address, "164ms")?;
 
-    run.show("no cache", 0.0);
-    let direct = runtime.block_on(replicate(&vec![link.address; replicas], reads / 5, 0, 0))?;
-    run.keep("scenario-b-direct", &direct)?;
-    let direct_ms = mean(&direct);
     let mut figures = Vec::new();
     for (index, capacity) in CAPACITIES.into_iter().enumerate() {
         let name = format!("scenario-b-{capacity}");
-        run.show(&name, 0.1 + 0.225 * index as f64);
+        run.show(&name, 0.25 * index as f64);
         let items = capacity.to_string();
         let options = ["--workers", "1", "--capacity", &items, "--ttl", "3600s"];
         let caches = (0..replicas)
@@ -52,9 +48,19 @@ pub(super) fn run(run: &Run) -> anyhow::Result<Vec<Figure>> {
             .collect::<anyhow::Result<Vec<_>>>()?;
         let addresses: Vec<SocketAddr> = caches.iter().map(|cache| cache.address).collect();
         let seed = 1 + index as u64;
-        let cached = runtime.block_on(replicate(&addresses, reads, capacity, seed))?;
+        // Beside them, and so under the same conditions, as many without a cache, for about as long.
+        let past = vec![link.address; replicas];
+        let past_reads = (reads * (100 - capacity) / 100).max(60);
+        let (cached, direct) = runtime.block_on(async {
+            tokio::join!(
+                replicate(&addresses, reads, capacity, seed),
+                replicate(&past, past_reads, 0, seed + 10)
+            )
+        });
+        let (cached, direct) = (cached?, direct?);
         run.keep(&name, &cached)?;
-        figures.push(figure(&name, capacity, &cached, direct_ms));
+        run.keep(&format!("{name}-direct"), &direct)?;
+        figures.push(figure(&name, capacity, &cached, mean(&direct)));
     }
     Ok(figures)
 }
