@@ -15,7 +15,10 @@
 #![deny(unsafe_code)]
 
 mod config;
+pub mod device;
+pub mod elastic;
 mod error;
+mod file_device;
 mod index;
 mod item;
 mod log;
@@ -28,5 +31,6 @@ mod stats;
 
 pub use config::{Config, Replacement};
 pub use error::Refused;
+pub use file_device::FileDevice;
 pub use memory::{Insert, Memory, Peek};
 pub use stats::Stats;
