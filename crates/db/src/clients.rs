@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -73,6 +74,11 @@ impl Client {
     pub(crate) fn active(&self, command: &'static Command, now_ms: u64) {
         self.active_ms.store(now_ms, Relaxed);
         self.command.store(std::ptr::from_ref(command) as usize, Relaxed);
+    }
+
+    /// When it last gave a command, since the Unix epoch.
+    pub fn active_at(&self) -> Duration {
+        Duration::from_millis(self.active_ms.load(Relaxed))
     }
 
     /// Was its end asked for?

@@ -3,11 +3,11 @@
 use wire::resp::{Version, response};
 
 /// Where a command writes its answer.
-pub struct Reply<'r> {
+pub(crate) struct Reply<'r> {
     /// The bytes to be sent.
-    pub out: &'r mut Vec<u8>,
+    pub(crate) out: &'r mut Vec<u8>,
     /// What the client understands.
-    pub version: Version,
+    pub(crate) version: Version,
 }
 
 impl Reply<'_> {
@@ -76,10 +76,6 @@ impl Reply<'_> {
 
     pub(crate) fn push(&mut self, elements: usize) {
         response::write_push_header(self.out, elements, self.version);
-    }
-
-    pub(crate) fn double(&mut self, value: f64) {
-        response::write_double(self.out, value, self.version);
     }
 
     /// A text meant for people, which RESP3 marks as such.

@@ -128,6 +128,11 @@ impl Session {
         std::mem::take(&mut self.unsynced)
     }
 
+    /// Names the shards whose disk the command waits for.
+    pub fn waiting_on(&self, mut shard: impl FnMut(usize)) {
+        self.tickets.iter().for_each(|&(index, _)| shard(index));
+    }
+
     /// Executes one command, its name first.
     pub fn execute<S: Shards>(
         &mut self,

@@ -15,6 +15,7 @@ use crate::logging::{self, Level};
 
 mod cache;
 mod config;
+mod db;
 mod demo;
 mod intercept;
 mod link;
@@ -50,6 +51,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Check a configuration file
     Config(config::Arguments),
+    /// Serve the elastic database: more data than memory, and memory that grows and shrinks
+    Db(db::Arguments),
     /// See it work: the paper's experiment on this machine, under two minutes
     Demo(demo::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
@@ -63,6 +66,7 @@ impl Command {
         match self {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
+            Self::Db(arguments) => db::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Link(arguments) => link::run(arguments),

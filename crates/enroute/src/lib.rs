@@ -15,6 +15,7 @@
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
+//! | [`database`] | the elastic database at work: sockets, threads, disks |
 //! | [`demo`] | the paper's experiment on one machine |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
@@ -28,6 +29,7 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod database;
 pub mod demo;
 pub mod intercept;
 pub mod link;

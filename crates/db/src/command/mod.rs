@@ -152,7 +152,6 @@ pub(crate) enum Scope {
 pub struct Flags(pub u32);
 
 impl Flags {
-    pub(crate) const NONE: Self = Self(0);
     pub(crate) const WRITE: Self = Self(1);
     pub(crate) const READONLY: Self = Self(1 << 1);
     pub(crate) const DENYOOM: Self = Self(1 << 2);

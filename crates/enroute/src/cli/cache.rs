@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     statistics: Option<Time>,
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
+pub(super) fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
@@ -185,7 +185,7 @@ fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
 
 /// Lets the process open as many files as the system allows: each client takes two, and what is
 /// given at the start is for programs with few.
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {
