@@ -251,7 +251,7 @@ impl Session {
                 "NOPERM this user has no permissions to run the '{}' command",
                 command.name
             ))),
-            Access::NoKey => Err(Failure(
+            Access::NoKey(_) => Err(Failure(
                 "NOPERM this user has no permissions to access one of the keys used as arguments".into(),
             )),
             Access::NoChannel => Err(Failure(

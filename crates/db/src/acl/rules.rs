@@ -50,7 +50,8 @@ impl fmt::Display for KeyPattern {
 pub(crate) enum Access {
     Allowed,
     NoCommand,
-    NoKey,
+    /// The key at this argument.
+    NoKey(usize),
     NoChannel,
 }
 
@@ -144,7 +145,7 @@ impl Rules {
             let write = writes && !source;
             let read = !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
             if !self.may_touch(args[at], read, write) {
-                return Access::NoKey;
+                return Access::NoKey(at);
             }
         }
         if command.name == "subscribe" && !args[1..].iter().all(|channel| self.may_hear(channel)) {
@@ -316,7 +317,6 @@ impl fmt::Display for Rules {
         if self.without_password {
             out.write_str(" nopass")?;
         }
-        out.write_str(" sanitize-payload")?;
         for password in &self.passwords {
             write!(out, " #{password}")?;
         }

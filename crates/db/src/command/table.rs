@@ -140,7 +140,7 @@ pub static COMMANDS: &[Command] = &[
     transaction("discard", 1, TX, NO, connection::transaction::discard),
     transaction("exec", 1, TX, NO, connection::transaction::exec),
     transaction("multi", 1, TX.and(Flags::NO_MULTI), NO, connection::transaction::multi),
-    transaction("unwatch", 1, TX, NO, connection::transaction::unwatch),
+    transaction("unwatch", 1, SELF.and(F), NO, connection::transaction::unwatch),
     transaction("watch", -2, TX.and(Flags::NO_MULTI), ALL, connection::transaction::watch),
     connection("auth", -2, OPEN, connection::auth::auth),
     connection("client", -2, SELF, server::help::client).containing(CLIENT),
@@ -212,7 +212,7 @@ static ACL: &[Command] = &[
 static COMMAND: &[Command] = &[
     server("command|count", 2, SELF, server::commands::count),
     server("command|docs", -2, SELF, server::commands::docs),
-    server("command|getkeys", -3, SELF, server::commands::getkeys),
+    server("command|getkeys", -4, SELF, server::commands::getkeys),
     server("command|info", -2, SELF, server::commands::info),
     server("command|list", -2, SELF, server::commands::list),
 ];

@@ -117,7 +117,7 @@ impl Options {
             return refuse("ERR OPTIN and OPTOUT are not compatible with BCAST");
         }
         if self.opt_in && self.opt_out {
-            return refuse("ERR You can't use both OPTIN and OPTOUT");
+            return refuse("ERR You can't specify both OPTIN mode and OPTOUT mode");
         }
         let switches = self.opt_in && present.mode == Some(Mode::OptOut)
             || self.opt_out && present.mode == Some(Mode::OptIn);

@@ -6,7 +6,7 @@ use super::super::{Call, table::ROWS};
 use crate::{
     acl::{Access, CATEGORIES, DEFAULT, categories},
     failure::{Failure, SYNTAX},
-    number::parse_integer,
+    number::integer,
     session::resolve,
 };
 
@@ -76,9 +76,8 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if rules.without_password {
         flags.push("nopass");
     }
-    flags.push("sanitize-payload");
     reply.set(flags.len());
-    flags.iter().for_each(|flag| reply.simple(flag));
+    flags.iter().for_each(|flag| reply.text(flag));
     reply.text("passwords");
     reply.array(rules.passwords.len());
     rules.passwords.iter().for_each(|password| reply.text(password));
@@ -131,7 +130,9 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         Access::NoCommand => {
             format!("This user has no permissions to run the '{}' command", command.name)
         }
-        Access::NoKey => "This user has no permissions to access one of the keys used as arguments".into(),
+        Access::NoKey(at) => {
+            format!("This user has no permissions to access the '{}' key", text(args[at]))
+        }
         Access::NoChannel => {
             "This user has no permissions to access one of the channels used as arguments".into()
         }
@@ -146,7 +147,7 @@ const PASSWORD_BITS: i64 = 256;
 pub(crate) fn genpass(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let bits = match &call.args[2..] {
         [] => Some(PASSWORD_BITS),
-        [bits] => parse_integer(bits),
+        [bits] => Some(integer(bits)?),
         _ => return Err(SYNTAX),
     };
     let bits = bits.filter(|bits| (1..=4_096).contains(bits)).ok_or_else(|| {
