@@ -71,7 +71,7 @@ pub enum Operation {
         /// Its length.
         bytes: u64,
     },
-    /// Remove the file if it is there.
+    /// Remove the file if it is there, for good: a crash afterwards does not bring it back.
     Remove,
 }
 
@@ -116,7 +116,7 @@ pub trait Device {
     /// `StorageFull` when there is no room, or whatever the system says; then there is no file.
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()>;
 
-    /// Removes a file; none there is no error.
+    /// Removes a file for good, so that no crash brings it back; none there is no error.
     ///
     /// # Errors
     /// Whatever the system says.

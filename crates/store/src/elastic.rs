@@ -20,7 +20,8 @@
 //! # How to run a command
 //!
 //! Call [`Elastic::load`] for every key the command touches. If one is [`Load::Pending`], park the
-//! command until all its tickets are loaded, then load all keys again. When none is pending, run:
+//! command until all its tickets are loaded, then load all keys again. Keys that will be written or
+//! removed are loaded by [`Elastic::load_to_write`]. When none is pending, run:
 //! [`Elastic::read`], [`Elastic::write`], [`Elastic::remove`]. What was loaded, and what the
 //! command writes, stays readable until the next call of `poll_device`, `complete` or `step`, so a
 //! transaction runs between two of them. Then [`Elastic::release`] every ticket, also when the
@@ -29,16 +30,39 @@
 //! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
 //! count in whole milliseconds.
 
+mod budget;
+mod compaction;
+mod device_work;
+mod entries;
 mod error;
+mod log;
+mod record;
+mod recovery;
+mod segment;
+mod staged;
+mod sweep;
+mod table;
+mod walk;
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
-use std::ops::Bound;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::device::{Completion, Device, DeviceCommand};
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+
+use crate::config::Replacement;
+use crate::device::{CommandId, DeviceCommand};
+use crate::mapping::PAGE_BYTES;
+use crate::memory::Memory;
+use crate::retired::Retired;
+use compaction::Compaction;
+use device_work::Purpose;
 pub use error::Error;
+use log::Log;
+pub use recovery::Recovery;
+use staged::{Held, Staged, StagedKey};
+use sweep::Sweep;
+use table::{HASH_BITS, Location, Table};
 
 /// When written data is made to survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +88,13 @@ pub struct Config {
     pub key_bytes_max: usize,
     /// Longest value accepted, in bytes; with its key it must fit a segment.
     pub value_bytes_max: usize,
+    /// Length of a file of the log: a power of two from 64 KiB to 256 MiB. Counts when a store is
+    /// made; later it keeps the one it was made with.
+    pub segment_bytes: u64,
+    /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
+    pub hash_key: [u64; 2],
+    /// Which entry leaves memory.
+    pub replacement: Replacement,
 }
 
 impl Default for Config {
@@ -73,6 +104,9 @@ impl Default for Config {
             sync: Sync::default(),
             key_bytes_max: u16::MAX as usize,
             value_bytes_max: 8 << 20,
+            segment_bytes: 16 << 20,
+            hash_key: [0; 2],
+            replacement: Replacement::default(),
         }
     }
 }
@@ -145,177 +179,103 @@ pub enum RandomKey {
     Failed(Error),
 }
 
-/// Sizes and counters.
+/// Sizes and counters. Sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Entries, expired ones not yet noticed included.
     pub entries: u64,
+    /// Entries of which the value is in memory.
+    pub entries_in_memory: u64,
+    /// The memory budget.
+    pub memory_bytes_max: usize,
+    /// Accounted against the budget now.
+    pub memory_bytes: usize,
+    /// The part that is the storage table.
+    pub table_bytes: usize,
+    /// Pages of the storage table, and how many of them are in memory.
+    pub table_pages: (usize, usize),
+    /// Loads answered from memory.
+    pub hits: u64,
+    /// Loads that found nothing, without asking the disk.
+    pub absent: u64,
+    /// Records read from disk for loads and scans.
+    pub record_reads: u64,
+    /// Pages of the storage table read back.
+    pub page_reads: u64,
+    /// Records of live entries on disk.
+    pub live_bytes: u64,
+    /// All files, spare segments included.
+    pub file_bytes: u64,
+    /// Copied by compaction.
+    pub compacted_bytes: u64,
+    /// Written by clients: records with headers.
+    pub written_bytes: u64,
+    /// Entries removed because their time was over.
+    pub expirations: u64,
+    /// Damaged places met.
+    pub damages: u64,
 }
 
-struct Entry {
-    value: Vec<u8>,
-    expires_at: Option<Duration>,
-    version: u64,
+/// A record appended since the last command batch, not yet in the memory table.
+#[derive(Debug, Clone, Copy)]
+struct Fresh {
+    hash: u64,
+    location: Location,
 }
 
 /// One shard of the elastic store.
 pub struct Elastic {
     config: Config,
-    entries: BTreeMap<(u64, Box<[u8]>), Entry>,
+    hasher: SipHasher13,
+    table: Table,
+    /// Rises when the table is begun anew, so that what was asked for the old one is known.
+    table_epoch: u64,
+    leaving_epoch: u64,
+    memory: Memory,
+    log: Log,
     version: u64,
+    fresh: HashTable<Fresh>,
+    staged: HashMap<StagedKey, Staged>,
+    staged_bytes: usize,
+    tickets: HashMap<Ticket, Held>,
+    loaded: VecDeque<Ticket>,
+    next_ticket: u64,
+    /// Pages being read back, and what waits for them.
+    pages_awaited: HashMap<u32, Vec<StagedKey>>,
+    pages_leaving: usize,
+    outbox: VecDeque<DeviceCommand>,
+    purposes: HashMap<CommandId, Purpose>,
+    next_command: u64,
+    compaction: Option<Compaction>,
+    compaction_rest: u64,
+    sweep: Option<Sweep>,
+    retired: Retired,
+    recovery: Recovery,
+    damage: VecDeque<Error>,
+    stats: Stats,
 }
 
 impl Elastic {
-    /// Opens the store on `device`, making it if there is none.
-    ///
-    /// # Errors
-    /// When the device fails, or holds something this version cannot read.
-    pub fn open(
-        config: Config,
-        device: &(impl Device + ?Sized),
-        _now: Duration,
-    ) -> Result<Self, Error> {
-        let _ = device.list();
-        Ok(Self { config, entries: BTreeMap::new(), version: 0 })
+    /// Damage met since the last call, each place with file and offset; what lies there is never
+    /// served. The oldest are forgotten if nobody asks.
+    pub fn poll_damage(&mut self) -> Option<Error> {
+        self.damage.pop_front()
     }
 
-    /// Makes the entry readable for the running command.
-    pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
-        if self.read(key, now).is_some() { Load::Present } else { Load::Absent }
-    }
-
-    /// Lets go of a ticket, loaded or not.
-    pub fn release(&mut self, _ticket: Ticket) {}
-
-    /// A ticket whose entry is loaded (or whose read failed) since it was given out.
-    pub fn poll_loaded(&mut self) -> Option<Ticket> {
-        None
-    }
-
-    /// The entry, if [`Elastic::load`] said it is present.
-    pub fn read(&mut self, key: &[u8], now: Duration) -> Option<Record<'_>> {
-        let entry = self.entries.get(&place(key))?;
-        if entry.expires_at.is_some_and(|at| at <= now) {
-            return None;
-        }
-        let Entry { ref value, expires_at, version } = *entry;
-        Some(Record { value, expires_at, version })
-    }
-
-    /// Whether writes are accepted now.
-    ///
-    /// # Errors
-    /// [`Error::Full`], [`Error::Busy`] (try again after the next completion), or why not.
-    pub fn accepts_writes(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Stores `value` under a key loaded before, in place of any older value.
-    ///
-    /// # Errors
-    /// As [`Elastic::accepts_writes`], and when key or value are too long. Then nothing changed.
-    pub fn write(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires_at: Option<Duration>,
-        _now: Duration,
-    ) -> Result<Written, Error> {
-        let limit = self.config.value_bytes_max;
-        if value.len() > limit {
-            return Err(Error::ValueTooLong { got: value.len(), limit });
-        }
-        let limit = self.config.key_bytes_max;
-        if key.len() > limit {
-            return Err(Error::KeyTooLong { got: key.len(), limit });
-        }
-        self.version += 1;
-        let version = self.version;
-        self.entries.insert(place(key), Entry { value: value.to_vec(), expires_at, version });
-        Ok(Written { position: Position(version), version })
-    }
-
-    /// Removes the entry of a key loaded before; `None` if there was none.
-    ///
-    /// # Errors
-    /// As [`Elastic::accepts_writes`].
-    pub fn remove(&mut self, key: &[u8], now: Duration) -> Result<Option<Position>, Error> {
-        let there = self.read(key, now).is_some();
-        self.entries.remove(&place(key));
-        self.version += 1;
-        Ok(there.then_some(Position(self.version)))
-    }
-
-    /// Removes everything.
-    ///
-    /// # Errors
-    /// As [`Elastic::accepts_writes`].
-    pub fn clear(&mut self, _now: Duration) -> Result<Position, Error> {
-        self.entries.clear();
-        self.version += 1;
-        Ok(Position(self.version))
-    }
-
-    /// Entries, expired ones not yet noticed included.
-    pub fn len(&self) -> u64 {
-        self.entries.len() as u64
-    }
-
-    /// True if there are no entries.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// About `count` keys from `cursor` on, in the order of their hashes; begin with 0. Every key
-    /// there from the first call to the last is returned, and none twice unless it was removed and
-    /// stored again.
-    pub fn scan(&mut self, cursor: u64, count: usize, now: Duration) -> Scan {
-        let mut keys: Vec<Box<[u8]>> = Vec::new();
-        let from = Bound::Included((cursor, Box::default()));
-        let mut last = cursor;
-        for ((hash, key), entry) in self.entries.range((from, Bound::Unbounded)) {
-            if keys.len() >= count.max(1) && *hash != last {
-                return Scan::Ready { cursor: *hash, keys };
-            }
-            last = *hash;
-            if entry.expires_at.is_none_or(|at| at > now) {
-                keys.push(key.clone());
-            }
-        }
-        Scan::Ready { cursor: 0, keys }
-    }
-
-    /// A key drawn by `random`, evenly, expired ones possible.
-    pub fn random_key(&mut self, random: u64, _now: Duration) -> RandomKey {
-        if self.entries.is_empty() {
-            return RandomKey::Ready(None);
-        }
-        let at = (u128::from(random) * self.entries.len() as u128) >> 64;
-        RandomKey::Ready(self.entries.keys().nth(at as usize).map(|(_, key)| key.clone()))
-    }
-
-    /// The next thing the device shall do.
-    pub fn poll_device(&mut self, _now: Duration) -> Option<DeviceCommand> {
-        None
-    }
-
-    /// Takes the result of a command.
-    pub fn complete(&mut self, _completion: Completion, _now: Duration) {}
-
-    /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        None
+    /// What opening the store found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
     }
 
     /// Every write up to here survives a crash.
     pub fn durable_up_to(&self) -> Position {
-        Position(self.version)
+        self.log.durable()
     }
 
     /// Makes the device sync now whatever [`Sync`] says, as before the end of the process. Done
     /// when [`Elastic::durable_up_to`] has reached the position returned.
     pub fn flush(&mut self) -> Position {
-        Position(self.version)
+        self.log.want_durable()
     }
 
     /// Changes when writes reach the disk.
@@ -323,26 +283,43 @@ impl Elastic {
         self.config.sync = sync;
     }
 
-    /// Sets the memory budget, in bytes. More counts at once; less is reached by
-    /// [`Elastic::step`] in bounded portions.
-    pub fn rescale(&mut self, memory_bytes: usize) {
-        self.config.memory_bytes = memory_bytes;
+    /// Entries, expired ones not yet noticed included.
+    pub fn len(&self) -> u64 {
+        self.table.len()
     }
 
-    /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
-    pub fn step(&mut self, _now: Duration) -> bool {
-        false
+    /// True if there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    /// Sizes and counters.
-    pub fn stats(&self) -> Stats {
-        Stats { entries: self.len() }
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key) >> (64 - HASH_BITS)
+    }
+
+    /// Begins an empty table; the old one's memory goes back in steps.
+    fn begin_table(&mut self) {
+        let old = std::mem::replace(&mut self.table, Table::new());
+        self.table_epoch += 1;
+        self.pages_awaited.clear();
+        for staged in self.staged.values_mut() {
+            staged.unpinned();
+        }
+        let pages = old.pages_resident();
+        for (index, (mapping, end)) in old.retire().into_iter().enumerate() {
+            let resident = if index == 0 { pages * PAGE_BYTES } else { end };
+            self.retired.add(mapping, end, resident);
+        }
+    }
+
+    fn report(&mut self, error: Error) {
+        self.stats.damages += 1;
+        if self.damage.len() == DAMAGE_MAX {
+            self.damage.pop_front();
+        }
+        self.damage.push_back(error);
     }
 }
 
-fn place(key: &[u8]) -> (u64, Box<[u8]>) {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(key);
-    // A cursor of 0 begins a scan and 40 bits are what the index keeps.
-    (hasher.finish() >> 24, key.into())
-}
+/// Reports of damage kept for [`Elastic::poll_damage`].
+const DAMAGE_MAX: usize = 100;

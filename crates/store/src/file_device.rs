@@ -79,7 +79,7 @@ impl Device for FileDevice {
     fn remove(&self, file: FileName) -> io::Result<()> {
         match fs::remove_file(self.path(file)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            _ => File::open(&self.directory)?.sync_all(),
         }
     }
 }

@@ -26,6 +26,8 @@ mod log;
 mod mapping;
 mod memory;
 mod replacement;
+mod retired;
+mod simulated_device;
 mod slots;
 mod stats;
 
@@ -33,4 +35,5 @@ pub use config::{Config, Replacement};
 pub use error::Refused;
 pub use file_device::FileDevice;
 pub use memory::{Insert, Memory, Peek};
+pub use simulated_device::{Faults, SimulatedDevice};
 pub use stats::Stats;

@@ -1,6 +1,5 @@
 //! The memory tier: index, log and policy put together.
 
-mod retired;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -14,7 +13,7 @@ use crate::item::{Item, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
 use crate::stats::Stats;
-use retired::Retired;
+use crate::retired::Retired;
 
 /// What an insert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +99,14 @@ impl Memory {
         let item = self.log.item(location);
         let peek = Peek { value: item.value, expires_at: item.expires_at };
         (!is_expired(&item, now)).then_some(peek)
+    }
+
+    /// The key of an item of this hash of which `is_it` says it is the one, without counting as a
+    /// use.
+    pub(crate) fn key_where(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+        let hash = self.fold(hash);
+        let location = self.index.find(hash, |location| is_it(self.log.item(location).key))?;
+        Some(self.log.item(location).key)
     }
 
     /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if

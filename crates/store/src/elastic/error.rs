@@ -49,6 +49,15 @@ pub enum Error {
         /// What is wrong.
         found: String,
     },
+    /// The key was not loaded for writing before, or what was loaded was let go.
+    #[error("the key is not loaded: call load_to_write first, in the same command")]
+    NotLoaded,
+    /// The storage table can grow no further.
+    #[error("the storage table is full at {entries} entries; use more shards")]
+    TableFull {
+        /// Entries it holds.
+        entries: u64,
+    },
     /// The key passes `key_bytes_max`.
     #[error("key of {got} bytes passes key_bytes_max = {limit}")]
     KeyTooLong {
