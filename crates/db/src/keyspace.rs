@@ -165,9 +165,10 @@ impl Keyspace<'_> {
 
     /// Makes `key` readable, or notes that it is missing.
     #[inline]
-    pub(crate) fn load(&mut self, database: u8, key: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
-        match self.shard(database, key).load(&StoredKey::new(database, key), client, now) {
+        let stored = StoredKey::new(database, key);
+        match self.shard(database, key).load(&stored, to_write, client, now) {
             Loaded::Ready => Ok(()),
             Loaded::Failed(failure) => Err(failure),
             Loaded::Pending(ticket) => {
@@ -175,6 +176,23 @@ impl Keyspace<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Makes it known how many keys each database has in the shards held.
+    pub(crate) fn load_counts(&mut self) -> Result<(), Failure> {
+        let (client, now) = (self.client, self.now);
+        let loaded: SmallVec<[_; 16]> = self
+            .held_with_index()
+            .map(|(index, shard)| (index, shard.load_counts(client, now)))
+            .collect();
+        for (index, loaded) in loaded {
+            match loaded {
+                Loaded::Ready => {}
+                Loaded::Failed(failure) => return Err(failure),
+                Loaded::Pending(ticket) => self.missing.push((index, ticket)),
+            }
+        }
+        Ok(())
     }
 
     /// What `found` says of shard `index`, or `None` once its tickets are noted.

@@ -363,7 +363,7 @@ impl Session {
         }
         let database = keys.database;
         for at in command.keys.of(args.len()) {
-            keys.load(database, args[at])?;
+            keys.load(database, args[at], command.flags.has(Flags::WRITE))?;
         }
         if !keys.missing.is_empty() {
             return Ok(());

@@ -75,6 +75,8 @@ pub struct Shard {
     waiting: HashMap<Ticket, u64>,
     /// Keys in databases 1 and up.
     others: [u64; DATABASES as usize],
+    /// They were read since the start.
+    others_known: bool,
     deadlines: BTreeSet<(Duration, Box<[u8]>)>,
 }
 
@@ -88,28 +90,35 @@ fn failure(error: &elastic::Error) -> Failure {
 
 impl Shard {
     /// A shard around `store`.
-    pub fn new(mut store: Elastic, now: Duration) -> Self {
-        let mut others = [0; DATABASES as usize];
-        // Counts on a page not in memory are read at the first use of such a database.
-        if let Some(record) = store.read(COUNTS, now) {
-            for (count, bytes) in others.iter_mut().zip(record.value.chunks_exact(8)) {
-                *count = bytes.try_into().map_or(0, u64::from_le_bytes);
-            }
-        }
+    pub fn new(store: Elastic) -> Self {
         Self {
             store,
             tracking: Tracking::default(),
             counters: Counters::default(),
             written: Position::default(),
             waiting: HashMap::new(),
-            others,
+            others: [0; DATABASES as usize],
+            others_known: false,
             deadlines: BTreeSet::new(),
         }
     }
 
-    /// Makes `key` readable; `client` is told when it arrives.
-    pub(crate) fn load(&mut self, key: &StoredKey, client: u64, now: Duration) -> Loaded {
-        match self.store.load(&key.0, now) {
+    /// Makes `key` readable, and writable if it is to be written; `client` is told when it arrives.
+    #[inline]
+    pub(crate) fn load(&mut self, key: &StoredKey, to_write: bool, client: u64, now: Duration) -> Loaded {
+        let before = self.store.len();
+        let load = if to_write { self.store.load(&key.0, now) } else { self.store.load_to_read(&key.0, now) };
+        if self.store.len() < before {
+            self.expired(key.database(), key.key());
+        }
+        if to_write && key.database() != 0 && matches!(load, Load::Present | Load::Absent) {
+            return self.load_counts(client, now);
+        }
+        self.wait_for(load, client)
+    }
+
+    fn wait_for(&mut self, load: Load, client: u64) -> Loaded {
+        match load {
             Load::Present | Load::Absent => Loaded::Ready,
             Load::Pending(ticket) => {
                 self.waiting.insert(ticket, client);
@@ -117,6 +126,29 @@ impl Shard {
             }
             Load::Failed(error) => Loaded::Failed(failure(&error)),
         }
+    }
+
+    /// Makes it known how many keys each database has.
+    pub(crate) fn load_counts(&mut self, client: u64, now: Duration) -> Loaded {
+        let load = self.store.load(COUNTS, now);
+        if matches!(load, Load::Present) && !self.others_known {
+            let value = self.store.read(COUNTS, now).map_or(&[][..], |record| record.value);
+            for (count, bytes) in self.others.iter_mut().zip(value.chunks_exact(8)) {
+                *count = bytes.try_into().map_or(0, u64::from_le_bytes);
+            }
+        }
+        self.others_known |= matches!(load, Load::Present | Load::Absent);
+        self.wait_for(load, client)
+    }
+
+    /// The time of a key was over, and the store has dropped it.
+    fn expired(&mut self, database: u8, key: &[u8]) {
+        self.counters.expired += 1;
+        if database != 0 {
+            let count = &mut self.others[usize::from(database)];
+            *count = count.saturating_sub(1);
+        }
+        self.tracking.changed(key, u64::MAX);
     }
 
     /// Can it be written now? `false` while the disk is behind.
@@ -224,6 +256,7 @@ impl Shard {
     pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
         self.written = self.store.clear(now).map_err(|error| failure(&error))?;
         self.others = Default::default();
+        self.others_known = true;
         self.deadlines.clear();
         self.tracking.flushed();
         Ok(())
@@ -270,17 +303,13 @@ impl Shard {
             if self.deadlines.first().is_none_or(|(at, _)| *at > now) {
                 return false;
             }
-            let Some((at, key)) = self.deadlines.pop_first() else { return false };
-            // Before its end it could be read; what can be read now was given another.
-            if self.store.read(&key, at - Duration::from_millis(1)).is_none()
-                || self.store.read(&key, now).is_some()
-            {
-                continue;
-            }
-            let (database, name) = (key[0], &key[1..]);
-            if self.store.remove(&key, now).is_ok() && self.forget(database, now).is_ok() {
-                self.counters.expired += 1;
-                self.tracking.changed(name, u64::MAX);
+            let Some((_, key)) = self.deadlines.pop_first() else { return false };
+            let before = self.store.len();
+            // Looking at it is what makes the store drop it; one that lies on disk is noticed later.
+            if let Load::Pending(ticket) = self.store.load(&key, now) {
+                self.store.release(ticket);
+            } else if self.store.len() < before {
+                self.expired(key[0], &key[1..]);
             }
         }
         true

@@ -71,7 +71,10 @@ impl Device for FileDevice {
 
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()> {
         let handle = File::create(self.path(file))?;
-        rustix::fs::fallocate(&handle, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        // The system refuses to take room for nothing.
+        if bytes > 0 {
+            rustix::fs::fallocate(&handle, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        }
         handle.sync_all()?;
         File::open(&self.directory)?.sync_all()
     }

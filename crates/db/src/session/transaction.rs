@@ -169,14 +169,15 @@ impl Session {
             }
             writes |= command.flags.has(Flags::WRITE);
             for at in command.keys.of(args.len()) {
-                keys.load(database, &args[at])?;
+                // A later command may write what this one reads.
+                keys.load(database, &args[at], true)?;
             }
             if let Some(other) = crate::command::other_database(command, args) {
-                keys.load(other, &args[if command.name == "move" { 1 } else { 2 }])?;
+                keys.load(other, &args[if command.name == "move" { 1 } else { 2 }], true)?;
             }
         }
         for watched in &self.watched {
-            keys.load(watched.database, &watched.key)?;
+            keys.load(watched.database, &watched.key, false)?;
         }
         if writes && keys.missing.is_empty() {
             keys.accept_writes()?;

@@ -30,6 +30,11 @@ pub(super) fn random(count: usize) -> Vec<u8> {
     bytes
 }
 
+/// A number nobody can guess.
+pub(super) fn random_number() -> u64 {
+    u64::from_le_bytes(random(8).try_into().unwrap_or_default())
+}
+
 /// Parameters that clients ask for and that never change.
 pub(super) fn fixed_parameters(directory: &Path, port: u16) -> BTreeMap<&'static str, String> {
     BTreeMap::from([

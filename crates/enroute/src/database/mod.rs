@@ -128,8 +128,7 @@ impl Database {
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(&directory, address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
-        let seed = u64::from_le_bytes(host::random(8).try_into().unwrap_or_default());
-        let server = Server::new(Box::new(host), parameters, seed, now());
+        let server = Server::new(Box::new(host), parameters, host::random_number(), now());
         prepare_users(&server, setup.password.as_deref())?;
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         let disk = Disk::new(devices);

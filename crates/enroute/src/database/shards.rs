@@ -69,10 +69,11 @@ pub(super) fn open(
                     let path = directory.join(format!("shard-{index:03}"));
                     let device = FileDevice::open(&path)
                         .with_context(|| format!("cannot open {}", path.display()))?;
-                    let config = Config { memory_bytes, sync, ..Config::default() };
+                    let hash_key = [0; 2].map(|_: u64| super::host::random_number());
+                    let config = Config { memory_bytes, sync, hash_key, ..Config::default() };
                     let store = Elastic::open(config, &device, now)
                         .with_context(|| format!("cannot open the shard in {}", path.display()))?;
-                    Ok((Mutex::new(Shard::new(store, now)), Arc::new(device)))
+                    Ok((Mutex::new(Shard::new(store)), Arc::new(device)))
                 })
             })
             .collect();

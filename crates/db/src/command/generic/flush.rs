@@ -24,13 +24,17 @@ pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     options(call)?;
     let own = call.keys.database;
+    call.keys.load_counts()?;
+    if !call.keys.missing.is_empty() {
+        return Ok(());
+    }
     if (0..DATABASES).all(|other| other == own || call.keys.len(other) == 0) {
         return clear(call);
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
     let Some(found) = scan::walk_all(call)? else { return Ok(()) };
     for key in found {
-        call.keys.load(own, &key)?;
+        call.keys.load(own, &key, true)?;
         if call.keys.missing.is_empty() {
             call.keys.delete(&key)?;
         }

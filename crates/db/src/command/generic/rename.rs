@@ -69,7 +69,7 @@ pub(crate) fn copy(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if target == call.keys.database && from == to {
         return Err(SAME);
     }
-    call.keys.load(target, to)?;
+    call.keys.load(target, to, true)?;
     if !call.keys.missing.is_empty() {
         return Ok(());
     }
@@ -92,7 +92,7 @@ pub(crate) fn move_key(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if target == call.keys.database {
         return Err(SAME);
     }
-    call.keys.load(target, key)?;
+    call.keys.load(target, key, true)?;
     if !call.keys.missing.is_empty() {
         return Ok(());
     }

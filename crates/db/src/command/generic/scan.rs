@@ -132,6 +132,10 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     let total: u64 = call.keys.held().map(|shard| shard.store.len()).sum();
+    call.keys.load_counts()?;
+    if !call.keys.missing.is_empty() {
+        return Ok(());
+    }
     if call.keys.len(database) == 0 {
         call.reply.null();
         return Ok(());
@@ -153,7 +157,7 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         let found = shard.random_key(crate::server::mix(random), client, now);
         let Some(key) = call.keys.unless_missing(index.unwrap_or(0), found)? else { return Ok(()) };
         let Some(key) = key.filter(|key| key.first() == Some(&database)) else { continue };
-        call.keys.load(database, &key[1..])?;
+        call.keys.load(database, &key[1..], false)?;
         if !call.keys.missing.is_empty() {
             return Ok(());
         }
@@ -170,6 +174,7 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let database = call.keys.database;
+    call.keys.load_counts()?;
     let count = call.keys.len(database);
     call.reply.integer(count as i64);
     Ok(())

@@ -20,7 +20,7 @@ pub(crate) fn debug(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         (b"OBJECT", [key]) => {
             let key = *key;
             let database = call.keys.database;
-            call.keys.load(database, key)?;
+            call.keys.load(database, key, false)?;
             if !call.keys.missing.is_empty() {
                 return Ok(());
             }
