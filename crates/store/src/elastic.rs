@@ -20,12 +20,13 @@
 //! # How to run a command
 //!
 //! Call [`Elastic::load`] for every key the command touches. If one is [`Load::Pending`], park the
-//! command until all its tickets are loaded, then load all keys again. Keys that will be written or
-//! removed are loaded by [`Elastic::load_to_write`]. When none is pending, run:
+//! command until all its tickets are loaded, then load all keys again. (A key that is only read may
+//! be loaded by [`Elastic::load_to_read`], which is cheaper.) When none is pending, run:
 //! [`Elastic::read`], [`Elastic::write`], [`Elastic::remove`]. What was loaded, and what the
 //! command writes, stays readable until the next call of `poll_device`, `complete` or `step`, so a
 //! transaction runs between two of them. Then [`Elastic::release`] every ticket, also when the
-//! client is gone. Before a command that writes, ask [`Elastic::accepts_writes`].
+//! client is gone; an entry whose ticket is kept stays readable and writable for good. Before a
+//! command that writes, ask [`Elastic::accepts_writes`].
 //!
 //! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
 //! count in whole milliseconds.
@@ -235,6 +236,8 @@ pub struct Elastic {
     log: Log,
     version: u64,
     fresh: HashTable<Fresh>,
+    /// Keys removed since the last command batch whose hash another key has too.
+    gone: Vec<Box<[u8]>>,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,

@@ -17,24 +17,28 @@ enum Located {
 }
 
 impl Elastic {
-    /// Makes the entry readable for the running command.
-    pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
-        let hash = self.hash(key);
-        self.load_hashed(hash, key, now)
-    }
-
     /// Makes the entry readable for the running command, and writable whether it is there or not.
-    pub fn load_to_write(&mut self, key: &[u8], now: Duration) -> Load {
+    pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
         if !matches!(self.locate(hash, key), Located::Unknown) {
             return self.load_hashed(hash, key, now);
         }
         let staged_key = StagedKey::Key(key.into());
-        if self.staged_state(key).is_some_and(State::is_known) {
+        match self.staged_state(key) {
+            // What could not be read stays so until it is written.
+            Some(State::Failed { error, location: None }) => return Load::Failed(error.clone()),
             // Its page or its record moved since.
-            self.restart(&staged_key);
+            Some(state) if state.is_known() => self.restart(&staged_key),
+            _ => {}
         }
         Load::Pending(self.stage(staged_key, hash))
+    }
+
+    /// Makes the entry readable for the running command, which does not write it. Cheaper than
+    /// [`Elastic::load`] for entries in memory: the storage table is not asked.
+    pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
+        let hash = self.hash(key);
+        self.load_hashed(hash, key, now)
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -126,7 +130,7 @@ impl Elastic {
         Ok(())
     }
 
-    /// Stores `value` under a key loaded before by [`Elastic::load_to_write`], in place of any older
+    /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older
     /// value. A key whose load failed may be written too: what was damaged is replaced.
     ///
     /// # Errors
@@ -174,8 +178,7 @@ impl Elastic {
         Ok(())
     }
 
-    /// Removes the entry of a key loaded before by [`Elastic::load_to_write`]; `None` if there was
-    /// none.
+    /// Removes the entry of a key loaded before by [`Elastic::load`]; `None` if there was none.
     ///
     /// # Errors
     /// When the removal cannot be recorded. Then nothing changed.
@@ -195,6 +198,10 @@ impl Elastic {
     fn remove_slot(&mut self, hash: u64, key: &[u8], slot: Slot, now: Duration) -> Result<(), Error> {
         self.kill_slot(hash, slot, now)?;
         self.forget(hash, key);
+        if self.table.candidates(hash).next().is_some() {
+            // Another key of the same hash is left: that it is another is known now, not later.
+            self.gone.push(key.into());
+        }
         Ok(())
     }
 
@@ -237,11 +244,12 @@ impl Elastic {
     ///
     /// # Errors
     /// When there is no room to record it. Then nothing changed.
-    pub fn clear(&mut self) -> Result<Position, Error> {
-        self.log.clear()?;
+    pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
+        self.log.clear(now)?;
         self.begin_table();
         self.memory.clear();
         self.fresh.clear();
+        self.gone.clear();
         for key in self.staged.keys().cloned().collect::<Vec<_>>() {
             self.resolve(&key, State::Absent);
         }
@@ -252,6 +260,7 @@ impl Elastic {
 
     /// Moves what was written since into the memory table; the buffers may be let go after that.
     pub(super) fn settle(&mut self) {
+        self.gone.clear();
         for Fresh { hash, location } in self.fresh.drain() {
             let Some(bytes) = self.log.buffered(location) else { continue };
             let record = LogRecord::parse(bytes).expect("a buffered record is whole");
@@ -290,6 +299,9 @@ impl Elastic {
         };
         if let Some(location) = self.fresh_location(hash, key) {
             return at(location);
+        }
+        if self.gone.iter().any(|gone| **gone == *key) {
+            return Located::Nowhere;
         }
         if let [only] = candidates[..]
             && self.memory.peek(hash, key, NEVER).is_some()

@@ -49,8 +49,8 @@ pub enum Error {
         /// What is wrong.
         found: String,
     },
-    /// The key was not loaded for writing before, or what was loaded was let go.
-    #[error("the key is not loaded: call load_to_write first, in the same command")]
+    /// The key was not loaded before, or what was loaded was let go.
+    #[error("the key is not loaded: call load first, in the same command")]
     NotLoaded,
     /// The storage table can grow no further.
     #[error("the storage table is full at {entries} entries; use more shards")]

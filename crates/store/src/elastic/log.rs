@@ -470,7 +470,7 @@ impl Log {
     }
 
     /// Drops all segments there are, in favour of a new one.
-    pub(super) fn clear(&mut self) -> Result<(), Error> {
+    pub(super) fn clear(&mut self, now: Duration) -> Result<(), Error> {
         let number = *self.spares.front().ok_or_else(|| self.no_spare())?;
         // What ends before the clearing says nothing of it.
         self.seal();
@@ -478,7 +478,7 @@ impl Log {
         self.rotate(Who::Upkeep)?;
         self.appended += 1;
         let (position, slot) = (self.appended, self.slot_of[&number]);
-        self.unwritten_since.get_or_insert(Duration::ZERO);
+        self.unwritten_since.get_or_insert(now);
         for other in (0..self.segments.len()).filter(|&other| other != slot) {
             if self.segments[other].as_ref().is_some_and(|segment| segment.doomed.is_none()) {
                 self.doom(other, position);

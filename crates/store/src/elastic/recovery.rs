@@ -125,6 +125,7 @@ impl Elastic {
             log,
             version: opening.version,
             fresh: HashTable::new(),
+            gone: Vec::new(),
             staged: Default::default(),
             staged_bytes: 0,
             tickets: Default::default(),
