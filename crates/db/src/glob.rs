@@ -23,7 +23,9 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
             None if position == text.len() => return true,
             _ => {}
         }
-        let Some((after, from)) = retry.filter(|&(_, from)| from < text.len()) else { return false };
+        let Some((after, from)) = retry.filter(|&(_, from)| from < text.len()) else {
+            return false;
+        };
         retry = Some((after, from + 1));
         (at, position) = (after, from + 1);
     }
@@ -76,10 +78,23 @@ mod tests {
     #[test]
     fn patterns_match_as_in_redis() {
         for (pattern, text, expected) in [
-            ("*", "", true), ("*", "abc", true), ("a*c", "abbc", true), ("a*c", "abbd", false),
-            ("a?c", "abc", true), ("a?c", "ac", false), ("[a-c]x", "bx", true), ("[^a]x", "bx", true),
-            ("[^a]x", "ax", false), (r"\*", "*", true), (r"\*", "a", false), ("a*b*c", "a1b2c", true),
-            ("foo*", "foo", true), ("*o", "foo", true), ("[c-a]", "b", true), ("", "", true), ("", "a", false),
+            ("*", "", true),
+            ("*", "abc", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abbd", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[a-c]x", "bx", true),
+            ("[^a]x", "bx", true),
+            ("[^a]x", "ax", false),
+            (r"\*", "*", true),
+            (r"\*", "a", false),
+            ("a*b*c", "a1b2c", true),
+            ("foo*", "foo", true),
+            ("*o", "foo", true),
+            ("[c-a]", "b", true),
+            ("", "", true),
+            ("", "a", false),
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
         }

@@ -101,7 +101,8 @@ impl Keyspace<'_> {
             Held::Many(shards) => (None, Some(shards)),
         };
         let many = many.into_iter().flat_map(|shards| shards.iter_mut().enumerate());
-        one.into_iter().chain(many.filter_map(|(index, shard)| Some((index, shard.as_deref_mut()?))))
+        one.into_iter()
+            .chain(many.filter_map(|(index, shard)| Some((index, shard.as_deref_mut()?))))
     }
 
     /// The shard at `index`, if it is held.

@@ -38,7 +38,8 @@ impl LongDouble {
         let magnitude = if lower == "inf" || lower == "infinity" {
             X87DoubleExtended::INFINITY
         } else {
-            let plain = lower.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'+' | b'-'));
+            let plain =
+                lower.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'+' | b'-'));
             let starts = lower.starts_with(|first: char| first.is_ascii_digit() || first == '.');
             if !plain || !starts || !lower.contains(|each: char| each.is_ascii_digit()) {
                 return Err(NOT_A_FLOAT);
@@ -69,7 +70,11 @@ impl LongDouble {
         for _ in 0..FRACTION_DIGITS {
             scaled.multiply(10);
         }
-        if exponent >= 0 { scaled.shift_left(exponent as usize) } else { scaled.round_right(-exponent as usize) }
+        if exponent >= 0 {
+            scaled.shift_left(exponent as usize)
+        } else {
+            scaled.round_right(-exponent as usize)
+        }
         let mut digits = scaled.decimal();
         while digits.len() <= FRACTION_DIGITS {
             digits.insert(0, '0');
@@ -111,7 +116,9 @@ impl Big {
 
     /// Divides by a power of two, to the nearest, ties to even.
     fn round_right(&mut self, bits: usize) {
-        let bit = |big: &Self, at: usize| big.0.get(at / 32).is_some_and(|part| part >> (at % 32) & 1 == 1);
+        let bit = |big: &Self, at: usize| {
+            big.0.get(at / 32).is_some_and(|part| part >> (at % 32) & 1 == 1)
+        };
         let half = bits > 0 && bit(self, bits - 1);
         let below = (0..bits.saturating_sub(1)).any(|at| bit(self, at));
         let odd = bit(self, bits);
@@ -156,9 +163,18 @@ mod tests {
     #[test]
     fn integers_are_read_as_strictly_as_redis_reads_them() {
         for (text, expected) in [
-            ("0", Some(0)), ("-1", Some(-1)), ("9223372036854775807", Some(i64::MAX)),
-            ("-9223372036854775808", Some(i64::MIN)), ("9223372036854775808", None), ("-0", None),
-            ("01", None), ("+1", None), (" 1", None), ("", None), ("-", None), ("1a", None),
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-0", None),
+            ("01", None),
+            ("+1", None),
+            (" 1", None),
+            ("", None),
+            ("-", None),
+            ("1a", None),
         ] {
             assert_eq!(parse_integer(text.as_bytes()), expected, "{text}");
         }
@@ -167,9 +183,14 @@ mod tests {
     #[test]
     fn floats_are_added_and_written_like_a_long_double() {
         for (first, second, expected) in [
-            ("3", "1.1", "4.1"), ("30000000000", "0.1", "30000000000.10000000149011612"),
-            ("5.0e3", "2.0e2", "5200"), ("-1.5", "1.5", "0"), ("0", "-0.25", "-0.25"),
-            ("10.50", "0.1", "10.6"), ("1e20", "1", "100000000000000000000"), ("0", "1e-18", "0"),
+            ("3", "1.1", "4.1"),
+            ("30000000000", "0.1", "30000000000.10000000149011612"),
+            ("5.0e3", "2.0e2", "5200"),
+            ("-1.5", "1.5", "0"),
+            ("0", "-0.25", "-0.25"),
+            ("10.50", "0.1", "10.6"),
+            ("1e20", "1", "100000000000000000000"),
+            ("0", "1e-18", "0"),
         ] {
             let sum = LongDouble::parse(first.as_bytes()).unwrap();
             let sum = sum.plus(LongDouble::parse(second.as_bytes()).unwrap()).unwrap();

@@ -91,12 +91,17 @@ impl Parameters {
     /// What setting `name` to `value` means.
     pub(crate) fn check(&self, name: &str, value: &str) -> Result<Change, Failure> {
         let wrong = |why: &str| {
-            Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+            Failure::new(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+            ))
         };
-        let number = || value.parse::<u64>().map_err(|_| wrong("argument couldn't be parsed into an integer"));
+        let number = || {
+            value.parse::<u64>().map_err(|_| wrong("argument couldn't be parsed into an integer"))
+        };
         match name {
             "maxmemory" => {
-                let bytes = parse_bytes(value).ok_or_else(|| wrong("argument must be a memory value"))?;
+                let bytes =
+                    parse_bytes(value).ok_or_else(|| wrong("argument must be a memory value"))?;
                 if bytes < MEMORY_BYTES_MIN {
                     return Err(wrong("less than 8 MiB is no memory to serve from"));
                 }

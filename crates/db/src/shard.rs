@@ -105,9 +105,19 @@ impl Shard {
 
     /// Makes `key` readable, and writable if it is to be written; `client` is told when it arrives.
     #[inline]
-    pub(crate) fn load(&mut self, key: &StoredKey, to_write: bool, client: u64, now: Duration) -> Loaded {
+    pub(crate) fn load(
+        &mut self,
+        key: &StoredKey,
+        to_write: bool,
+        client: u64,
+        now: Duration,
+    ) -> Loaded {
         let before = self.store.len();
-        let load = if to_write { self.store.load(&key.0, now) } else { self.store.load_to_read(&key.0, now) };
+        let load = if to_write {
+            self.store.load(&key.0, now)
+        } else {
+            self.store.load_to_read(&key.0, now)
+        };
         if self.store.len() < before {
             self.expired(key.database(), key.key());
         }
@@ -214,7 +224,12 @@ impl Shard {
     }
 
     /// Drops `key`; says whether it was there.
-    pub(crate) fn remove(&mut self, key: &StoredKey, client: u64, now: Duration) -> Result<bool, Failure> {
+    pub(crate) fn remove(
+        &mut self,
+        key: &StoredKey,
+        client: u64,
+        now: Duration,
+    ) -> Result<bool, Failure> {
         let removed = self.store.remove(&key.0, now).map_err(|error| failure(&error))?;
         let Some(position) = removed else { return Ok(false) };
         self.written = position;
@@ -237,7 +252,8 @@ impl Shard {
         for (bytes, count) in bytes.chunks_exact_mut(8).zip(self.others) {
             bytes.copy_from_slice(&count.to_le_bytes());
         }
-        let written = self.store.write(COUNTS, &bytes, None, now).map_err(|error| failure(&error))?;
+        let written =
+            self.store.write(COUNTS, &bytes, None, now).map_err(|error| failure(&error))?;
         self.written = written.position;
         Ok(())
     }

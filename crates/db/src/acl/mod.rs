@@ -59,7 +59,8 @@ impl Acl {
     /// The rule that cannot be, and why.
     pub fn set(&self, name: &str, rules: &[&str]) -> Result<(), Failure> {
         let mut users = self.users.write();
-        let mut changed = users.get(name).map_or_else(Rules::nothing, |present| Rules::clone(present));
+        let mut changed =
+            users.get(name).map_or_else(Rules::nothing, |present| Rules::clone(present));
         for rule in rules {
             changed.apply(rule)?;
         }

@@ -83,9 +83,27 @@ pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
 
 /// Every category there is.
 pub(crate) const CATEGORIES: &[&str] = &[
-    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
-    "hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
-    "connection", "transaction", "scripting",
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
 ];
 
 impl Rules {
@@ -141,9 +159,13 @@ impl Rules {
                 "bitop" => at != 2,
                 _ => false,
             };
-            let overwrites = matches!(command.name, "set" | "setex" | "psetex" | "mset" | "msetnx" | "setnx" | "del" | "unlink");
+            let overwrites = matches!(
+                command.name,
+                "set" | "setex" | "psetex" | "mset" | "msetnx" | "setnx" | "del" | "unlink"
+            );
             let write = writes && !source;
-            let read = !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
+            let read =
+                !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
             if !self.may_touch(args[at], read, write) {
                 return Access::NoKey(at);
             }
@@ -155,7 +177,8 @@ impl Rules {
     }
 
     fn may_touch(&self, key: &[u8], read: bool, write: bool) -> bool {
-        let matching = |key: &[u8], pattern: &KeyPattern| glob::matches(pattern.pattern.as_bytes(), key);
+        let matching =
+            |key: &[u8], pattern: &KeyPattern| glob::matches(pattern.pattern.as_bytes(), key);
         let allows = |wanted: bool, of: fn(&KeyPattern) -> bool| {
             !wanted || self.keys.iter().any(|pattern| of(pattern) && matching(key, pattern))
         };
@@ -214,7 +237,9 @@ impl Rules {
             '<' => self.remove_password(&hash(rest.as_bytes()))?,
             '!' if is_hash(rest) => self.remove_password(rest)?,
             '#' | '!' => {
-                return Err("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters");
+                return Err(
+                    "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
+                );
             }
             '~' => self.add_keys(true, true, rest)?,
             '%' => {
@@ -227,7 +252,9 @@ impl Rules {
             }
             '&' => {
                 if self.channels.iter().any(|channel| channel == "*") && rest != "*" {
-                    return Err("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels");
+                    return Err(
+                        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels",
+                    );
                 }
                 if rest == "*" {
                     self.channels.clear();
@@ -249,13 +276,19 @@ impl Rules {
 
     fn remove_password(&mut self, hash: &str) -> Result<(), &'static str> {
         let removed = self.passwords.remove(hash);
-        if removed { Ok(()) } else { Err("The password you are trying to remove from the user does not exist") }
+        if removed {
+            Ok(())
+        } else {
+            Err("The password you are trying to remove from the user does not exist")
+        }
     }
 
     fn add_keys(&mut self, read: bool, write: bool, pattern: &str) -> Result<(), &'static str> {
         let all = self.keys.iter().any(|keys| keys.read && keys.write && keys.pattern == "*");
         if all && pattern != "*" {
-            return Err("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns");
+            return Err(
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+            );
         }
         if read && write && pattern == "*" {
             self.keys.clear();

@@ -159,7 +159,6 @@ impl Flags {
     pub(crate) const FAST: Self = Self(1 << 4);
     pub(crate) const NO_AUTH: Self = Self(1 << 5);
     pub(crate) const PUBSUB: Self = Self(1 << 6);
-    pub(crate) const NO_MULTI: Self = Self(1 << 7);
     /// Refuses nothing while data is still being looked for.
     pub(crate) const LOADING: Self = Self(1 << 8);
     pub(crate) const NOSCRIPT: Self = Self(1 << 9);
@@ -190,7 +189,6 @@ impl Flags {
             (Flags::LOADING, "loading"),
             (Flags::FAST, "fast"),
             (Flags::NO_AUTH, "no_auth"),
-            (Flags::NO_MULTI, "no_multi"),
         ];
         NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|&(_, name)| name)
     }

@@ -44,15 +44,33 @@ const fn row(
     Command { name, arity, flags, keys, scope, group, handler, subcommands: &[] }
 }
 
-const fn string(name: &'static str, arity: i8, flags: Flags, keys: Positions, handler: Handler) -> Command {
+const fn string(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    keys: Positions,
+    handler: Handler,
+) -> Command {
     row(name, arity, flags, keys, Group::String, handler)
 }
 
-const fn bitmap(name: &'static str, arity: i8, flags: Flags, keys: Positions, handler: Handler) -> Command {
+const fn bitmap(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    keys: Positions,
+    handler: Handler,
+) -> Command {
     row(name, arity, flags, keys, Group::Bitmap, handler)
 }
 
-const fn generic(name: &'static str, arity: i8, flags: Flags, keys: Positions, handler: Handler) -> Command {
+const fn generic(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    keys: Positions,
+    handler: Handler,
+) -> Command {
     row(name, arity, flags, keys, Group::Generic, handler)
 }
 
@@ -64,7 +82,13 @@ const fn server(name: &'static str, arity: i8, flags: Flags, handler: Handler) -
     row(name, arity, flags, NO, Group::Server, handler)
 }
 
-const fn transaction(name: &'static str, arity: i8, flags: Flags, keys: Positions, handler: Handler) -> Command {
+const fn transaction(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    keys: Positions,
+    handler: Handler,
+) -> Command {
     row(name, arity, flags, keys, Group::Transactions, handler)
 }
 
@@ -139,9 +163,9 @@ pub static COMMANDS: &[Command] = &[
     server("flushdb", -1, W.and(Flags::DANGEROUS), generic::flush::flushdb).everywhere(),
     transaction("discard", 1, TX, NO, connection::transaction::discard),
     transaction("exec", 1, TX, NO, connection::transaction::exec),
-    transaction("multi", 1, TX.and(Flags::NO_MULTI), NO, connection::transaction::multi),
+    transaction("multi", 1, TX, NO, connection::transaction::multi),
     transaction("unwatch", 1, SELF.and(F), NO, connection::transaction::unwatch),
-    transaction("watch", -2, TX.and(Flags::NO_MULTI), ALL, connection::transaction::watch),
+    transaction("watch", -2, TX, ALL, connection::transaction::watch),
     connection("auth", -2, OPEN, connection::auth::auth),
     connection("client", -2, SELF, server::help::client).containing(CLIENT),
     connection("echo", 2, F.and(Flags::LOADING), connection::ping::echo),
@@ -150,8 +174,22 @@ pub static COMMANDS: &[Command] = &[
     connection("quit", -1, OPEN.and(Flags::UNQUEUED), connection::ping::quit),
     connection("reset", 1, OPEN.and(Flags::UNQUEUED), connection::ping::reset),
     connection("select", 2, F.and(Flags::LOADING), connection::ping::select),
-    row("subscribe", -2, SELF.and(Flags::PUBSUB), NO, Group::Pubsub, connection::subscribe::subscribe),
-    row("unsubscribe", -1, SELF.and(Flags::PUBSUB), NO, Group::Pubsub, connection::subscribe::unsubscribe),
+    row(
+        "subscribe",
+        -2,
+        SELF.and(Flags::PUBSUB),
+        NO,
+        Group::Pubsub,
+        connection::subscribe::subscribe,
+    ),
+    row(
+        "unsubscribe",
+        -1,
+        SELF.and(Flags::PUBSUB),
+        NO,
+        Group::Pubsub,
+        connection::subscribe::unsubscribe,
+    ),
     server("acl", -2, SELF, server::help::acl).containing(ACL),
     server("bgrewriteaof", 1, ADMIN, server::memory::compact),
     server("command", -1, SELF, server::commands::command).containing(COMMAND),
@@ -247,9 +285,8 @@ static SLOWLOG: &[Command] = &[
 /// Longest name looked up.
 const NAME_BYTES_MAX: usize = 32;
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
-    COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect()
-});
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
 /// Every row, sub-commands behind their containers, in an order that never changes.
 pub(crate) static ROWS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {

@@ -54,7 +54,8 @@ impl Session {
         let Some(transaction) = self.transaction.take() else { return Step::Done };
         if transaction.failed {
             self.leave_transaction();
-            let failure = Failure("EXECABORT Transaction discarded because of previous errors.".into());
+            let failure =
+                Failure("EXECABORT Transaction discarded because of previous errors.".into());
             self.refuse(&failure, scene);
             return Step::Done;
         }
@@ -75,12 +76,14 @@ impl Session {
             return Step::Busy;
         }
         let permitted = loaded.and_then(|()| {
-            transaction.commands.iter().try_for_each(|queued| {
-                queued.with_args(|args| self.permit(queued.command, args))
-            })
+            transaction
+                .commands
+                .iter()
+                .try_for_each(|queued| queued.with_args(|args| self.permit(queued.command, args)))
         });
         let changed = self.watched.iter().any(|watched| {
-            keys.get_of(watched.database, &watched.key).map(|entry| entry.version) != watched.version
+            keys.get_of(watched.database, &watched.key).map(|entry| entry.version)
+                != watched.version
         });
         self.leave_transaction();
         if let Err(failure) = permitted {
@@ -157,7 +160,11 @@ impl Session {
         (0..count).filter(|&index| wanted[index]).collect()
     }
 
-    fn load_transaction(&self, transaction: &Transaction, keys: &mut Keyspace<'_>) -> Result<(), Failure> {
+    fn load_transaction(
+        &self,
+        transaction: &Transaction,
+        keys: &mut Keyspace<'_>,
+    ) -> Result<(), Failure> {
         let mut database = self.database;
         let mut writes = false;
         for Queued { command, args } in &transaction.commands {

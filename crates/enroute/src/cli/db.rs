@@ -91,7 +91,9 @@ impl Arguments {
             bail!("--sync {}: expected always, everysec or no", self.sync);
         };
         let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Tls::new(certificate, key, self.tls_ca.as_deref())?),
+            (Some(certificate), Some(key)) => {
+                Some(Tls::new(certificate, key, self.tls_ca.as_deref())?)
+            }
             _ => None,
         };
         if !self.listen.ip().is_loopback() && self.password.is_none() && self.users.is_none() {

@@ -125,7 +125,11 @@ impl Connection {
                 }
             };
             let bytes = &buffer[..count];
-            turn.shared.server.stats.input_bytes.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+            turn.shared
+                .server
+                .stats
+                .input_bytes
+                .fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
             if self.input.is_empty() {
                 let taken = self.execute(bytes, turn);
                 self.input.extend_from_slice(&bytes[taken..]);
@@ -188,7 +192,8 @@ impl Connection {
     fn command(&mut self, args: &[&[u8]], turn: &mut Turn<'_>) -> bool {
         let start = self.past + self.output.len() as u64;
         let server = &turn.shared.server;
-        let step = self.session.execute(args, server, &*turn.shared.locks, &mut self.output, turn.now);
+        let step =
+            self.session.execute(args, server, &*turn.shared.locks, &mut self.output, turn.now);
         for (shard, position) in self.session.take_unsynced() {
             turn.touched[shard] = true;
             if server.parameters.sync() == Sync::Always {
@@ -262,7 +267,11 @@ impl Connection {
             }
         }
         if self.sent == self.output.len() {
-            shared.server.stats.output_bytes.fetch_add(self.sent as u64, std::sync::atomic::Ordering::Relaxed);
+            shared
+                .server
+                .stats
+                .output_bytes
+                .fetch_add(self.sent as u64, std::sync::atomic::Ordering::Relaxed);
             self.past += self.sent as u64;
             self.sent = 0;
             self.output.clear();
@@ -275,7 +284,8 @@ impl Connection {
 
     /// Is there nothing more to be done for this client?
     pub(super) fn is_over(&self) -> bool {
-        (self.ended || self.session.is_closing()) && (!self.has_output() || self.session.client().is_killed())
+        (self.ended || self.session.is_closing())
+            && (!self.has_output() || self.session.client().is_killed())
     }
 
     /// Is it between two commands, with nothing to say?

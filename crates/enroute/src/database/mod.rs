@@ -118,7 +118,8 @@ impl Database {
     /// # Errors
     /// The directory cannot be opened, or a socket or thread not be set up.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
-        let Setup { directory, memory_bytes, sync, workers, clients_max, listener, users, .. } = setup;
+        let Setup { directory, memory_bytes, sync, workers, clients_max, listener, users, .. } =
+            setup;
         listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
@@ -130,7 +131,8 @@ impl Database {
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
         let server = Server::new(Box::new(host), parameters, host::random_number(), now());
         prepare_users(&server, setup.password.as_deref())?;
-        let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+        let inboxes =
+            (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         let disk = Disk::new(devices);
         let ending = AtomicBool::new(false);
         let shared = Arc::new(Shared { server, locks, disk, ending, inboxes });
@@ -147,7 +149,8 @@ impl Database {
         database.spawn("upkeep", move || upkeep::run(&keeper))?;
         let mut listener = Some(listener);
         for index in 0..workers {
-            let worker = Worker::new(Arc::clone(&shared), index, listener.take(), setup.tls.clone())?;
+            let worker =
+                Worker::new(Arc::clone(&shared), index, listener.take(), setup.tls.clone())?;
             database.spawn("worker", move || worker.run())?;
         }
         Ok(database)
@@ -199,7 +202,10 @@ fn prepare_users(server: &Server, password: Option<&str>) -> anyhow::Result<()> 
     }
     if let Some(password) = password {
         let rules = ["resetpass", &format!(">{password}")];
-        server.acl.set(db::acl::DEFAULT, &rules).map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
+        server
+            .acl
+            .set(db::acl::DEFAULT, &rules)
+            .map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
     }
     Ok(())
 }

@@ -39,7 +39,8 @@ impl Tls {
                     roots.add(root).with_context(|| path.display().to_string())?;
                 }
                 let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .build()?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
@@ -55,9 +56,15 @@ impl Tls {
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).and_then(|found| found.collect::<Result<Vec<_>, _>>());
-    let found = read.with_context(|| format!("cannot read certificates from {}", path.display()))?;
-    anyhow::ensure!(!found.is_empty(), "{}: expected certificates in PEM, found none", path.display());
+    let read =
+        CertificateDer::pem_file_iter(path).and_then(|found| found.collect::<Result<Vec<_>, _>>());
+    let found =
+        read.with_context(|| format!("cannot read certificates from {}", path.display()))?;
+    anyhow::ensure!(
+        !found.is_empty(),
+        "{}: expected certificates in PEM, found none",
+        path.display()
+    );
     Ok(found)
 }
 
@@ -65,7 +72,11 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
 ///
 /// # Errors
 /// `WouldBlock` when nothing came; whatever breaks the connection.
-pub(super) fn read(tls: &mut ServerConnection, stream: &mut (impl Read + Write), buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read(
+    tls: &mut ServerConnection,
+    stream: &mut (impl Read + Write),
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     loop {
         match tls.reader().read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -90,7 +101,11 @@ pub(super) fn read(tls: &mut ServerConnection, stream: &mut (impl Read + Write),
 ///
 /// # Errors
 /// `WouldBlock` when it takes nothing; whatever breaks the connection.
-pub(super) fn write(tls: &mut ServerConnection, stream: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
+pub(super) fn write(
+    tls: &mut ServerConnection,
+    stream: &mut impl Write,
+    bytes: &[u8],
+) -> io::Result<usize> {
     loop {
         while tls.wants_write() {
             tls.write_tls(stream)?;

@@ -165,10 +165,8 @@ impl Worker {
                 Parked::No | Parked::Disk => continue,
             });
         }
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -301,9 +299,10 @@ impl Worker {
             self.list(slot);
         }
         // Before looking what is durable, so that no news of it goes to nobody.
-        let holding = self.listed.iter().any(|&slot| {
-            self.connections[slot].as_ref().is_some_and(Connection::is_held)
-        });
+        let holding = self
+            .listed
+            .iter()
+            .any(|&slot| self.connections[slot].as_ref().is_some_and(Connection::is_held));
         self.inbox.holds.store(holding, SeqCst);
         let mut listed = std::mem::take(&mut self.listed);
         for slot in listed.drain(..) {
@@ -348,7 +347,9 @@ impl Worker {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, connection.reads);
         flags.set(EventFlags::OUT, connection.writes);
-        if let Err(error) = epoll::modify(&self.epoll, connection, EventData::new_u64(slot as u64), flags) {
+        if let Err(error) =
+            epoll::modify(&self.epoll, connection, EventData::new_u64(slot as u64), flags)
+        {
             warn!("cannot wait for a client: {error}");
             self.close(slot);
         }
@@ -416,7 +417,9 @@ impl Worker {
     }
 
     fn close(&mut self, slot: usize) {
-        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else { return };
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
         connection.session.close(&self.shared.server, &*self.shared.locks);
         self.slots.remove(&connection.session.client().id);
         self.closed.push(slot);

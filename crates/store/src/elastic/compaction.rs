@@ -176,11 +176,15 @@ impl Elastic {
         };
         compaction.reading = false;
         let first = compaction.run.first().zip(compaction.lines.as_ref());
-        let offset = first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
+        let offset =
+            first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
         match result {
             Err(error) => {
                 let file = FileName::Segment(compaction.trailer.number);
-                self.leave_damaged(slot, Error::ReadFailed { file, offset, reason: error.to_string() });
+                self.leave_damaged(
+                    slot,
+                    Error::ReadFailed { file, offset, reason: error.to_string() },
+                );
             }
             Ok(bytes) if compaction.lines.is_none() => {
                 compaction.lines = read_footer(&bytes, &compaction.trailer);
@@ -220,7 +224,8 @@ impl Elastic {
                 Err(broken) => {
                     let file = FileName::Segment(address.segment());
                     let (offset, found) = (address.offset(), broken.to_string());
-                    return self.leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
+                    return self
+                        .leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
                 }
             };
             let Ok((location, class)) = self.log.append(Who::Upkeep, line.hash, record, now) else {

@@ -195,7 +195,13 @@ impl Elastic {
         }
     }
 
-    fn remove_slot(&mut self, hash: u64, key: &[u8], slot: Slot, now: Duration) -> Result<(), Error> {
+    fn remove_slot(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        slot: Slot,
+        now: Duration,
+    ) -> Result<(), Error> {
         self.kill_slot(hash, slot, now)?;
         self.forget(hash, key);
         if self.table.candidates(hash).next().is_some() {
@@ -227,7 +233,11 @@ impl Elastic {
     }
 
     /// Records that these records are dead.
-    pub(super) fn append_kills(&mut self, kills: &[(u64, Address)], now: Duration) -> Result<(), Error> {
+    pub(super) fn append_kills(
+        &mut self,
+        kills: &[(u64, Address)],
+        now: Duration,
+    ) -> Result<(), Error> {
         let mut value = Vec::with_capacity(kills.len() * 16);
         for (hash, address) in kills {
             value.extend_from_slice(&hash.to_le_bytes());
@@ -295,7 +305,10 @@ impl Elastic {
             return Located::Nowhere;
         }
         let at = |location: Location| {
-            candidates.iter().find(|slot| slot.location == location).map_or(Located::Unknown, |slot| Located::At(*slot))
+            candidates
+                .iter()
+                .find(|slot| slot.location == location)
+                .map_or(Located::Unknown, |slot| Located::At(*slot))
         };
         if let Some(location) = self.fresh_location(hash, key) {
             return at(location);

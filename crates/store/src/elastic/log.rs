@@ -114,9 +114,17 @@ struct Job {
 pub(super) enum Purpose {
     Write,
     /// Makes the log durable up to a position, and its open segment up to an offset.
-    Sync { number: u64, position: u64, offset: u64 },
-    Create { number: u64 },
-    Remove { slot: usize },
+    Sync {
+        number: u64,
+        position: u64,
+        offset: u64,
+    },
+    Create {
+        number: u64,
+    },
+    Remove {
+        slot: usize,
+    },
 }
 
 #[derive(Debug)]
@@ -214,7 +222,10 @@ impl Log {
     }
 
     pub(super) fn segments(&self) -> impl Iterator<Item = (usize, &Segment)> {
-        self.segments.iter().enumerate().filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
+        self.segments
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
     }
 
     /// Bytes of records the table points to.
@@ -286,9 +297,11 @@ impl Log {
     pub(super) fn due_segment(&mut self, now_s: u32) -> Option<usize> {
         let is_due = |slot: usize, segment: &Segment| {
             segment.expires_s <= now_s
-                && (self.is_on_disk(slot) || self.open.as_ref().is_some_and(|open| open.slot == slot))
+                && (self.is_on_disk(slot)
+                    || self.open.as_ref().is_some_and(|open| open.slot == slot))
         };
-        let due = self.segments().find(|(slot, segment)| is_due(*slot, segment)).map(|(slot, _)| slot);
+        let due =
+            self.segments().find(|(slot, segment)| is_due(*slot, segment)).map(|(slot, _)| slot);
         if due.is_none() {
             // One still being written is due when it is there.
             let next = self.segments().filter(|(_, segment)| segment.doomed.is_none());

@@ -1,7 +1,10 @@
 //! BITCOUNT.
 
 use super::{super::Call, Span, in_bits};
-use crate::{failure::{Failure, SYNTAX}, number::integer};
+use crate::{
+    failure::{Failure, SYNTAX},
+    number::integer,
+};
 
 pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let Some(entry) = call.keys.get(call.args[1]) else {
@@ -20,7 +23,11 @@ pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         _ => return Err(SYNTAX),
     };
-    let ones = if span.is_empty() { 0 } else { span.bytes(entry.value, false).map(|byte| i64::from(byte.count_ones())).sum() };
+    let ones = if span.is_empty() {
+        0
+    } else {
+        span.bytes(entry.value, false).map(|byte| i64::from(byte.count_ones())).sum()
+    };
     call.reply.integer(ones);
     Ok(())
 }

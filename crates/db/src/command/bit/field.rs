@@ -1,7 +1,10 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
 use super::{super::Call, offset};
-use crate::{failure::{Failure, SYNTAX}, number::{integer, parse_integer}};
+use crate::{
+    failure::{Failure, SYNTAX},
+    number::{integer, parse_integer},
+};
 
 #[derive(Debug, Clone, Copy)]
 struct Field {
@@ -50,7 +53,11 @@ impl Field {
 
     fn interpret(self, raw: u64) -> i64 {
         let unused = 64 - self.bits;
-        if self.signed { ((raw << unused) as i64) >> unused } else { (raw << unused >> unused) as i64 }
+        if self.signed {
+            ((raw << unused) as i64) >> unused
+        } else {
+            (raw << unused >> unused) as i64
+        }
     }
 
     fn write(self, value: &mut [u8], number: i64) {
@@ -143,7 +150,8 @@ fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<(), Fail
         Operation::Set(field, ..) | Operation::Add(field, ..) => Some(field.bytes()),
     });
     let bytes_min = written.max();
-    let (mut value, expires_at) = old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
+    let (mut value, expires_at) =
+        old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     let mut changed = false;
     if let Some(bytes_min) = bytes_min.filter(|&bytes_min| bytes_min > value.len()) {
         value.resize(bytes_min, 0);
@@ -161,7 +169,8 @@ fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<(), Fail
         let (after, answer) = match operation {
             Operation::Set(_, number, overflow) => {
                 // An unsigned field takes the number's bits.
-                let number = if field.signed { i128::from(number) } else { i128::from(number as u64) };
+                let number =
+                    if field.signed { i128::from(number) } else { i128::from(number as u64) };
                 (field.fit(number, overflow), Some(before))
             }
             Operation::Add(_, by, overflow) => {

@@ -6,7 +6,11 @@ pub(super) mod operation;
 pub(super) mod position;
 pub(super) mod single;
 
-use crate::{failure::{Failure, SYNTAX}, keyspace::VALUE_BYTES_MAX, number};
+use crate::{
+    failure::{Failure, SYNTAX},
+    keyspace::VALUE_BYTES_MAX,
+    number,
+};
 
 /// The bit offset `argument` says; `#n` counts in fields of `width` bits where there is a width.
 fn offset(argument: &[u8], width: Option<u64>) -> Result<u64, Failure> {

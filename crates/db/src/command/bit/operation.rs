@@ -4,7 +4,8 @@ use super::super::Call;
 use crate::failure::{Failure, SYNTAX};
 
 pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let (name, target, sources) = (call.args[1].to_ascii_uppercase(), call.args[2], &call.args[3..]);
+    let (name, target, sources) =
+        (call.args[1].to_ascii_uppercase(), call.args[2], &call.args[3..]);
     let combine: fn(u8, u8) -> u8 = match name.as_slice() {
         b"AND" => |a, b| a & b,
         b"OR" => |a, b| a | b,
@@ -15,7 +16,9 @@ pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         _ => return Err(SYNTAX),
     };
-    let value = |call: &mut Call<'_, '_>, key| call.keys.get(key).map_or(Vec::new(), |entry| entry.value.to_vec());
+    let value = |call: &mut Call<'_, '_>, key| {
+        call.keys.get(key).map_or(Vec::new(), |entry| entry.value.to_vec())
+    };
     let mut result = value(call, sources[0]);
     if name == b"NOT" {
         result.iter_mut().for_each(|byte| *byte = !*byte);

@@ -1,7 +1,10 @@
 //! BITPOS: the first bit that is set, or clear.
 
 use super::{super::Call, Span, in_bits};
-use crate::{failure::{Failure, SYNTAX}, number::integer};
+use crate::{
+    failure::{Failure, SYNTAX},
+    number::integer,
+};
 
 pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let wanted = match integer(call.args[2])? {

@@ -34,7 +34,11 @@ pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let name = call.session.client.details.lock().name.clone();
-    if name.is_empty() { call.reply.null() } else { call.reply.text(&name) }
+    if name.is_empty() {
+        call.reply.null()
+    } else {
+        call.reply.text(&name)
+    }
     Ok(())
 }
 
@@ -74,7 +78,8 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             clients.retain(|client| wanted.is(client));
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
-            let ids: Result<Vec<u64>, _> = ids.iter().map(|id| integer(id).map(|id| id as u64)).collect();
+            let ids: Result<Vec<u64>, _> =
+                ids.iter().map(|id| integer(id).map(|id| id as u64)).collect();
             let ids = ids.map_err(|_| Failure("ERR Invalid client ID".into()))?;
             clients.retain(|client| ids.contains(&client.id));
         }
@@ -134,7 +139,8 @@ pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         match pair[0].to_ascii_uppercase().as_slice() {
             b"ID" => {
                 let id = integer(pair[1]).ok().filter(|&id| id > 0);
-                let id = id.ok_or_else(|| Failure("ERR client-id should be greater than 0".into()))?;
+                let id =
+                    id.ok_or_else(|| Failure("ERR client-id should be greater than 0".into()))?;
                 filters.push(Box::new(move |client| client.id == id as u64));
             }
             b"ADDR" => filters.push(Box::new(move |client| client.address == text)),

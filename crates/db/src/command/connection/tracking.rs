@@ -80,11 +80,15 @@ impl Options {
             match (word.to_ascii_uppercase().as_slice(), after) {
                 (b"REDIRECT", [id, after @ ..]) => {
                     if options.redirect != 0 {
-                        return Err(Failure("ERR A client can only redirect to a single other client".into()));
+                        return Err(Failure(
+                            "ERR A client can only redirect to a single other client".into(),
+                        ));
                     }
                     options.redirect = integer(id)? as u64;
                     if call.server.clients.find(options.redirect).is_none() {
-                        return Err(Failure("ERR The client ID you want redirect to does not exist".into()));
+                        return Err(Failure(
+                            "ERR The client ID you want redirect to does not exist".into(),
+                        ));
                     }
                     rest = after;
                 }
@@ -171,7 +175,11 @@ pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         _ => return Err(SYNTAX),
     };
     let options = Options::parse(call)?;
-    if on { turn_on(call, options)? } else { turn_off(call) }
+    if on {
+        turn_on(call, options)?
+    } else {
+        turn_off(call)
+    }
     call.reply.ok();
     Ok(())
 }
@@ -221,12 +229,14 @@ pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         (Some(Mode::OptIn), true) | (Some(Mode::OptOut), false) => tracking.caching = Some(yes),
         (Some(Mode::OptOut), true) => {
             return Err(Failure(
-                "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.".into(),
+                "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+                    .into(),
             ));
         }
         (Some(Mode::OptIn), false) => {
             return Err(Failure(
-                "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.".into(),
+                "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+                    .into(),
             ));
         }
         _ => {

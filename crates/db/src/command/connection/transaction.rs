@@ -10,6 +10,9 @@ use crate::{
 const WATCHED_MAX: usize = 65_536;
 
 pub(crate) fn multi(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    if call.session.transaction.is_some() {
+        return Err(Failure("ERR MULTI calls can not be nested".into()));
+    }
     call.session.transaction = Some(Transaction::default());
     call.session.client.details.lock().queued = Some(0);
     call.reply.ok();
@@ -32,6 +35,9 @@ pub(crate) fn discard(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn watch(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let database = call.keys.database;
+    if call.session.transaction.is_some() {
+        return Err(Failure("ERR WATCH inside MULTI is not allowed".into()));
+    }
     if call.session.watched.len() + call.args.len() > WATCHED_MAX {
         return Err(Failure::new(format!("ERR more than {WATCHED_MAX} keys watched")));
     }

@@ -51,7 +51,9 @@ impl Condition {
             ));
         }
         if greater && less {
-            return Err(Failure("ERR GT and LT options at the same time are not compatible".into()));
+            return Err(Failure(
+                "ERR GT and LT options at the same time are not compatible".into(),
+            ));
         }
         Ok(condition)
     }
@@ -71,9 +73,11 @@ fn set(call: &mut Call<'_, '_>, base: i64, scale: i64, command: &str) -> Result<
     let condition = Condition::parse(&call.args[3..])?;
     let time = integer(call.args[2])?;
     let at = time.checked_mul(scale).and_then(|time| time.checked_add(base));
-    let at = at.ok_or_else(|| Failure::new(format!("ERR invalid expire time in '{command}' command")))?;
+    let at =
+        at.ok_or_else(|| Failure::new(format!("ERR invalid expire time in '{command}' command")))?;
     let (key, now_ms) = (call.args[1], call.now_ms());
-    let Some(entry) = call.keys.get(key).filter(|entry| condition.allows(entry.expires_at, at)) else {
+    let Some(entry) = call.keys.get(key).filter(|entry| condition.allows(entry.expires_at, at))
+    else {
         call.reply.flag(false);
         return Ok(());
     };

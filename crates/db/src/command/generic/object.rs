@@ -22,7 +22,11 @@ pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 }
 
 pub(crate) fn refcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    if call.keys.exists(call.args[2]) { call.reply.integer(1) } else { call.reply.null() }
+    if call.keys.exists(call.args[2]) {
+        call.reply.integer(1)
+    } else {
+        call.reply.null()
+    }
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! RENAME, RENAMENX, COPY, MOVE.
 
-use super::{super::{Call, Command}, database};
+use super::{
+    super::{Call, Command},
+    database,
+};
 use crate::failure::{Failure, NO_SUCH_KEY, SYNTAX};
 
-const SAME: Failure = Failure(std::borrow::Cow::Borrowed(
-    "ERR source and destination objects are the same",
-));
+const SAME: Failure =
+    Failure(std::borrow::Cow::Borrowed("ERR source and destination objects are the same"));
 
 pub(crate) fn rename(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     replace(call, false)?;
@@ -57,7 +59,9 @@ fn target(arguments: &[&[u8]], own: u8) -> Result<(u8, bool), Failure> {
 pub(crate) fn other_database(command: &Command, args: &[Box<[u8]>]) -> Option<u8> {
     let args: Vec<&[u8]> = args.iter().map(|argument| &**argument).collect();
     match command.name {
-        "copy" => target(&args[3..], u8::MAX).ok().map(|(target, _)| target).filter(|&at| at != u8::MAX),
+        "copy" => {
+            target(&args[3..], u8::MAX).ok().map(|(target, _)| target).filter(|&at| at != u8::MAX)
+        }
         "move" => database(args[2]).ok(),
         _ => None,
     }

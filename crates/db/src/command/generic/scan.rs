@@ -53,7 +53,10 @@ pub(crate) struct Walk {
 }
 
 /// Goes on with the walk of this command; what it found once it is over.
-fn walk(call: &mut Call<'_, '_>, keep: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<Box<[u8]>>>, Failure> {
+fn walk(
+    call: &mut Call<'_, '_>,
+    keep: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<Box<[u8]>>>, Failure> {
     let mut walk = call.session.walk.take().unwrap_or_default();
     let mut seen = 0;
     while seen < PORTION {

@@ -39,7 +39,8 @@ pub(crate) fn setuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains('\0') {
         return Err(Failure("ERR Usernames can't contain spaces or null characters".into()));
     }
-    let rules: Result<Vec<&str>, _> = call.args[3..].iter().map(|rule| str::from_utf8(rule)).collect();
+    let rules: Result<Vec<&str>, _> =
+        call.args[3..].iter().map(|rule| str::from_utf8(rule)).collect();
     let rules = rules.map_err(|_| SYNTAX)?;
     call.server.acl.set(&name, &rules)?;
     call.reply.ok();
@@ -87,7 +88,8 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let keys: Vec<String> = rules.keys.iter().map(ToString::to_string).collect();
     reply.text(&keys.join(" "));
     reply.text("channels");
-    let channels: Vec<String> = rules.channels.iter().map(|channel| format!("&{channel}")).collect();
+    let channels: Vec<String> =
+        rules.channels.iter().map(|channel| format!("&{channel}")).collect();
     reply.text(&channels.join(" "));
     reply.text("selectors");
     reply.array(0);
@@ -164,7 +166,8 @@ const NO_FILE: &str = "ERR This instance is not configured to use an ACL file. Y
 
 pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let read = call.server.host.read_users();
-    let read = read.map_err(|error| Failure::new(format!("ERR cannot read the file of users: {error}")))?;
+    let read =
+        read.map_err(|error| Failure::new(format!("ERR cannot read the file of users: {error}")))?;
     call.server.acl.load(&read.ok_or(Failure(NO_FILE.into()))?)?;
     call.reply.ok();
     Ok(())
@@ -173,7 +176,8 @@ pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 pub(crate) fn save(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let lines: String = call.server.acl.lines().iter().map(|line| format!("{line}\n")).collect();
     let written = call.server.host.write_users(&lines);
-    let written = written.map_err(|error| Failure::new(format!("ERR cannot write the file of users: {error}")))?;
+    let written = written
+        .map_err(|error| Failure::new(format!("ERR cannot write the file of users: {error}")))?;
     if !written {
         return Err(Failure(NO_FILE.into()));
     }

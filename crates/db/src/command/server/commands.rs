@@ -115,7 +115,8 @@ pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if row.keys.first == 0 && row.subcommands.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    let row = resolve(args).map_err(|_| invalid("ERR Invalid number of arguments specified for command"))?;
+    let row = resolve(args)
+        .map_err(|_| invalid("ERR Invalid number of arguments specified for command"))?;
     let at: Vec<usize> = row.keys.of(args.len()).collect();
     if at.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));

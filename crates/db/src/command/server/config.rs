@@ -3,18 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::Call;
-use crate::{
-    acl::DEFAULT,
-    failure::Failure,
-    glob,
-    parameters::Change,
-    shard::Counters,
-};
+use crate::{acl::DEFAULT, failure::Failure, glob, parameters::Change, shard::Counters};
 
 pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let all = call.server.parameters.all("");
-    let patterns: Vec<Vec<u8>> = call.args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
-    let matching = |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
+    let patterns: Vec<Vec<u8>> =
+        call.args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+    let matching =
+        |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
     let found: Vec<_> = all.iter().filter(|(name, _)| matching(name)).collect();
     call.reply.map(found.len());
     for (name, value) in found {
@@ -67,7 +63,15 @@ fn apply(call: &mut Call<'_, '_>, change: Change) -> Result<(), Failure> {
 
 pub(crate) fn resetstat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let stats = &call.server.stats;
-    for counter in [&stats.commands, &stats.connections, &stats.rejected, &stats.input_bytes, &stats.output_bytes, &stats.errors, &stats.waits] {
+    for counter in [
+        &stats.commands,
+        &stats.connections,
+        &stats.rejected,
+        &stats.input_bytes,
+        &stats.output_bytes,
+        &stats.errors,
+        &stats.waits,
+    ] {
         counter.store(0, Relaxed);
     }
     call.keys.held().for_each(|shard| shard.counters = Counters::default());

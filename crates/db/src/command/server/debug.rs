@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::Call;
-use crate::failure::{Failure, NOT_A_FLOAT, NO_SUCH_KEY, SYNTAX};
+use crate::failure::{Failure, NO_SUCH_KEY, NOT_A_FLOAT, SYNTAX};
 
 /// Longest pause.
 const SLEEP_MAX: Duration = Duration::from_secs(60);

@@ -1,7 +1,10 @@
 //! Small answers: containers without sub-command, TIME, ROLE, LASTSAVE, WAIT, SHUTDOWN.
 
 use super::super::{Call, table};
-use crate::{failure::{Failure, SYNTAX}, number::integer};
+use crate::{
+    failure::{Failure, SYNTAX},
+    number::integer,
+};
 
 /// Lists the sub-commands of the container called.
 fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
@@ -83,7 +86,10 @@ pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 /// There are no replicas to wait for.
 pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     integer(call.args[1])?;
-    if integer(call.args[2]).map_err(|_| Failure("ERR timeout is not an integer or out of range".into()))? < 0 {
+    if integer(call.args[2])
+        .map_err(|_| Failure("ERR timeout is not an integer or out of range".into()))?
+        < 0
+    {
         return Err(Failure("ERR timeout is negative".into()));
     }
     call.reply.integer(0);
@@ -92,7 +98,10 @@ pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn shutdown(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     const OPTIONS: [&[u8]; 5] = [b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"];
-    if !call.args[1..].iter().all(|word| OPTIONS.iter().any(|option| word.eq_ignore_ascii_case(option))) {
+    if !call.args[1..]
+        .iter()
+        .all(|word| OPTIONS.iter().any(|option| word.eq_ignore_ascii_case(option)))
+    {
         return Err(SYNTAX);
     }
     if call.args[1..].iter().any(|word| word.eq_ignore_ascii_case(b"ABORT")) {

@@ -18,8 +18,10 @@ const SECTIONS: [(&str, fn(&mut Call<'_, '_>, &mut String)); 8] = [
 
 pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     call.keys.load_counts()?;
-    let wanted: Vec<String> =
-        call.args[1..].iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
+    let wanted: Vec<String> = call.args[1..]
+        .iter()
+        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+        .collect();
     let all = wanted.is_empty()
         || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
     let mut text = String::new();

@@ -1,7 +1,10 @@
 //! APPEND.
 
 use super::super::Call;
-use crate::{failure::{Failure, TOO_LONG}, keyspace::VALUE_BYTES_MAX};
+use crate::{
+    failure::{Failure, TOO_LONG},
+    keyspace::VALUE_BYTES_MAX,
+};
 
 pub(crate) fn append(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (key, tail) = (call.args[1], call.args[2]);

@@ -1,7 +1,11 @@
 //! LCS: the longest common subsequence of two strings.
 
 use super::super::Call;
-use crate::{failure::{Failure, SYNTAX}, keyspace::VALUE_BYTES_MAX, number::integer};
+use crate::{
+    failure::{Failure, SYNTAX},
+    keyspace::VALUE_BYTES_MAX,
+    number::integer,
+};
 
 #[derive(Default)]
 struct Options {
@@ -51,7 +55,8 @@ impl Table {
         let cells = (first.len() + 1).checked_mul(width);
         let Some(cells) = cells.filter(|&cells| cells <= VALUE_BYTES_MAX / size_of::<u32>()) else {
             return Err(Failure(
-                "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".into(),
+                "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+                    .into(),
             ));
         };
         let mut table = Self { lengths: vec![0; cells], width };
@@ -105,7 +110,9 @@ fn runs(positions: &[(usize, usize)]) -> Vec<(usize, usize, usize)> {
 }
 
 pub(crate) fn lcs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let mut value = |index: usize| call.keys.get(call.args[index]).map_or(Vec::new(), |entry| entry.value.to_vec());
+    let mut value = |index: usize| {
+        call.keys.get(call.args[index]).map_or(Vec::new(), |entry| entry.value.to_vec())
+    };
     let (first, second) = (value(1), value(2));
     let options = Options::parse(&call.args[3..])?;
     let table = Table::new(&first, &second)?;

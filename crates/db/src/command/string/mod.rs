@@ -1,6 +1,9 @@
 //! Strings.
 
-use crate::{failure::{Failure, NOT_AN_INTEGER}, number};
+use crate::{
+    failure::{Failure, NOT_AN_INTEGER},
+    number,
+};
 
 pub(super) mod append;
 pub(super) mod get;
@@ -33,7 +36,12 @@ impl Unit {
     }
 
     /// The end, in milliseconds since the Unix epoch, that `argument` means for `command`.
-    pub(super) fn expires_at(self, argument: &[u8], now_ms: u64, command: &str) -> Result<u64, Failure> {
+    pub(super) fn expires_at(
+        self,
+        argument: &[u8],
+        now_ms: u64,
+        command: &str,
+    ) -> Result<u64, Failure> {
         let count = number::parse_integer(argument).ok_or(NOT_AN_INTEGER)?;
         let wrong = || Failure::new(format!("ERR invalid expire time in '{command}' command"));
         if count <= 0 {

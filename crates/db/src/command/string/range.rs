@@ -27,8 +27,10 @@ pub(crate) fn setrange(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.count(old.map_or(0, |old| old.value.len()));
         return Ok(());
     }
-    let end = offset.checked_add(part.len()).filter(|&end| end <= VALUE_BYTES_MAX).ok_or(TOO_LONG)?;
-    let (mut value, expires_at) = old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
+    let end =
+        offset.checked_add(part.len()).filter(|&end| end <= VALUE_BYTES_MAX).ok_or(TOO_LONG)?;
+    let (mut value, expires_at) =
+        old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     if value.len() < end {
         value.resize(end, 0);
     }
