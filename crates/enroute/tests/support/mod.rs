@@ -18,6 +18,7 @@
 pub mod database;
 pub mod directory;
 pub mod enroute;
+pub mod frames;
 pub mod history;
 pub mod message;
 pub mod namespace;
