@@ -411,6 +411,7 @@ impl Session {
     }
 
     /// Writes what others had to say to this client.
+    #[inline]
     pub fn hear(&mut self, out: &mut Vec<u8>) {
         for message in self.client.take_messages() {
             let mut reply = Reply { out, version: self.version };

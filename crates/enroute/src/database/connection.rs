@@ -190,6 +190,8 @@ impl Connection {
 
     /// Executes one command; false when it has to be given again.
     fn command(&mut self, args: &[&[u8]], turn: &mut Turn<'_>) -> bool {
+        // What was said to it before the command is heard before the answer.
+        self.session.hear(&mut self.output);
         let start = self.past + self.output.len() as u64;
         let server = &turn.shared.server;
         let step =
