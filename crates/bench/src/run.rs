@@ -32,6 +32,7 @@ pub(crate) struct Run {
     pub(crate) rounds: usize,
     /// Shorter and noisier.
     pub(crate) short: bool,
+    name: &'static str,
     output: PathBuf,
     raw: PathBuf,
     progress: RefCell<Progress>,
@@ -48,7 +49,12 @@ struct Progress {
 
 impl Run {
     /// A run whose results go below `output`.
-    pub(crate) fn new(output: &Path, rounds: usize, short: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        name: &'static str,
+        output: &Path,
+        rounds: usize,
+        short: bool,
+    ) -> anyhow::Result<Self> {
         let now = OffsetDateTime::now_utc();
         let date =
             now.format(format_description!("[year]-[month]-[day]T[hour][minute][second]Z"))?;
@@ -62,6 +68,7 @@ impl Run {
             current: 0.0,
         };
         let run = Self {
+            name,
             servers,
             rounds,
             short,
@@ -134,8 +141,8 @@ impl Run {
 
     /// Writes the figures there are so far.
     pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep("cache", &figures)?;
-        write(&self.output.join("cache.json"), &figures)
+        self.keep(self.name, &figures)?;
+        write(&self.output.join(format!("{}.json", self.name)), &figures)
     }
 }
 

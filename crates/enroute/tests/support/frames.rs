@@ -57,6 +57,9 @@ impl Side {
         }) {
             heard.push(self.hear());
         }
+        // Notices of one command come in no promised order.
+        let last = heard.len() - 1;
+        heard[..last].sort();
         heard.iter().map(|reply| reply.escape_ascii().to_string()).collect()
     }
 }
