@@ -75,6 +75,11 @@ impl Segment {
             removing: false,
         }
     }
+
+    /// Bytes of its records, dead ones included, once it is sealed.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.trailer.map_or(0, |trailer| trailer.data_end - BLOCK_BYTES as u64)
+    }
 }
 
 #[derive(Debug)]
@@ -143,8 +148,8 @@ pub(super) struct Log {
     retry_at: Option<Duration>,
     failed: Option<Error>,
     live: u64,
-    /// Sealed segments that are not doomed.
-    sealed: u64,
+    /// Bytes of records in sealed segments that are not doomed.
+    sealed_bytes: u64,
     /// Slots of segments that are.
     doomed: Vec<usize>,
     /// No entry expires before, in seconds.
@@ -175,7 +180,7 @@ impl Log {
             retry_at: None,
             failed: None,
             live: 0,
-            sealed: 0,
+            sealed_bytes: 0,
             doomed: Vec::new(),
             expires_s: u32::MAX,
         }
@@ -189,7 +194,7 @@ impl Log {
         }
         self.slot_of.insert(segment.number, slot);
         self.next_number = self.next_number.max(segment.number + 1);
-        self.sealed += u64::from(segment.trailer.is_some());
+        self.sealed_bytes += segment.data_bytes();
         self.expires_s = self.expires_s.min(segment.expires_s);
         self.segments[slot] = Some(segment);
         slot
@@ -271,9 +276,20 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none()
-            && !self.spares.is_empty()
-            && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
+        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
+    }
+
+    /// About how many bytes of records can be appended without another segment.
+    pub(super) fn room_left(&self) -> u64 {
+        let open = self.open.as_ref().map_or(0, |open| {
+            let footer = (open.lines.len() * LINE_BYTES) as u64;
+            self.segment_bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
+        });
+        open + self.spares.len() as u64 * self.segment_bytes
+    }
+
+    pub(super) fn has_spare(&self) -> bool {
+        !self.spares.is_empty()
     }
 
     /// When the first entry anywhere expires, in seconds.
@@ -494,14 +510,16 @@ impl Log {
 
     /// Gives up a sealed segment once the log is durable up to `position`.
     pub(super) fn doom(&mut self, slot: usize, position: u64) {
-        self.segment_mut(slot).doomed = Some(position);
-        self.sealed -= 1;
+        let segment = self.segment_mut(slot);
+        segment.doomed = Some(position);
+        let data = segment.data_bytes();
+        self.sealed_bytes -= data;
         self.doomed.push(slot);
     }
 
-    /// Sealed segments whose records still count.
-    pub(super) fn sealed(&self) -> u64 {
-        self.sealed
+    /// Bytes of records in sealed segments that still count, dead ones included.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
     }
 
     fn seal(&mut self) {
@@ -521,7 +539,7 @@ impl Log {
         self.push_job(open.number, open.base, open.buffer, false);
         self.push_job(open.number, self.segment_bytes - BLOCK_BYTES as u64, last, true);
         self.segment_mut(open.slot).trailer = Some(trailer);
-        self.sealed += 1;
+        self.sealed_bytes += self.segment(open.slot).data_bytes();
     }
 
     fn push_job(&mut self, number: u64, base: u64, bytes: Vec<u8>, seals: bool) {
