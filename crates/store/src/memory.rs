@@ -12,8 +12,8 @@ use crate::index::Index;
 use crate::item::{Item, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
-use crate::stats::Stats;
 use crate::retired::Retired;
+use crate::stats::Stats;
 
 /// What an insert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -95,13 +95,7 @@ impl SimulatedFile {
 impl SimulatedDevice {
     /// An empty disk.
     pub fn new(seed: u64, faults: Faults) -> Self {
-        let disk = Disk {
-            files: BTreeMap::new(),
-            faults,
-            calls: 0,
-            crashed: false,
-            random: seed,
-        };
+        let disk = Disk { files: BTreeMap::new(), faults, calls: 0, crashed: false, random: seed };
         Self { disk: Mutex::new(disk) }
     }
 

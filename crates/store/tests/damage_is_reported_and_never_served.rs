@@ -65,7 +65,10 @@ fn flipped_bits_before_a_restart() {
                 Ok(held) => {
                     let expected = entry.1.is_none_or(|at| at > now).then_some(entry);
                     assert!(held == expected || known, "seed {seed}: unnoticed loss");
-                    assert!(held.is_none_or(|held| run.was_written(&key, &held)), "seed {seed}: never written");
+                    assert!(
+                        held.is_none_or(|held| run.was_written(&key, &held)),
+                        "seed {seed}: never written"
+                    );
                 }
             }
         }
@@ -93,10 +96,8 @@ fn writes_that_fail_stop_writing_and_lose_nothing_promised() {
         let mut run = Run::new(seed, Faults::default()).expect("opens");
         run.device.set_faults(Faults { failing_write_in: 40, ..Faults::default() });
         run.run(2000);
-        stopped += usize::from(matches!(
-            run.store.accepts_writes(),
-            Err(Error::WriteFailed { .. })
-        ));
+        stopped +=
+            usize::from(matches!(run.store.accepts_writes(), Err(Error::WriteFailed { .. })));
         run.restart(Faults::default(), false);
     }
     assert!(stopped > 50, "writes failed for only {stopped} seeds");

@@ -79,11 +79,9 @@ impl Elastic {
         if !self.log.has_room_to_move() {
             return false;
         }
-        let has_spare = self.log.has_spare();
+        let has_spare = self.log.has_spare_to_move();
         let can = |compaction: &mut Compaction| {
-            compaction.lines.is_some()
-                && !compaction.reading
-                && (has_spare || !compaction.stalled)
+            compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
         };
         match self.compaction.take_if(can) {
             Some(compaction) => self.look_at_lines(compaction, now),
@@ -108,7 +106,7 @@ impl Elastic {
             let live = self.log.segment(slot).live;
             // What is begun must end with the room there is, or a full disk stays full.
             dead > self.log.segment_bytes / 20
-                && (live == 0 || live + self.log.segment_bytes / 4 <= self.log.room_left())
+                && (live == 0 || live + self.log.segment_bytes / 4 <= self.log.room_to_move())
         };
         let Some((_, slot, trailer)) = victim.filter(|(dead, slot, _)| worth_it(*dead, *slot))
         else {
@@ -193,11 +191,15 @@ impl Elastic {
         };
         compaction.reading = false;
         let first = compaction.run.first().zip(compaction.lines.as_ref());
-        let offset = first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
+        let offset =
+            first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
         match result {
             Err(error) => {
                 let file = FileName::Segment(compaction.trailer.number);
-                self.leave_damaged(slot, Error::ReadFailed { file, offset, reason: error.to_string() });
+                self.leave_damaged(
+                    slot,
+                    Error::ReadFailed { file, offset, reason: error.to_string() },
+                );
             }
             Ok(bytes) if compaction.lines.is_none() => {
                 compaction.lines = read_footer(&bytes, &compaction.trailer);
@@ -237,10 +239,11 @@ impl Elastic {
                 Err(broken) => {
                     let file = FileName::Segment(address.segment());
                     let (offset, found) = (address.offset(), broken.to_string());
-                    return self.leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
+                    return self
+                        .leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
                 }
             };
-            let Ok((location, class)) = self.log.append(Who::Upkeep, line.hash, record, now) else {
+            let Ok((location, class)) = self.log.append(Who::Mover, line.hash, record, now) else {
                 // No room: look at this record again when there is.
                 compaction.next = at;
                 compaction.stalled = true;
@@ -260,7 +263,7 @@ impl Elastic {
     fn finish_compaction(&mut self, mut compaction: Compaction, now: Duration) -> bool {
         while !compaction.carried.is_empty() {
             let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
-            if self.append_kills(&compaction.carried[rest..], now).is_err() {
+            if self.append_kills(Who::Mover, &compaction.carried[rest..], now).is_err() {
                 compaction.stalled = true;
                 self.compaction = Some(compaction);
                 return false;

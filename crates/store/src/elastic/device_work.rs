@@ -5,22 +5,35 @@ use std::time::Duration;
 use super::staged::StagedKey;
 use super::table::Slot;
 use super::{Elastic, log};
-use crate::device::{Completion, CommandId, DeviceCommand, FileName, Operation};
+use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
 
 /// Why a command was sent.
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
     /// A record, read for who waits for it.
-    Record { key: StagedKey, slot: Slot },
+    Record {
+        key: StagedKey,
+        slot: Slot,
+    },
     /// A page of the table of that epoch, read back.
-    Page { page: u32, epoch: u64 },
+    Page {
+        page: u32,
+        epoch: u64,
+    },
     /// A page of the table of that epoch, written away.
-    PageAway { page: u32, epoch: u64 },
+    PageAway {
+        page: u32,
+        epoch: u64,
+    },
     /// The footer of the segment being compacted, or a run of its records.
-    Compaction { slot: usize },
+    Compaction {
+        slot: usize,
+    },
     /// The footer of the segment looked through for expired entries.
-    Sweep { slot: usize },
+    Sweep {
+        slot: usize,
+    },
 }
 
 impl Elastic {

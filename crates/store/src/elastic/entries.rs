@@ -202,7 +202,13 @@ impl Elastic {
         }
     }
 
-    fn remove_slot(&mut self, hash: u64, key: &[u8], slot: Slot, now: Duration) -> Result<(), Error> {
+    fn remove_slot(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        slot: Slot,
+        now: Duration,
+    ) -> Result<(), Error> {
         self.kill_slot(hash, slot, now)?;
         self.forget(hash, key);
         if self.table.candidates(hash).next().is_some() {
@@ -215,7 +221,7 @@ impl Elastic {
     /// Takes an entry out of the table, and says so in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
         let address = self.log.address(slot.location);
-        self.append_kills(&[(hash, address)], now)?;
+        self.append_kills(Who::Remover, &[(hash, address)], now)?;
         self.table.remove(hash, slot.location);
         self.log.kill(slot.location, slot.class);
         Ok(())
@@ -234,7 +240,12 @@ impl Elastic {
     }
 
     /// Records that these records are dead.
-    pub(super) fn append_kills(&mut self, kills: &[(u64, Address)], now: Duration) -> Result<(), Error> {
+    pub(super) fn append_kills(
+        &mut self,
+        who: Who,
+        kills: &[(u64, Address)],
+        now: Duration,
+    ) -> Result<(), Error> {
         let mut value = Vec::with_capacity(kills.len() * 16);
         for (hash, address) in kills {
             value.extend_from_slice(&hash.to_le_bytes());
@@ -244,7 +255,7 @@ impl Elastic {
         let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
         let none = Address::NONE;
         let record = LogRecord { kind: Kind::Kills, durable: 0, kills: none, key: &[], body };
-        self.log.append(Who::Upkeep, 0, record, now).map(|_| ())
+        self.log.append(who, 0, record, now).map(|_| ())
     }
 
     /// Removes everything.
@@ -302,7 +313,10 @@ impl Elastic {
             return Located::Nowhere;
         }
         let at = |location: Location| {
-            candidates.iter().find(|slot| slot.location == location).map_or(Located::Unknown, |slot| Located::At(*slot))
+            candidates
+                .iter()
+                .find(|slot| slot.location == location)
+                .map_or(Located::Unknown, |slot| Located::At(*slot))
         };
         if let Some(location) = self.fresh_location(hash, key) {
             return at(location);

@@ -6,8 +6,8 @@
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
-//! loses one already accepted. The last spare segment is kept for removing and compacting, which
-//! must go on when the disk is full, as they are what frees it.
+//! loses one already accepted. Of the spare segments one is kept for compaction and one for
+//! removals, which must go on when the disk is full, as they are what frees it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -21,9 +21,7 @@ use super::{Error, Position, Sync};
 use crate::device::{FileName, Operation};
 
 /// Spare segments kept, made before they are needed.
-pub(super) const SPARES: usize = 3;
-/// The last of them only compaction and removals may take.
-const SPARES_RESERVED: usize = 1;
+pub(super) const SPARES: usize = 4;
 /// Written when this much waits, if nobody waits for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// Written after this time, however little waits.
@@ -37,10 +35,23 @@ pub(super) const BUFFERED_BYTES_MAX: usize = 4 << 20;
 /// Who appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A client's new data; leaves the last spare segment alone.
+    /// A client's new data.
     Writer,
-    /// Removals and compaction, by which room is won.
-    Upkeep,
+    /// Compaction, which wins room in the end.
+    Mover,
+    /// Removals, which let compaction win room.
+    Remover,
+}
+
+impl Who {
+    /// Spare segments that are not for them.
+    fn reserved(self) -> usize {
+        match self {
+            Self::Writer => 2,
+            Self::Mover => 1,
+            Self::Remover => 0,
+        }
+    }
 }
 
 /// One segment there is.
@@ -119,9 +130,17 @@ struct Job {
 pub(super) enum Purpose {
     Write,
     /// Makes the log durable up to a position, and its open segment up to an offset.
-    Sync { number: u64, position: u64, offset: u64 },
-    Create { number: u64 },
-    Remove { slot: usize },
+    Sync {
+        number: u64,
+        position: u64,
+        offset: u64,
+    },
+    Create {
+        number: u64,
+    },
+    Remove {
+        slot: usize,
+    },
 }
 
 #[derive(Debug)]
@@ -219,7 +238,10 @@ impl Log {
     }
 
     pub(super) fn segments(&self) -> impl Iterator<Item = (usize, &Segment)> {
-        self.segments.iter().enumerate().filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
+        self.segments
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
     }
 
     /// Bytes of records the table points to.
@@ -279,17 +301,18 @@ impl Log {
         self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
     }
 
-    /// About how many bytes of records can be appended without another segment.
-    pub(super) fn room_left(&self) -> u64 {
+    /// About how many bytes of records compaction can append before a segment must be made.
+    pub(super) fn room_to_move(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| {
             let footer = (open.lines.len() * LINE_BYTES) as u64;
             self.segment_bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
         });
-        open + self.spares.len() as u64 * self.segment_bytes
+        open + self.spares.len().saturating_sub(1) as u64 * self.segment_bytes
     }
 
-    pub(super) fn has_spare(&self) -> bool {
-        !self.spares.is_empty()
+    /// True if compaction may take a spare segment.
+    pub(super) fn has_spare_to_move(&self) -> bool {
+        self.spares.len() > Who::Mover.reserved()
     }
 
     /// When the first entry anywhere expires, in seconds.
@@ -302,9 +325,11 @@ impl Log {
     pub(super) fn due_segment(&mut self, now_s: u32) -> Option<usize> {
         let is_due = |slot: usize, segment: &Segment| {
             segment.expires_s <= now_s
-                && (self.is_on_disk(slot) || self.open.as_ref().is_some_and(|open| open.slot == slot))
+                && (self.is_on_disk(slot)
+                    || self.open.as_ref().is_some_and(|open| open.slot == slot))
         };
-        let due = self.segments().find(|(slot, segment)| is_due(*slot, segment)).map(|(slot, _)| slot);
+        let due =
+            self.segments().find(|(slot, segment)| is_due(*slot, segment)).map(|(slot, _)| slot);
         if due.is_none() {
             // One still being written is due when it is there.
             let next = self.segments().filter(|(_, segment)| segment.doomed.is_none());
@@ -379,7 +404,7 @@ impl Log {
         if self.buffered_bytes() > BUFFERED_BYTES_MAX {
             return Err(self.failed.clone().unwrap_or(self.busy()));
         }
-        if self.spares.len() <= SPARES_RESERVED {
+        if self.spares.len() <= Who::Writer.reserved() {
             return Err(self.no_spare());
         }
         self.failed.clone().map_or(Ok(()), Err)
@@ -463,8 +488,7 @@ impl Log {
 
     /// Seals the open segment and opens the next spare one.
     pub(super) fn rotate(&mut self, who: Who) -> Result<(), Error> {
-        let reserved = if who == Who::Writer { SPARES_RESERVED } else { 0 };
-        if self.spares.len() <= reserved {
+        if self.spares.len() <= who.reserved() {
             return Err(self.no_spare());
         }
         let number = self.spares.pop_front().expect("there is a spare");
@@ -491,7 +515,7 @@ impl Log {
         // What ends before the clearing says nothing of it.
         self.seal();
         self.floor = number;
-        self.rotate(Who::Upkeep)?;
+        self.rotate(Who::Remover)?;
         self.appended += 1;
         let (position, slot) = (self.appended, self.slot_of[&number]);
         self.unwritten_since.get_or_insert(now);

@@ -16,9 +16,7 @@ use siphasher::sip::SipHasher13;
 
 use super::log::{Log, SPARES, Segment, kills_of};
 use super::record::{Address, Class, Kind, Record, UNIT_BYTES};
-use super::segment::{
-    BLOCK_BYTES, Header, Line, Superblock, Trailer, read_footer, write_footer,
-};
+use super::segment::{BLOCK_BYTES, Header, Line, Superblock, Trailer, read_footer, write_footer};
 use super::table::{HASH_BITS, Slot, Table};
 use super::{Config, Elastic, Error, Stats};
 use crate::config::Config as MemoryConfig;
@@ -179,8 +177,7 @@ fn read_superblock(
             expected: "a store, or an empty directory".to_owned(),
         });
     }
-    let superblock =
-        Superblock { segment_bytes: config.segment_bytes, hash_key: config.hash_key };
+    let superblock = Superblock { segment_bytes: config.segment_bytes, hash_key: config.hash_key };
     let mut bytes = Vec::new();
     superblock.write(&mut bytes);
     device.create(file, BLOCK_BYTES as u64).map_err(write_failed(file))?;
@@ -264,7 +261,11 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         self.recovery.damage.push(error);
     }
 
-    fn find_unsealed(&mut self, mut segment: Segment, is_last: bool) -> Result<Option<Found>, Error> {
+    fn find_unsealed(
+        &mut self,
+        mut segment: Segment,
+        is_last: bool,
+    ) -> Result<Option<Found>, Error> {
         let number = segment.number;
         let Ok(bytes) = self.read(number, 0, self.segment_bytes as usize) else {
             if !is_last {
@@ -339,9 +340,15 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                 kills: record.kills,
                 expires_s: Line::expires_s(record.body.expires_at),
             }),
-            Kind::Kills => scanned.lines.extend(kills_of(record.body.value).map(|(hash, kills)| {
-                Line { hash, offset, class: None, kills, expires_s: u32::MAX }
-            })),
+            Kind::Kills => {
+                scanned.lines.extend(kills_of(record.body.value).map(|(hash, kills)| Line {
+                    hash,
+                    offset,
+                    class: None,
+                    kills,
+                    expires_s: u32::MAX,
+                }))
+            }
         }
     }
 
@@ -393,7 +400,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let parts = total.div_ceil(at_once).max(1);
         let mut segments = Vec::new();
         for Found { mut segment, lines } in found {
-            segment.damaged = matches!(lines, Lines::Scanned(_)) && !self.recovery.damage.is_empty();
+            segment.damaged =
+                matches!(lines, Lines::Scanned(_)) && !self.recovery.damage.is_empty();
             let trailer = segment.trailer;
             segments.push((log.adopt(segment), trailer, lines));
         }

@@ -84,10 +84,12 @@ impl Elastic {
         let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
         let offset = trailer.map_or(0, |trailer| trailer.footer_offset());
         let lines = match result {
-            Ok(bytes) => trailer.and_then(|trailer| read_footer(&bytes, &trailer)).ok_or_else(|| {
-                let found = "a footer with a wrong checksum".to_owned();
-                Error::Damaged { file, offset, found }
-            }),
+            Ok(bytes) => {
+                trailer.and_then(|trailer| read_footer(&bytes, &trailer)).ok_or_else(|| {
+                    let found = "a footer with a wrong checksum".to_owned();
+                    Error::Damaged { file, offset, found }
+                })
+            }
             Err(error) => Err(Error::ReadFailed { file, offset, reason: error.to_string() }),
         };
         match lines {

@@ -94,8 +94,11 @@ impl Page {
         const LANES: usize = 20;
         let tag = hash as u32;
         let count = self.count();
-        self.tags.chunks_exact(LANES).enumerate().take(count.div_ceil(LANES)).flat_map(
-            move |(chunk, tags)| {
+        self.tags
+            .chunks_exact(LANES)
+            .enumerate()
+            .take(count.div_ceil(LANES))
+            .flat_map(move |(chunk, tags)| {
                 let mut found = 0u32;
                 for (lane, &other) in tags.iter().enumerate() {
                     found |= u32::from(other == tag) << lane;
@@ -105,9 +108,8 @@ impl Page {
                     found &= found.wrapping_sub(1);
                     (lane < LANES).then_some(chunk * LANES + lane)
                 })
-            },
-        )
-        .filter(move |&at| at < count && self.hash(at) == hash)
+            })
+            .filter(move |&at| at < count && self.hash(at) == hash)
     }
 
     fn checksum(&self) -> u32 {
@@ -403,4 +405,3 @@ impl Table {
         true
     }
 }
-

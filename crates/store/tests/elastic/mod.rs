@@ -29,8 +29,8 @@ impl Random {
 
 /// Keys of which each pair has the same forty bits of hash under the key `[1, 2]`, found by trying.
 const COLLIDING: [u32; 12] = [
-    3_486_490, 4_570_898, 2_991_711, 3_451_334, 3_580_122, 4_777_999, 789_896, 2_096_477, 3_324_427,
-    4_986_933, 1_736_257, 4_635_978,
+    3_486_490, 4_570_898, 2_991_711, 3_451_334, 3_580_122, 4_777_999, 789_896, 2_096_477,
+    3_324_427, 4_986_933, 1_736_257, 4_635_978,
 ];
 
 fn key(number: u64) -> Vec<u8> {
@@ -244,9 +244,10 @@ impl Run {
         let bytes = self.random.below(self.value_bytes_max) as usize;
         let mut value = self.writes.to_le_bytes().to_vec();
         value.resize(bytes.max(8), self.writes as u8);
-        let expires_at = self.random.one_in(8).then(|| {
-            self.now + Duration::from_millis(1 + self.random.below(20_000))
-        });
+        let expires_at = self
+            .random
+            .one_in(8)
+            .then(|| self.now + Duration::from_millis(1 + self.random.below(20_000)));
         match self.store.write(key, &value, expires_at, self.now) {
             Ok(written) => {
                 self.record(written.position, Done::Put(key.to_vec(), (value.clone(), expires_at)));
@@ -346,7 +347,12 @@ impl Run {
             };
             let (a, b, c) = (held.get(&key), self.safe.get(&key), self.map.get(&key));
             if a != b || a != c {
-                text += &format!("{name}: held {:?} safe {:?} last {:?}\n", short(a), short(b), short(c));
+                text += &format!(
+                    "{name}: held {:?} safe {:?} last {:?}\n",
+                    short(a),
+                    short(b),
+                    short(c)
+                );
             }
         }
         text
@@ -402,7 +408,12 @@ impl Run {
 
     /// Stores a new value under the key of that number.
     pub fn put(&mut self, number: u64) {
-        self.waiting.push(Waiting { key: key(number), writes: true, tickets: Vec::new(), ready: 0 });
+        self.waiting.push(Waiting {
+            key: key(number),
+            writes: true,
+            tickets: Vec::new(),
+            ready: 0,
+        });
         self.attempt(self.waiting.len() - 1);
         self.resume();
     }
