@@ -1,6 +1,6 @@
 //! Random commands, a crash at a random device call, torn and reordered writes, again and again.
 
-#[expect(unreachable_pub, reason = "shared by several tests")]
+#[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
 
 use elastic::{Random, Run};

@@ -49,6 +49,8 @@ pub(super) struct Compaction {
     /// Places in `lines` of the records being read.
     run: Vec<usize>,
     reading: bool,
+    /// There was no room to append.
+    stalled: bool,
     carried: Vec<(u64, Address)>,
 }
 
@@ -62,7 +64,7 @@ impl Compaction {
 impl Elastic {
     fn has_slack(&self, hundredths: u64, segments: u64) -> bool {
         let allowed = self.log.live() / 100 * (100 + hundredths);
-        self.log.sealed() * self.log.segment_bytes > allowed + segments * self.log.segment_bytes
+        self.log.sealed_bytes() > allowed + segments * self.log.segment_bytes
     }
 
     pub(super) fn is_compaction_behind(&self) -> bool {
@@ -77,7 +79,11 @@ impl Elastic {
         if !self.log.has_room_to_move() {
             return false;
         }
-        match self.compaction.take_if(|compaction| !compaction.reading) {
+        let has_spare = self.log.has_spare_to_move();
+        let can = |compaction: &mut Compaction| {
+            compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
+        };
+        match self.compaction.take_if(can) {
             Some(compaction) => self.look_at_lines(compaction, now),
             None => false,
         }
@@ -92,10 +98,18 @@ impl Elastic {
             .log
             .segments()
             .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
-            .filter_map(|(slot, segment)| Some((segment.live, slot, segment.trailer?)))
-            .min_by_key(|(live, ..)| *live);
-        let worth_it = |live: u64| live < self.log.segment_bytes / 100 * 95;
-        let Some((_, slot, trailer)) = victim.filter(|(live, ..)| worth_it(*live)) else {
+            .filter_map(|(slot, segment)| {
+                Some((segment.data_bytes().saturating_sub(segment.live), slot, segment.trailer?))
+            })
+            .max_by_key(|(dead, ..)| *dead);
+        let worth_it = |dead: u64, slot: usize| {
+            let live = self.log.segment(slot).live;
+            // What is begun must end with the room there is, or a full disk stays full.
+            dead > self.log.segment_bytes / 20
+                && (live == 0 || live + self.log.segment_bytes / 4 <= self.log.room_to_move())
+        };
+        let Some((_, slot, trailer)) = victim.filter(|(dead, slot, _)| worth_it(*dead, *slot))
+        else {
             self.compaction_rest = self.log.position().0 + self.log.segment_bytes / 16;
             return;
         };
@@ -106,6 +120,7 @@ impl Elastic {
             next: 0,
             run: Vec::new(),
             reading: true,
+            stalled: false,
             carried: Vec::new(),
         });
         self.read_for_compaction(slot, trailer.footer_offset(), trailer.footer_bytes());
@@ -228,11 +243,13 @@ impl Elastic {
                         .leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
                 }
             };
-            let Ok((location, class)) = self.log.append(Who::Upkeep, line.hash, record, now) else {
+            let Ok((location, class)) = self.log.append(Who::Mover, line.hash, record, now) else {
                 // No room: look at this record again when there is.
                 compaction.next = at;
+                compaction.stalled = true;
                 break;
             };
+            compaction.stalled = false;
             self.stats.compacted_bytes += record.bytes() as u64;
             self.table.replace(line.hash, from.location, Slot { location, class });
             self.log.kill(from.location, from.class);
@@ -246,7 +263,8 @@ impl Elastic {
     fn finish_compaction(&mut self, mut compaction: Compaction, now: Duration) -> bool {
         while !compaction.carried.is_empty() {
             let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
-            if self.append_kills(&compaction.carried[rest..], now).is_err() {
+            if self.append_kills(Who::Mover, &compaction.carried[rest..], now).is_err() {
+                compaction.stalled = true;
                 self.compaction = Some(compaction);
                 return false;
             }

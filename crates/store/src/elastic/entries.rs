@@ -26,7 +26,7 @@ impl Elastic {
         let staged_key = StagedKey::Key(key.into());
         match self.staged_state(key) {
             // What could not be read stays so until it is written.
-            Some(State::Failed { error, location: None }) => return Load::Failed(error.clone()),
+            Some(State::Failed { error, .. }) => return Load::Failed(error.clone()),
             // Its page or its record moved since.
             Some(state) if state.is_known() => self.restart(&staged_key),
             _ => {}
@@ -147,7 +147,7 @@ impl Elastic {
         let old = match self.locate(hash, key) {
             Located::At(slot) => Some(slot),
             Located::Nowhere => None,
-            Located::Unknown => return Err(Error::NotLoaded),
+            Located::Unknown => return Err(self.not_loaded(key)),
         };
         if old.is_none() && !self.table.has_room(hash) {
             return Err(Error::TableFull { entries: self.table.len() });
@@ -191,7 +191,14 @@ impl Elastic {
                 Ok((!over).then(|| self.log.position()))
             }
             Located::Nowhere => Ok(None),
-            Located::Unknown => Err(Error::NotLoaded),
+            Located::Unknown => Err(self.not_loaded(key)),
+        }
+    }
+
+    fn not_loaded(&self, key: &[u8]) -> Error {
+        match self.staged_state(key) {
+            Some(State::Failed { error, .. }) => error.clone(),
+            _ => Error::NotLoaded,
         }
     }
 
@@ -214,7 +221,7 @@ impl Elastic {
     /// Takes an entry out of the table, and says so in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
         let address = self.log.address(slot.location);
-        self.append_kills(&[(hash, address)], now)?;
+        self.append_kills(Who::Remover, &[(hash, address)], now)?;
         self.table.remove(hash, slot.location);
         self.log.kill(slot.location, slot.class);
         Ok(())
@@ -235,6 +242,7 @@ impl Elastic {
     /// Records that these records are dead.
     pub(super) fn append_kills(
         &mut self,
+        who: Who,
         kills: &[(u64, Address)],
         now: Duration,
     ) -> Result<(), Error> {
@@ -247,7 +255,7 @@ impl Elastic {
         let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
         let none = Address::NONE;
         let record = LogRecord { kind: Kind::Kills, durable: 0, kills: none, key: &[], body };
-        self.log.append(Who::Upkeep, 0, record, now).map(|_| ())
+        self.log.append(who, 0, record, now).map(|_| ())
     }
 
     /// Removes everything.
@@ -322,7 +330,9 @@ impl Elastic {
             return Located::At(only);
         }
         match self.staged_state(key) {
-            Some(State::Body { location, .. } | State::Failed { location: Some(location), .. }) => {
+            Some(State::Body { location, .. }) => return at(*location),
+            // With several records of this hash, which one is damaged stays open.
+            Some(State::Failed { location: Some(location), .. }) if candidates.len() == 1 => {
                 return at(*location);
             }
             Some(State::Absent) => return Located::Nowhere,

@@ -6,8 +6,8 @@
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
-//! loses one already accepted. The last spare segment is kept for removing and compacting, which
-//! must go on when the disk is full, as they are what frees it.
+//! loses one already accepted. Of the spare segments one is kept for compaction and one for
+//! removals, which must go on when the disk is full, as they are what frees it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -21,9 +21,7 @@ use super::{Error, Position, Sync};
 use crate::device::{FileName, Operation};
 
 /// Spare segments kept, made before they are needed.
-pub(super) const SPARES: usize = 3;
-/// The last of them only compaction and removals may take.
-const SPARES_RESERVED: usize = 1;
+pub(super) const SPARES: usize = 4;
 /// Written when this much waits, if nobody waits for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// Written after this time, however little waits.
@@ -37,10 +35,23 @@ pub(super) const BUFFERED_BYTES_MAX: usize = 4 << 20;
 /// Who appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A client's new data; leaves the last spare segment alone.
+    /// A client's new data.
     Writer,
-    /// Removals and compaction, by which room is won.
-    Upkeep,
+    /// Compaction, which wins room in the end.
+    Mover,
+    /// Removals, which let compaction win room.
+    Remover,
+}
+
+impl Who {
+    /// Spare segments that are not for them.
+    fn reserved(self) -> usize {
+        match self {
+            Self::Writer => 2,
+            Self::Mover => 1,
+            Self::Remover => 0,
+        }
+    }
 }
 
 /// One segment there is.
@@ -74,6 +85,11 @@ impl Segment {
             doomed: None,
             removing: false,
         }
+    }
+
+    /// Bytes of its records, dead ones included, once it is sealed.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.trailer.map_or(0, |trailer| trailer.data_end - BLOCK_BYTES as u64)
     }
 }
 
@@ -151,8 +167,8 @@ pub(super) struct Log {
     retry_at: Option<Duration>,
     failed: Option<Error>,
     live: u64,
-    /// Sealed segments that are not doomed.
-    sealed: u64,
+    /// Bytes of records in sealed segments that are not doomed.
+    sealed_bytes: u64,
     /// Slots of segments that are.
     doomed: Vec<usize>,
     /// No entry expires before, in seconds.
@@ -183,7 +199,7 @@ impl Log {
             retry_at: None,
             failed: None,
             live: 0,
-            sealed: 0,
+            sealed_bytes: 0,
             doomed: Vec::new(),
             expires_s: u32::MAX,
         }
@@ -197,7 +213,7 @@ impl Log {
         }
         self.slot_of.insert(segment.number, slot);
         self.next_number = self.next_number.max(segment.number + 1);
-        self.sealed += u64::from(segment.trailer.is_some());
+        self.sealed_bytes += segment.data_bytes();
         self.expires_s = self.expires_s.min(segment.expires_s);
         self.segments[slot] = Some(segment);
         slot
@@ -282,9 +298,21 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none()
-            && !self.spares.is_empty()
-            && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
+        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
+    }
+
+    /// About how many bytes of records compaction can append before a segment must be made.
+    pub(super) fn room_to_move(&self) -> u64 {
+        let open = self.open.as_ref().map_or(0, |open| {
+            let footer = (open.lines.len() * LINE_BYTES) as u64;
+            self.segment_bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
+        });
+        open + self.spares.len().saturating_sub(1) as u64 * self.segment_bytes
+    }
+
+    /// True if compaction may take a spare segment.
+    pub(super) fn has_spare_to_move(&self) -> bool {
+        self.spares.len() > Who::Mover.reserved()
     }
 
     /// When the first entry anywhere expires, in seconds.
@@ -376,7 +404,7 @@ impl Log {
         if self.buffered_bytes() > BUFFERED_BYTES_MAX {
             return Err(self.failed.clone().unwrap_or(self.busy()));
         }
-        if self.spares.len() <= SPARES_RESERVED {
+        if self.spares.len() <= Who::Writer.reserved() {
             return Err(self.no_spare());
         }
         self.failed.clone().map_or(Ok(()), Err)
@@ -460,8 +488,7 @@ impl Log {
 
     /// Seals the open segment and opens the next spare one.
     pub(super) fn rotate(&mut self, who: Who) -> Result<(), Error> {
-        let reserved = if who == Who::Writer { SPARES_RESERVED } else { 0 };
-        if self.spares.len() <= reserved {
+        if self.spares.len() <= who.reserved() {
             return Err(self.no_spare());
         }
         let number = self.spares.pop_front().expect("there is a spare");
@@ -488,7 +515,7 @@ impl Log {
         // What ends before the clearing says nothing of it.
         self.seal();
         self.floor = number;
-        self.rotate(Who::Upkeep)?;
+        self.rotate(Who::Remover)?;
         self.appended += 1;
         let (position, slot) = (self.appended, self.slot_of[&number]);
         self.unwritten_since.get_or_insert(now);
@@ -507,14 +534,16 @@ impl Log {
 
     /// Gives up a sealed segment once the log is durable up to `position`.
     pub(super) fn doom(&mut self, slot: usize, position: u64) {
-        self.segment_mut(slot).doomed = Some(position);
-        self.sealed -= 1;
+        let segment = self.segment_mut(slot);
+        segment.doomed = Some(position);
+        let data = segment.data_bytes();
+        self.sealed_bytes -= data;
         self.doomed.push(slot);
     }
 
-    /// Sealed segments whose records still count.
-    pub(super) fn sealed(&self) -> u64 {
-        self.sealed
+    /// Bytes of records in sealed segments that still count, dead ones included.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
     }
 
     fn seal(&mut self) {
@@ -534,7 +563,7 @@ impl Log {
         self.push_job(open.number, open.base, open.buffer, false);
         self.push_job(open.number, self.segment_bytes - BLOCK_BYTES as u64, last, true);
         self.segment_mut(open.slot).trailer = Some(trailer);
-        self.sealed += 1;
+        self.sealed_bytes += self.segment(open.slot).data_bytes();
     }
 
     fn push_job(&mut self, number: u64, base: u64, bytes: Vec<u8>, seals: bool) {

@@ -274,15 +274,19 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             }
             return Ok(None);
         };
-        let header = Header::read(&bytes).filter(|header| header.number == number);
+        match Header::read(&bytes).filter(|header| header.number == number) {
+            Some(header) => self.floor = self.floor.max(header.floor),
+            None if behind_damage(number, &bytes, 0, !is_last).is_none() => {
+                // Never used, or torn at its very beginning: what follows was promised to nobody.
+                return Ok(None);
+            }
+            None => {
+                let found = "a header with a wrong checksum".to_owned();
+                self.damaged(Error::Damaged { file: FileName::Segment(number), offset: 0, found });
+            }
+        }
         let scanned = self.scan(number, &bytes, segment.trailer, is_last);
         segment.trailer = segment.trailer.filter(|trailer| trailer.data_end == scanned.end);
-        if header.is_none() && scanned.lines.is_empty() {
-            return Ok(None);
-        }
-        if let Some(header) = header {
-            self.floor = self.floor.max(header.floor);
-        }
         self.version = self.version.max(scanned.version_max);
         if segment.trailer.is_none() {
             segment.trailer = Some(self.seal(number, &scanned, is_last)?);

@@ -37,7 +37,7 @@ pub(super) enum State {
     Found { key: Box<[u8]>, over_at: super::record::Expiry },
     /// There is none; or the page is there.
     Absent,
-    /// The disk failed, at this record if it is known.
+    /// The disk failed. If the record of the key is damaged for good, this is the one to replace.
     Failed { error: Error, location: Option<Location> },
 }
 
@@ -191,13 +191,12 @@ impl Elastic {
         let address = self.log.address(slot.location);
         let file = FileName::Segment(address.segment());
         let offset = address.offset();
-        let failed = |error| State::Failed { error, location: Some(slot.location) };
         let bytes = match result {
             Ok(bytes) => bytes,
             Err(error) => {
                 let error = Error::ReadFailed { file, offset, reason: error.to_string() };
                 self.report(error.clone());
-                return self.resolve(key, failed(error));
+                return self.resolve(key, State::Failed { error, location: None });
             }
         };
         let record = match Record::read(address, &bytes) {
@@ -205,7 +204,10 @@ impl Elastic {
             Err(broken) => {
                 let error = Error::Damaged { file, offset, found: broken.to_string() };
                 self.report(error.clone());
-                return self.resolve(key, failed(error));
+                // Whose record it was, its hash has to tell: another key of the same forty bits
+                // is a matter of one in a million.
+                let location = Some(slot.location);
+                return self.resolve(key, State::Failed { error, location });
             }
         };
         match key {

@@ -18,8 +18,6 @@ const SCAN_MAX: usize = 512;
 enum SlotKey {
     Known(Box<[u8]>, Expiry),
     Pending(Ticket),
-    /// It was removed or moved meanwhile.
-    Gone,
     Failed(Error),
 }
 
@@ -48,7 +46,7 @@ impl Elastic {
             for &(hash, slot) in &entries[..end] {
                 match self.slot_key(hash, slot) {
                     SlotKey::Known(key, over_at) if !over_at.is_over(now) => keys.push(key),
-                    SlotKey::Known(..) | SlotKey::Gone => {}
+                    SlotKey::Known(..) => {}
                     SlotKey::Pending(ticket) => pending.push(ticket),
                     SlotKey::Failed(error) => return self.give_up_scan(&pending, error),
                 }
@@ -95,7 +93,6 @@ impl Elastic {
                     SlotKey::Known(key, _) => return RandomKey::Ready(Some(key)),
                     SlotKey::Pending(ticket) => return RandomKey::Pending(ticket),
                     SlotKey::Failed(error) => return RandomKey::Failed(error),
-                    SlotKey::Gone => {}
                 }
             }
             from = self.table.next_page_hash(from).unwrap_or(0);
@@ -116,8 +113,12 @@ impl Elastic {
             Some(State::Found { key, over_at }) if self.hash(key) == hash => {
                 SlotKey::Known(key.clone(), *over_at)
             }
-            Some(State::Absent | State::Found { .. }) => SlotKey::Gone,
             Some(State::Failed { error, .. }) => SlotKey::Failed(error.clone()),
+            Some(State::Absent | State::Found { .. }) => {
+                // There was another record at this place.
+                self.restart(&staged_key);
+                SlotKey::Pending(self.stage(staged_key, hash))
+            }
             _ => SlotKey::Pending(self.stage(staged_key, hash)),
         }
     }

@@ -77,6 +77,10 @@ pub struct Run {
     pub now: Duration,
     pub keys: u64,
     pub value_bytes_max: u64,
+    /// Everything is removed now and then.
+    pub clears: bool,
+    /// The budget moves this far above the least.
+    pub rescale_bytes: u64,
     /// Time stands still.
     frozen: bool,
     in_flight: Vec<DeviceCommand>,
@@ -87,6 +91,7 @@ pub struct Run {
     /// What the store should hold now.
     pub map: Map,
     writes: u64,
+    written: BTreeMap<Vec<u8>, Vec<Entry>>,
     pub refused_full: u64,
     pub failed_loads: u64,
 }
@@ -115,6 +120,8 @@ impl Run {
             value_bytes_max: 1 + random.below(6000),
             random,
             now,
+            clears: true,
+            rescale_bytes: 4 << 20,
             frozen: false,
             in_flight: Vec::new(),
             waiting: Vec::new(),
@@ -122,6 +129,7 @@ impl Run {
             since: Vec::new(),
             map: Map::new(),
             writes: 0,
+            written: BTreeMap::new(),
             refused_full: 0,
             failed_loads: 0,
         })
@@ -138,7 +146,7 @@ impl Run {
                 40..50 => drop(self.store.step(self.now)),
                 50..51 => self.now += Duration::from_millis(self.random.below(3000)),
                 51..52 => {
-                    let more = self.random.below(4 << 20) as usize;
+                    let more = self.random.below(self.rescale_bytes) as usize;
                     self.store.rescale(Elastic::MEMORY_BYTES_MIN + more);
                 }
                 _ => self.device_once(),
@@ -169,7 +177,7 @@ impl Run {
     }
 
     fn begin(&mut self) {
-        if self.random.one_in(700) {
+        if self.clears && self.random.one_in(700) {
             if let Ok(position) = self.store.clear(self.now) {
                 self.record(position, Done::Clear);
             }
@@ -210,12 +218,19 @@ impl Run {
             Load::Present => {
                 let read = self.store.read(key, now).expect("a present entry is read");
                 let read = (read.value.to_vec(), read.expires_at);
-                assert_eq!(Some(&read), expected, "{}", String::from_utf8_lossy(key));
+                assert!(Some(&read) == expected, "{}", self.differs(key, Some(&read)));
             }
-            Load::Absent => assert_eq!(expected, None, "{}", String::from_utf8_lossy(key)),
+            Load::Absent => assert!(expected.is_none(), "{}", self.differs(key, None)),
             Load::Failed(_) => self.failed_loads += 1,
             Load::Pending(_) => unreachable!(),
         }
+    }
+
+    fn differs(&self, key: &[u8], held: Option<&Entry>) -> String {
+        let short = |entry: Option<&Entry>| entry.map(|(value, at)| (value[0], value.len(), *at));
+        let expected = short(self.map.get(key));
+        let key = String::from_utf8_lossy(key);
+        format!("{key} at {:?}: held {:?}, expected {expected:?}", self.now, short(held))
     }
 
     fn change(&mut self, key: &[u8]) {
@@ -248,6 +263,9 @@ impl Run {
 
     fn record(&mut self, position: Position, done: Done) {
         apply(&mut self.map, &done);
+        if let Done::Put(key, entry) = &done {
+            self.written.entry(key.clone()).or_default().push(entry.clone());
+        }
         self.since.push((position, done));
     }
 
@@ -354,32 +372,86 @@ impl Run {
         self.frozen = false;
         let keys: Vec<&[u8]> = map.keys().map(Vec::as_slice).collect();
         let scanned: Vec<&[u8]> = scanned.iter().map(|key| &**key).collect();
-        assert_eq!(scanned, keys, "a scan finds every key, each once");
+        if scanned != keys {
+            let text = |keys: Vec<&[u8]>| {
+                keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
+            };
+            panic!("scanned {:?}, but there are {:?}", text(scanned), text(keys));
+        }
         assert!(self.store.len() >= keys.len() as u64);
         map
     }
 
     pub fn fetch(&mut self, key: &[u8]) -> Option<Entry> {
+        self.try_fetch(key).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn try_fetch(&mut self, key: &[u8]) -> Result<Option<Entry>, Error> {
         let mut tickets = Vec::new();
         let entry = loop {
             match self.store.load(key, self.now) {
                 Load::Present => {
                     let read = self.store.read(key, self.now).expect("present");
-                    break Some((read.value.to_vec(), read.expires_at));
+                    break Ok(Some((read.value.to_vec(), read.expires_at)));
                 }
-                Load::Absent => break None,
+                Load::Absent => break Ok(None),
                 Load::Pending(ticket) => {
                     tickets.push(ticket);
                     self.wait_for(ticket);
                 }
-                Load::Failed(error) => panic!("{error}"),
+                Load::Failed(error) => break Err(error),
             }
         };
         tickets.into_iter().for_each(|ticket| self.store.release(ticket));
         entry
     }
 
-    fn wait_for(&mut self, ticket: Ticket) {
+    /// Stores a new value under the key of that number.
+    pub fn put(&mut self, number: u64) {
+        self.waiting.push(Waiting {
+            key: key(number),
+            writes: true,
+            tickets: Vec::new(),
+            ready: 0,
+        });
+        self.attempt(self.waiting.len() - 1);
+        self.resume();
+    }
+
+    /// Removes the key of that number, now or when it is loaded.
+    pub fn remove(&mut self, number: u64) -> Result<(), Error> {
+        let key = key(number);
+        let mut tickets = Vec::new();
+        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
+            tickets.push(ticket);
+            self.wait_for(ticket);
+        }
+        let removed = self.store.remove(&key, self.now);
+        if let Ok(Some(position)) = removed {
+            self.record(position, Done::Remove(key));
+        }
+        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
+        removed.map(|_| ())
+    }
+
+    /// A configuration like the one the store was made with.
+    pub fn config(&mut self) -> Config {
+        config(&mut self.random)
+    }
+
+    /// Goes on with another opening of the store.
+    pub fn adopt(&mut self, store: Elastic) {
+        self.store = store;
+        self.in_flight.clear();
+        self.waiting.clear();
+    }
+
+    /// True if that entry was once stored under the key.
+    pub fn was_written(&self, key: &[u8], entry: &Entry) -> bool {
+        self.written.get(key).is_some_and(|written| written.contains(entry))
+    }
+
+    pub fn wait_for(&mut self, ticket: Ticket) {
         for _ in 0..100_000 {
             while let Some(loaded) = self.store.poll_loaded() {
                 if loaded == ticket {
