@@ -261,7 +261,8 @@ pub(crate) fn ask_anything(
     seed: u64,
 ) -> anyhow::Result<()> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut streams = (0..connections).map(|_| connect(address)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut streams =
+        (0..connections).map(|_| connect(address)).collect::<anyhow::Result<Vec<_>>>()?;
     let (mut request, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     let began = Instant::now();
     while began.elapsed() < duration {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -16,7 +16,7 @@ use super::redis::{processor, throughput};
 use crate::{
     figure::{Figure, Goal, Reading},
     load::{Draw, Load, Operation, Session, Zipf},
-    process::{self, CLIENT, Cores, SERVER, Server},
+    process::{CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
 };
 
@@ -58,7 +58,12 @@ pub(super) fn set_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Both on a core of their own, everything in memory; redis-server keeps nothing on disk, ours does.
-fn in_memory(run: &Run, name: &str, operation: Operation, pipeline: usize) -> anyhow::Result<Vec<Figure>> {
+fn in_memory(
+    run: &Run,
+    name: &str,
+    operation: Operation,
+    pipeline: usize,
+) -> anyhow::Result<Vec<Figure>> {
     let redis = run.servers.redis(SERVER)?;
     let durable = run.servers.redis_with(&["--appendonly", "yes"], SERVER)?;
     let database = run.servers.database(&["--workers", "1", "--memory", "512MiB"], SERVER)?;
@@ -96,7 +101,8 @@ pub(super) fn two_threads(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let rounds = run.interleave(name, |side, round| {
         let ours = side == Side::Ours;
         let server = if ours { &database.server } else { &redis };
-        let reading = throughput(server, &load(run, server, Operation::Get, 16, round), Cores::Any)?;
+        let reading =
+            throughput(server, &load(run, server, Operation::Get, 16, round), Cores::Any)?;
         let threads = if ours { 2.0 } else { 1.0 };
         let rate = reading.value;
         let implied = threads * 1e6 / reading.others["server_us"];
@@ -185,7 +191,8 @@ pub(super) fn cold(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let rounds = run.interleave(name, |side, round| match side {
         Side::Ours => {
             let server = &database.server;
-            let load = Load { keys, value_bytes: PAGE, ..load(run, server, Operation::Get, 1, round) };
+            let load =
+                Load { keys, value_bytes: PAGE, ..load(run, server, Operation::Get, 1, round) };
             throughput(server, &load, Cores::Any)
         }
         Side::Peer => Ok(Reading::new(bare_reads(&files, run.round(), round)?)
