@@ -71,7 +71,8 @@ impl Parameters {
         *self.sync.read()
     }
 
-    pub(crate) fn set_sync(&self, sync: Sync) {
+    /// Changes how writes are made durable; the shards have to be told too.
+    pub fn set_sync(&self, sync: Sync) {
         *self.sync.write() = sync;
     }
 

@@ -195,6 +195,7 @@ pub static COMMANDS: &[Command] = &[
     server("command", -1, SELF, server::commands::command).containing(COMMAND),
     server("config", -2, SELF, server::help::config).containing(CONFIG),
     server("debug", -2, ADMIN.and(Flags::PROTECTED), server::debug::debug).everywhere(),
+    server("function", -2, SELF, server::help::function).containing(FUNCTION),
     server("info", -1, Flags::LOADING.and(Flags::DANGEROUS), server::info::info).everywhere(),
     server("lastsave", 1, SELF.and(F), server::help::lastsave),
     server("latency", -2, SELF, server::help::latency).containing(LATENCY),
@@ -261,6 +262,12 @@ static CONFIG: &[Command] = &[
     server("config|resetstat", 2, ADMIN, server::config::resetstat).everywhere(),
     server("config|rewrite", 2, ADMIN, server::config::rewrite),
     server("config|set", -4, ADMIN, server::config::set).everywhere(),
+];
+
+/// There are no functions; test suites ask to be sure.
+static FUNCTION: &[Command] = &[
+    server("function|flush", -2, SELF, server::help::ok),
+    server("function|list", -2, SELF, server::help::nothing),
 ];
 
 static LATENCY: &[Command] = &[

@@ -1,6 +1,6 @@
-//! The paths of the endpoint, what each answers, and what it says to a wrong request.
+//! What every endpoint has in common: which requests it refuses, and how it says so.
 
-use std::{convert::Infallible, sync::Arc};
+use std::convert::Infallible;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
@@ -8,41 +8,38 @@ use hyper::{
     body::{Bytes, Incoming},
     header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN},
 };
-use serde::{Deserialize, Serialize};
-use tracing::info;
+use serde::Serialize;
 
-use super::{Statistics, exposition};
-use crate::{
-    config,
-    runtime::{Shared, StorageLimits},
-};
-
-const PAGE: &str = include_str!("page.html");
 const JSON: &str = "application/json";
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
-const BODY_BYTES_MAX: usize = 4 << 10;
-const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
+pub(super) const BODY_BYTES_MAX: usize = 4 << 10;
 
-type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What answers over HTTP.
+pub(crate) trait Endpoint: Send + Sync + 'static {
+    /// The paths there are, each with the one method it answers to.
+    const PATHS: &'static [(&'static str, Method)];
+
+    /// The answer at one of the paths.
+    fn answer(&self, path: &str, body: &[u8]) -> Answer;
+}
 
 /// Answers one request.
-pub(super) async fn answer(
+pub(super) async fn answer<E: Endpoint>(
     request: Request<Incoming>,
-    shared: &Arc<Shared>,
+    endpoint: &E,
 ) -> Result<Answer, Infallible> {
-    let path = request.uri().path();
-    let Some(method) = method_of(path) else {
-        return Ok(refuse(
-            StatusCode::NOT_FOUND,
-            format!(
-                "there is no {path}; there are GET /, /stats, /metrics, /healthz \
-                 and POST /storage, /flush"
-            ),
-        ));
+    let path = request.uri().path().to_owned();
+    let Some((_, method)) = E::PATHS.iter().find(|(known, _)| *known == path) else {
+        let known: Vec<String> =
+            E::PATHS.iter().map(|(path, method)| format!("{method} {path}")).collect();
+        let why = format!("there is no {path}; there are {}", known.join(", "));
+        return Ok(refuse(StatusCode::NOT_FOUND, why));
     };
     let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-    if *asked != method {
+    if asked != method {
         let mut answer = refuse(
             StatusCode::METHOD_NOT_ALLOWED,
             format!("{path} answers to {method}, not to {asked}"),
@@ -57,26 +54,14 @@ pub(super) async fn answer(
             "a page from another place sent this; only this endpoint's own page may".to_owned(),
         ));
     }
-    Ok(match path {
-        "/" => text("text/html; charset=utf-8", PAGE),
-        "/healthz" => health(shared),
-        "/metrics" => text(METRICS, exposition(&Statistics::collect(shared))),
-        "/stats" => json(&Statistics::collect(shared)),
-        "/flush" => {
-            shared.shards.clear();
-            info!("emptied, as asked over HTTP");
-            json(&Flushed { flushed: true })
+    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            let why = format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}");
+            return Ok(refuse(StatusCode::BAD_REQUEST, why));
         }
-        _ => resize(request, shared).await,
-    })
-}
-
-fn method_of(path: &str) -> Option<Method> {
-    match path {
-        "/" | "/healthz" | "/metrics" | "/stats" => Some(Method::GET),
-        "/storage" | "/flush" => Some(Method::POST),
-        _ => None,
-    }
+    };
+    Ok(endpoint.answer(&path, &body))
 }
 
 /// Did a browser send this for a page of somebody else? Such a page can reach a loopback address
@@ -87,78 +72,24 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     host.is_none() || host != headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
-fn health(shared: &Shared) -> Answer {
-    if shared.is_draining() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "draining".to_owned());
-    }
-    text("text/plain; charset=utf-8", "ok\n")
-}
-
-/// The body of `POST /storage`; what is absent stays as it is.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    items: Option<usize>,
-    memory: Option<config::Bytes>,
-}
-
-/// What `POST /storage` answers: the limits from now on.
-#[derive(Debug, Serialize)]
-struct Limits {
-    items_max: Option<usize>,
-    bytes_max: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Flushed {
-    flushed: bool,
-}
-
-async fn resize(request: Request<Incoming>, shared: &Shared) -> Answer {
-    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => {
-            let why = format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}");
-            return refuse(StatusCode::BAD_REQUEST, why);
-        }
-    };
-    let wanted: Wanted = match serde_json::from_slice(&body) {
-        Ok(wanted) => wanted,
-        Err(error) => {
-            let why = format!("{error}; expected one or both of {EXAMPLE}");
-            return refuse(StatusCode::BAD_REQUEST, why);
-        }
-    };
-    if wanted.items.is_none() && wanted.memory.is_none() {
-        let why = format!("nothing to change; expected one or both of {EXAMPLE}");
-        return refuse(StatusCode::BAD_REQUEST, why);
-    }
-    let StorageLimits { items_max, bytes_max } = shared.shards.resize(|limits| {
-        limits.items_max = wanted.items.unwrap_or(limits.items_max);
-        limits.bytes_max = wanted.memory.map_or(limits.bytes_max, config::Bytes::count);
-    });
-    info!(items_max, bytes_max, "storage resized, as asked over HTTP");
-    json(&Limits { items_max: (items_max != usize::MAX).then_some(items_max), bytes_max })
-}
-
 #[derive(Debug, Serialize)]
 struct Refused {
     error: String,
 }
 
-fn refuse(status: StatusCode, error: String) -> Answer {
+pub(super) fn refuse(status: StatusCode, error: String) -> Answer {
     let mut answer = json(&Refused { error });
     *answer.status_mut() = status;
     answer
 }
 
-fn json(value: &impl Serialize) -> Answer {
+pub(super) fn json(value: &impl Serialize) -> Answer {
     let mut body = serde_json::to_string_pretty(value).expect("plain values become JSON");
     body.push('\n');
     text(JSON, body)
 }
 
-fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer

@@ -3,16 +3,22 @@
 use std::{
     net::{SocketAddr, TcpListener},
     path::PathBuf,
+    sync::Arc,
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
 use db::parameters::{MEMORY_BYTES_MIN, parse_sync};
+use serde::Deserialize;
+use signal_hook::{consts::SIGHUP, iterator::Signals};
+use store::elastic::Sync;
+use tracing::{error, info};
 
 use super::{cache::raise_open_files, signal::EndSignal};
 use crate::{
+    admin::Admin,
     config::Bytes,
-    database::{Database, Setup, Tls},
+    database::{Database, Setup, Shared, Tls},
 };
 
 const EXAMPLES: &str = "\
@@ -26,7 +32,8 @@ EXAMPLES:
         --tls-cert server.pem --tls-key server.key --listen 0.0.0.0:6380
 
   More memory, or less, while it serves:
-    redis-cli -p 6379 rescale 2GiB";
+    redis-cli -p 6379 rescale 2GiB
+    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/rescale    # with --admin 127.0.0.1:9121";
 
 /// Serve the elastic database: more data than memory, and memory that grows and shrinks
 #[derive(Debug, Clone, Args)]
@@ -43,6 +50,19 @@ pub(super) struct Arguments {
     /// Where clients connect
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
+
+    /// Read memory and sync from this file too, and again at SIGHUP: `memory = "1GiB"`,
+    /// `sync = "always"`; what the file says counts
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Follow the memory limit of the process's cgroup: this share of it, in percent, is the memory
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    follow_cgroup: Option<u8>,
+
+    /// Serve state and rescaling over HTTP here; asks for no password
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
 
     /// When writes reach the disk: always (before they are acknowledged), everysec, no
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
@@ -81,15 +101,38 @@ pub(super) struct Arguments {
     tls_ca: Option<PathBuf>,
 }
 
+/// What the file of `--config` may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    memory: Option<Bytes>,
+    sync: Option<String>,
+}
+
 impl Arguments {
-    fn setup(&self) -> anyhow::Result<Setup> {
-        let memory_bytes = self.memory.count() as u64;
-        if memory_bytes < MEMORY_BYTES_MIN {
-            bail!("--memory {memory_bytes} bytes: at least 8MiB is needed to serve anything");
-        }
-        let Some(sync) = parse_sync(&self.sync) else {
-            bail!("--sync {}: expected always, everysec or no", self.sync);
+    /// Memory in bytes and sync, as the command line and the file say.
+    fn live(&self) -> anyhow::Result<(u64, Sync)> {
+        let document = match &self.config {
+            None => Document::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                toml::from_str(&text).with_context(|| path.display().to_string())?
+            }
         };
+        let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
+        if memory_bytes < MEMORY_BYTES_MIN {
+            bail!("memory of {memory_bytes} bytes: at least 8MiB is needed to serve anything");
+        }
+        let named = document.sync.as_ref().unwrap_or(&self.sync);
+        let Some(sync) = parse_sync(named) else {
+            bail!("sync {named:?}: expected always, everysec or no");
+        };
+        Ok((memory_bytes, sync))
+    }
+
+    fn setup(&self) -> anyhow::Result<Setup> {
+        let (memory_bytes, sync) = self.live()?;
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(Tls::new(certificate, key, self.tls_ca.as_deref())?)
@@ -117,8 +160,31 @@ impl Arguments {
             tls,
             users: self.users.clone(),
             password: self.password.clone(),
+            follow_cgroup: self.follow_cgroup,
         })
     }
+}
+
+/// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
+fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let body = move || {
+        for _ in signals.forever() {
+            match arguments.live() {
+                Ok((memory_bytes, sync)) => {
+                    shared.rescale(memory_bytes);
+                    shared.set_sync(sync);
+                    info!(memory_bytes, ?sync, "SIGHUP: the file was read again");
+                }
+                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(body)
+        .context("cannot start the thread for SIGHUP")?;
+    Ok(())
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -127,6 +193,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let database = Database::start(arguments.setup()?)?;
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
+    let admin = arguments.admin.map(TcpListener::bind).transpose();
+    let admin =
+        admin.context("cannot listen for the admin endpoint: is another server there already?")?;
+    let admin =
+        admin.map(|socket| Admin::start(socket, Arc::clone(database.shared()))).transpose()?;
+    if let Some(admin) = &admin {
+        eprintln!("admin: http://{}/", admin.address());
+    }
+    if arguments.config.is_some() {
+        reload(arguments.clone(), Arc::clone(database.shared()))?;
+    }
     end.wait(None);
     database.stop();
     Ok(())

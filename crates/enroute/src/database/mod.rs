@@ -23,6 +23,7 @@ use anyhow::Context;
 use db::{Server, parameters::Parameters};
 use store::elastic::Sync;
 
+mod cgroup;
 mod connection;
 mod disk;
 mod host;
@@ -62,6 +63,8 @@ pub struct Setup {
     pub users: Option<PathBuf>,
     /// The password of the default user.
     pub password: Option<String>,
+    /// Which share of its cgroup's limit the process may have, in percent, if it is to follow it.
+    pub follow_cgroup: Option<u8>,
 }
 
 /// What every thread sees.
@@ -91,6 +94,16 @@ impl Shared {
         let share = self.server.host.memory_for_shards(bytes) as usize / self.locks.len();
         for index in 0..self.locks.len() {
             self.locks.hold(index).store.rescale(share);
+        }
+    }
+}
+
+impl Shared {
+    /// Changes when writes reach the disk.
+    pub fn set_sync(&self, sync: Sync) {
+        self.server.parameters.set_sync(sync);
+        for index in 0..self.locks.len() {
+            self.locks.hold(index).store.set_sync(sync);
         }
     }
 }
@@ -147,6 +160,10 @@ impl Database {
         }
         let keeper = Arc::clone(&shared);
         database.spawn("upkeep", move || upkeep::run(&keeper))?;
+        if let Some(percent) = setup.follow_cgroup {
+            let follower = Arc::clone(&shared);
+            database.spawn("cgroup", move || cgroup::follow(&follower, percent))?;
+        }
         let mut listener = Some(listener);
         for index in 0..workers {
             let worker =

@@ -35,6 +35,10 @@ pub(crate) fn config(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     list(call)
 }
 
+pub(crate) fn function(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    list(call)
+}
+
 pub(crate) fn memory(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     list(call)
 }
