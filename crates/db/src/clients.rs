@@ -12,7 +12,10 @@ use std::{
 use parking_lot::Mutex;
 use wire::resp::Version;
 
-use crate::command::{Command, table::ROWS};
+use crate::{
+    command::{Command, table::ROWS},
+    tracking::Notice,
+};
 
 /// Messages one client may leave unread; beyond, it is closed, as what it keeps can no longer be
 /// told to be stale.
@@ -21,10 +24,14 @@ pub const MESSAGES_MAX: usize = 100_000;
 /// Something said to a client unasked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// What it keeps of the key is stale; of everything, if `None`.
-    Invalidate(Option<Box<[u8]>>),
-    /// The same, on behalf of the client that redirected its messages here.
-    Redirected(Option<Box<[u8]>>),
+    /// What the client keeps of these keys is stale; of everything, if `None`.
+    Stale {
+        keys: Option<Vec<Box<[u8]>>>,
+        /// The prefix that was asked for: keys with it are named in one message.
+        prefix: Option<Box<[u8]>>,
+        /// On behalf of a client that redirected its messages here.
+        redirected: bool,
+    },
     /// The client its messages were redirected to is gone.
     RedirectBroken(u64),
 }
@@ -91,16 +98,16 @@ impl Client {
         (self.wake)();
     }
 
-    pub(crate) fn post(&self, message: Message) {
+    pub(crate) fn post(&self, posted: impl Iterator<Item = Message>) {
         let mut messages = self.messages.lock();
-        if messages.len() >= MESSAGES_MAX {
-            drop(messages);
-            self.kill();
-            return;
+        for message in posted {
+            add(&mut messages, message);
         }
-        messages.push(message);
+        let full = messages.len() > MESSAGES_MAX;
         drop(messages);
-        if !self.has_messages.swap(true, SeqCst) {
+        if full {
+            self.kill();
+        } else if !self.has_messages.swap(true, SeqCst) {
             (self.wake)();
         }
     }
@@ -242,27 +249,59 @@ impl Clients {
         self.len() == 0
     }
 
-    /// Tells a client that tracks, or whom it named, that `key` is stale.
-    pub(crate) fn invalidate(&self, id: u64, key: Option<Box<[u8]>>) {
-        let Some(client) = self.find(id).filter(|client| client.tracking.load(Relaxed)) else {
-            return;
-        };
-        match client.redirect.load(Relaxed) {
-            0 => client.post(Message::Invalidate(key)),
-            target => match self.find(target) {
-                Some(target) => target.post(Message::Redirected(key)),
-                None => {
-                    client.redirect_broken.store(true, Relaxed);
-                    client.post(Message::RedirectBroken(target));
-                }
-            },
-        }
+    /// Tells a client that tracks, or whom it named, what is stale.
+    pub(crate) fn invalidate(&self, id: u64, notices: &[Notice]) {
+        let notices =
+            notices.iter().map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone()));
+        self.tell(id, notices);
     }
 
     /// Tells everybody who tracks that everything is stale.
     pub(crate) fn invalidate_all(&self) {
         for client in self.all() {
-            self.invalidate(client.id, None);
+            self.tell(client.id, std::iter::once((None, None)));
+        }
+    }
+
+    fn tell(&self, id: u64, stale: impl Iterator<Item = Stale>) {
+        let Some(client) = self.find(id).filter(|client| client.tracking.load(Relaxed)) else {
+            return;
+        };
+        let message =
+            |redirected| move |(keys, prefix)| Message::Stale { keys, prefix, redirected };
+        match client.redirect.load(Relaxed) {
+            0 => client.post(stale.map(message(false))),
+            target => match self.find(target) {
+                Some(target) => target.post(stale.map(message(true))),
+                None => {
+                    client.redirect_broken.store(true, Relaxed);
+                    client.post(std::iter::once(Message::RedirectBroken(target)));
+                }
+            },
         }
     }
 }
+
+/// Keys, and the prefix they were asked for by.
+type Stale = (Option<Vec<Box<[u8]>>>, Option<Box<[u8]>>);
+
+/// Adds a message; keys with a prefix join those with the same one that are still to be heard.
+fn add(messages: &mut Vec<Message>, message: Message) {
+    if let Message::Stale { keys: Some(new), prefix: Some(prefix), redirected } = &message {
+        for before in messages.iter_mut().rev().take(JOINED_LOOKED_AT) {
+            if let Message::Stale { keys: Some(keys), prefix: Some(same), redirected: way } = before
+                && (same, way) == (prefix, redirected)
+                && keys.len() < JOINED_KEYS_MAX
+            {
+                keys.extend_from_slice(new);
+                return;
+            }
+        }
+    }
+    messages.push(message);
+}
+
+/// Messages looked at for one with the same prefix.
+const JOINED_LOOKED_AT: usize = 16;
+/// Keys in one message.
+const JOINED_KEYS_MAX: usize = 1_024;

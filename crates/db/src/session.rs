@@ -399,14 +399,18 @@ impl Session {
 
     /// Tells others what has changed, and notes what is to become durable.
     fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
+        let mut notices = Vec::new();
         for (index, shard) in keys.held_with_index() {
             if shard.tracking.has_notices() {
-                server.deliver(shard.tracking.take_notices());
+                notices.append(&mut shard.tracking.take_notices());
             }
             let position = std::mem::take(&mut shard.written);
             if position != Position::default() {
                 self.unsynced.push((index, position));
             }
+        }
+        if !notices.is_empty() {
+            server.deliver(notices);
         }
     }
 
@@ -422,16 +426,16 @@ impl Session {
                     reply.text("tracking-redir-broken");
                     reply.integer(target as i64);
                 }
-                Message::Invalidate(key) | Message::Redirected(key) if resp3 => {
+                Message::Stale { keys, .. } if resp3 => {
                     reply.push(2);
                     reply.text("invalidate");
-                    stale(&mut reply, key.as_deref());
+                    stale(&mut reply, keys.as_deref());
                 }
-                Message::Redirected(key) if !self.channels.is_empty() => {
+                Message::Stale { keys, redirected: true, .. } if !self.channels.is_empty() => {
                     reply.array(3);
                     reply.text("message");
                     reply.text("__redis__:invalidate");
-                    stale(&mut reply, key.as_deref());
+                    stale(&mut reply, keys.as_deref());
                 }
                 _ => {}
             }
@@ -450,11 +454,11 @@ impl Session {
     }
 }
 
-fn stale(reply: &mut Reply<'_>, key: Option<&[u8]>) {
-    match key {
-        Some(key) => {
-            reply.array(1);
-            reply.bulk(key);
+fn stale(reply: &mut Reply<'_>, keys: Option<&[Box<[u8]>]>) {
+    match keys {
+        Some(keys) => {
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
         }
         None => reply.null(),
     }

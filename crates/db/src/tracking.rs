@@ -18,6 +18,8 @@ pub struct Notice {
     pub client: u64,
     /// What changed.
     pub key: Box<[u8]>,
+    /// The prefix it asked for; `None` if it had read the key.
+    pub prefix: Option<Box<[u8]>>,
 }
 
 /// A client that hears of every key with one of its prefixes.
@@ -75,7 +77,11 @@ impl Tracking {
         for broadcast in &self.broadcasts {
             let own = broadcast.no_loop && broadcast.client == client;
             if key.starts_with(&broadcast.prefix) && !own {
-                self.notices.push(Notice { client: broadcast.client, key: key.into() });
+                self.notices.push(Notice {
+                    client: broadcast.client,
+                    key: key.into(),
+                    prefix: Some(broadcast.prefix.clone()),
+                });
             }
         }
     }
@@ -83,7 +89,7 @@ impl Tracking {
     fn tell_readers(&mut self, key: &[u8], client: u64) {
         for (reader, no_loop) in self.readers.remove(key).into_iter().flatten() {
             if !(no_loop && reader == client) {
-                self.notices.push(Notice { client: reader, key: key.into() });
+                self.notices.push(Notice { client: reader, key: key.into(), prefix: None });
             }
         }
     }
