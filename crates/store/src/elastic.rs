@@ -21,7 +21,8 @@
 //!
 //! Call [`Elastic::load`] for every key the command touches. If one is [`Load::Pending`], park the
 //! command until all its tickets are loaded, then load all keys again. (A key that is only read may
-//! be loaded by [`Elastic::load_to_read`], which is cheaper.) When none is pending, run:
+//! be loaded by [`Elastic::load_to_read`], which is cheaper, and a command that reads one key and
+//! nothing else has [`Elastic::fetch`].) When none is pending, run:
 //! [`Elastic::read`], [`Elastic::write`], [`Elastic::remove`]. What was loaded, and what the
 //! command writes, stays readable until the next call of `poll_device`, `complete` or `step`, so a
 //! transaction runs between two of them. Then [`Elastic::release`] every ticket, also when the
@@ -45,10 +46,10 @@ mod sweep;
 mod table;
 mod walk;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Replacement;
@@ -104,8 +105,8 @@ impl Default for Config {
             memory_bytes: 64 << 20,
             sync: Sync::default(),
             key_bytes_max: u16::MAX as usize,
-            value_bytes_max: 8 << 20,
-            segment_bytes: 16 << 20,
+            value_bytes_max: 4 << 20,
+            segment_bytes: 8 << 20,
             hash_key: [0; 2],
             replacement: Replacement::default(),
         }
@@ -142,6 +143,19 @@ pub struct Record<'a> {
     pub expires_at: Option<Duration>,
     /// Rises with every write of any entry; the same as long as this entry is not written.
     pub version: u64,
+}
+
+/// What [`Elastic::fetch`] found.
+#[derive(Debug)]
+pub enum Fetch<'a> {
+    /// The entry.
+    Present(Record<'a>),
+    /// There is no such entry, or its time is over.
+    Absent,
+    /// The disk has to be asked; fetch again when the ticket is loaded.
+    Pending(Ticket),
+    /// The disk did not give it.
+    Failed(Error),
 }
 
 /// What a write did.

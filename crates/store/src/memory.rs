@@ -93,6 +93,19 @@ impl Memory {
         Some(self.log.item(location).value)
     }
 
+    /// The item stored under `key`, counted as a use whatever its time: to be read by
+    /// [`Memory::value_at`] before anything else is done.
+    pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
+        let location = self.find(self.fold(hash), key)?;
+        self.policy.on_hit(&mut self.log, location);
+        Some(location)
+    }
+
+    /// The value of an item found just now.
+    pub(crate) fn value_at(&self, location: Location) -> &[u8] {
+        self.log.item(location).value
+    }
+
     /// The value stored under `key` and not expired, without counting as a use.
     pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<Peek<'_>> {
         let location = self.find(self.fold(hash), key)?;

@@ -8,10 +8,9 @@
 //! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
 //! offset, and reading goes on behind it. Otherwise nobody was promised anything, and the log ends.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use hashbrown::HashTable;
+use hashbrown::{HashSet, HashTable};
 use siphasher::sip::SipHasher13;
 
 use super::log::{Log, SPARES, Segment, kills_of};
