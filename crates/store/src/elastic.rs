@@ -32,6 +32,7 @@
 //! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
 //! count in whole milliseconds.
 
+pub mod autoscale;
 mod budget;
 mod compaction;
 mod device_work;
@@ -40,11 +41,13 @@ mod error;
 mod log;
 mod record;
 mod recovery;
+mod reuse;
 mod segment;
 mod staged;
 mod sweep;
 mod table;
 mod walk;
+mod warming;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,15 +59,20 @@ use crate::config::Replacement;
 use crate::device::{CommandId, DeviceCommand};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
+use crate::replacement::Sketch;
 use crate::retired::Retired;
 use compaction::Compaction;
 use device_work::Purpose;
 pub use error::Error;
 use log::Log;
 pub use recovery::Recovery;
+use reuse::Reuse;
+pub use reuse::{Advice, Point};
 use staged::{Held, Staged, StagedKey};
 use sweep::Sweep;
 use table::{HASH_BITS, Location, Table};
+use warming::Walk;
+pub use warming::Warming;
 
 /// When written data is made to survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,6 +105,8 @@ pub struct Config {
     pub hash_key: [u64; 2],
     /// Which entry leaves memory.
     pub replacement: Replacement,
+    /// Which entries are read ahead when memory grows.
+    pub warming: Warming,
 }
 
 impl Default for Config {
@@ -109,6 +119,7 @@ impl Default for Config {
             segment_bytes: 8 << 20,
             hash_key: [0; 2],
             replacement: Replacement::default(),
+            warming: Warming::default(),
         }
     }
 }
@@ -227,6 +238,8 @@ pub struct Stats {
     pub written_bytes: u64,
     /// Entries removed because their time was over.
     pub expirations: u64,
+    /// Records read ahead after memory grew.
+    pub warmed: u64,
     /// Damaged places met.
     pub damages: u64,
 }
@@ -266,6 +279,11 @@ pub struct Elastic {
     compaction: Option<Compaction>,
     compaction_rest: u64,
     sweep: Option<Sweep>,
+    walk: Option<Walk>,
+    /// How often entries were looked up lately.
+    uses: Sketch,
+    uses_counted: u64,
+    reuse: Reuse,
     retired: Retired,
     recovery: Recovery,
     damage: VecDeque<Error>,
@@ -293,6 +311,20 @@ impl Elastic {
     /// when [`Elastic::durable_up_to`] has reached the position returned.
     pub fn flush(&mut self) -> Position {
         self.log.want_durable()
+    }
+
+    /// What every memory size would give, as measured lately.
+    pub fn advice(&self) -> Advice {
+        self.reuse.advice(self.bytes_needed() + self.table.bytes())
+    }
+
+    /// Notes a lookup that finds an entry of `value_bytes`.
+    fn note_use(&mut self, hash: u64, value_bytes: usize) {
+        self.reuse.note(hash, value_bytes + ENTRY_BYTES);
+        self.uses_counted += 1;
+        if self.uses_counted.is_multiple_of(warming::COUNTED_IN) {
+            self.uses.add(hash as u32, self.memory.items());
+        }
     }
 
     /// Changes when writes reach the disk.
@@ -338,5 +370,7 @@ impl Elastic {
     }
 }
 
+/// What an entry takes in memory besides its value, about: header, short key, index, body.
+const ENTRY_BYTES: usize = 64;
 /// Reports of damage kept for [`Elastic::poll_damage`].
 const DAMAGE_MAX: usize = 100;

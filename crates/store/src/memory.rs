@@ -188,6 +188,11 @@ impl Memory {
         self.upkeep(work, now)
     }
 
+    /// Items held.
+    pub(crate) fn items(&self) -> usize {
+        self.index.len()
+    }
+
     /// The limits asked for last, and the policy.
     pub fn config(&self) -> &Config {
         &self.config

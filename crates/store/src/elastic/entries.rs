@@ -49,6 +49,8 @@ impl Elastic {
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
             self.stats.hits += 1;
+            let value_bytes = self.memory.value_at(at).len();
+            self.note_use(hash, value_bytes);
             return Fetch::Present(record(Body::read(self.memory.value_at(at))));
         }
         match self.load_hashed(hash, key, now) {
@@ -63,8 +65,9 @@ impl Elastic {
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        if let Some(expires_at) = self.expiry_in_memory(hash, key) {
+        if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
             self.stats.hits += 1;
+            self.note_use(hash, value_bytes);
             return self.present_until(expires_at, hash, key, now);
         }
         if self.staged_state(key).is_some() {
@@ -83,11 +86,13 @@ impl Elastic {
         }
     }
 
-    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<Expiry> {
-        if let Some(location) = self.fresh_location(hash, key) {
-            return Some(self.buffered_record(location)?.body.expires_at);
-        }
-        self.memory.lookup(hash, key, NEVER).map(|body| Body::read(body).expires_at)
+    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
+        let body = if let Some(location) = self.fresh_location(hash, key) {
+            self.buffered_record(location)?.body
+        } else {
+            Body::read(self.memory.lookup(hash, key, NEVER)?)
+        };
+        Some((body.expires_at, body.value.len()))
     }
 
     fn load_staged(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -290,6 +295,7 @@ impl Elastic {
         }
         self.compaction = None;
         self.sweep = None;
+        self.walk = None;
         Ok(self.log.position())
     }
 

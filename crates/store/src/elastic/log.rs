@@ -277,6 +277,13 @@ impl Log {
         location % (self.segment_bytes / UNIT_BYTES as u64) * UNIT_BYTES as u64
     }
 
+    /// Offset and length of what has to be read for a record.
+    pub(super) fn extent(&self, location: Location, class: Class) -> (u64, usize) {
+        let offset = self.offset(location);
+        // The class rounds up, and a segment ends.
+        (offset, (class.bytes() as u64).min(self.segment_bytes - offset) as usize)
+    }
+
     pub(super) fn location(&self, slot: usize, offset: u64) -> Location {
         (slot as u64 * self.segment_bytes + offset) / UNIT_BYTES as u64
     }

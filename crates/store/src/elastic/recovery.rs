@@ -15,6 +15,7 @@ use siphasher::sip::SipHasher13;
 
 use super::log::{Log, SPARES, Segment, kills_of};
 use super::record::{Address, Class, Kind, Record, UNIT_BYTES};
+use super::reuse::Reuse;
 use super::segment::{BLOCK_BYTES, Header, Line, Superblock, Trailer, read_footer, write_footer};
 use super::table::{HASH_BITS, Slot, Table};
 use super::{Config, Elastic, Error, Stats};
@@ -22,6 +23,7 @@ use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
+use crate::replacement::Sketch;
 use crate::retired::Retired;
 
 /// Footer lines worked on at once for every byte of the budget: the killed addresses and the pages
@@ -136,6 +138,10 @@ impl Elastic {
             compaction: None,
             compaction_rest: 0,
             sweep: None,
+            walk: None,
+            uses: Sketch::default(),
+            uses_counted: 0,
+            reuse: Reuse::new(),
             retired: Retired::default(),
             recovery: opening.recovery,
             damage,

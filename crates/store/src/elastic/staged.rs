@@ -190,8 +190,7 @@ impl Elastic {
             return self.take_record(&key, slot, Ok(bytes));
         }
         let segment = self.log.slot(slot.location);
-        let offset = self.log.offset(slot.location);
-        let bytes = (slot.class.bytes() as u64).min(self.log.segment_bytes - offset) as usize;
+        let (offset, bytes) = self.log.extent(slot.location, slot.class);
         self.log.segment_mut(segment).reads += 1;
         let file = FileName::Segment(self.log.segment(segment).number);
         self.stats.record_reads += 1;
@@ -246,6 +245,7 @@ impl Elastic {
             StagedKey::Key(wanted) if **wanted == *record.key => {
                 let range = record.body_range();
                 let hash = self.hash(wanted);
+                self.note_use(hash, range.len());
                 // Refused for its size, it is read from disk again.
                 let _ = self.memory.insert(hash, wanted, &bytes[range.clone()], None, NEVER);
                 let bytes = BodyBytes { bytes, range };
