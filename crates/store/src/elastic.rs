@@ -21,7 +21,8 @@
 //!
 //! Call [`Elastic::load`] for every key the command touches. If one is [`Load::Pending`], park the
 //! command until all its tickets are loaded, then load all keys again. (A key that is only read may
-//! be loaded by [`Elastic::load_to_read`], which is cheaper.) When none is pending, run:
+//! be loaded by [`Elastic::load_to_read`], which is cheaper, and a command that reads one key and
+//! nothing else has [`Elastic::fetch`].) When none is pending, run:
 //! [`Elastic::read`], [`Elastic::write`], [`Elastic::remove`]. What was loaded, and what the
 //! command writes, stays readable until the next call of `poll_device`, `complete` or `step`, so a
 //! transaction runs between two of them. Then [`Elastic::release`] every ticket, also when the
@@ -31,6 +32,7 @@
 //! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
 //! count in whole milliseconds.
 
+pub mod autoscale;
 mod budget;
 mod compaction;
 mod device_work;
@@ -39,31 +41,38 @@ mod error;
 mod log;
 mod record;
 mod recovery;
+mod reuse;
 mod segment;
 mod staged;
 mod sweep;
 mod table;
 mod walk;
+mod warming;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Replacement;
 use crate::device::{CommandId, DeviceCommand};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
+use crate::replacement::Sketch;
 use crate::retired::Retired;
 use compaction::Compaction;
 use device_work::Purpose;
 pub use error::Error;
 use log::Log;
 pub use recovery::Recovery;
+use reuse::Reuse;
+pub use reuse::{Advice, Point};
 use staged::{Held, Staged, StagedKey};
 use sweep::Sweep;
 use table::{HASH_BITS, Location, Table};
+use warming::Walk;
+pub use warming::Warming;
 
 /// When written data is made to survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,6 +105,8 @@ pub struct Config {
     pub hash_key: [u64; 2],
     /// Which entry leaves memory.
     pub replacement: Replacement,
+    /// Which entries are read ahead when memory grows.
+    pub warming: Warming,
 }
 
 impl Default for Config {
@@ -104,10 +115,11 @@ impl Default for Config {
             memory_bytes: 64 << 20,
             sync: Sync::default(),
             key_bytes_max: u16::MAX as usize,
-            value_bytes_max: 8 << 20,
-            segment_bytes: 16 << 20,
+            value_bytes_max: 4 << 20,
+            segment_bytes: 8 << 20,
             hash_key: [0; 2],
             replacement: Replacement::default(),
+            warming: Warming::default(),
         }
     }
 }
@@ -142,6 +154,19 @@ pub struct Record<'a> {
     pub expires_at: Option<Duration>,
     /// Rises with every write of any entry; the same as long as this entry is not written.
     pub version: u64,
+}
+
+/// What [`Elastic::fetch`] found.
+#[derive(Debug)]
+pub enum Fetch<'a> {
+    /// The entry.
+    Present(Record<'a>),
+    /// There is no such entry, or its time is over.
+    Absent,
+    /// The disk has to be asked; fetch again when the ticket is loaded.
+    Pending(Ticket),
+    /// The disk did not give it.
+    Failed(Error),
 }
 
 /// What a write did.
@@ -213,6 +238,8 @@ pub struct Stats {
     pub written_bytes: u64,
     /// Entries removed because their time was over.
     pub expirations: u64,
+    /// Records read ahead after memory grew.
+    pub warmed: u64,
     /// Damaged places met.
     pub damages: u64,
 }
@@ -252,6 +279,11 @@ pub struct Elastic {
     compaction: Option<Compaction>,
     compaction_rest: u64,
     sweep: Option<Sweep>,
+    walk: Option<Walk>,
+    /// How often entries were looked up lately.
+    uses: Sketch,
+    uses_counted: u64,
+    reuse: Reuse,
     retired: Retired,
     recovery: Recovery,
     damage: VecDeque<Error>,
@@ -279,6 +311,20 @@ impl Elastic {
     /// when [`Elastic::durable_up_to`] has reached the position returned.
     pub fn flush(&mut self) -> Position {
         self.log.want_durable()
+    }
+
+    /// What every memory size would give, as measured lately.
+    pub fn advice(&self) -> Advice {
+        self.reuse.advice(self.bytes_needed() + self.table.bytes())
+    }
+
+    /// Notes a lookup that finds an entry of `value_bytes`.
+    fn note_use(&mut self, hash: u64, value_bytes: usize) {
+        self.reuse.note(hash, value_bytes + ENTRY_BYTES);
+        self.uses_counted += 1;
+        if self.uses_counted.is_multiple_of(warming::COUNTED_IN) {
+            self.uses.add(hash as u32, self.memory.items());
+        }
     }
 
     /// Changes when writes reach the disk.
@@ -324,5 +370,7 @@ impl Elastic {
     }
 }
 
+/// What an entry takes in memory besides its value, about: header, short key, index, body.
+const ENTRY_BYTES: usize = 64;
 /// Reports of damage kept for [`Elastic::poll_damage`].
 const DAMAGE_MAX: usize = 100;

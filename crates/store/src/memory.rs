@@ -98,6 +98,19 @@ impl Memory {
         Some(self.log.item(location).value)
     }
 
+    /// The item stored under `key`, counted as a use whatever its time: to be read by
+    /// [`Memory::value_at`] before anything else is done.
+    pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
+        let location = self.find(self.fold(hash), key)?;
+        self.policy.on_hit(&mut self.log, location);
+        Some(location)
+    }
+
+    /// The value of an item found just now.
+    pub(crate) fn value_at(&self, location: Location) -> &[u8] {
+        self.log.item(location).value
+    }
+
     /// The value stored under `key` and not expired, without counting as a use.
     pub fn peek<'k>(
         &self,
@@ -184,6 +197,11 @@ impl Memory {
     /// (256 KiB) beyond it; true while there is more to do.
     pub fn step(&mut self, work: usize, now: Duration) -> bool {
         self.upkeep(work, now)
+    }
+
+    /// Items held.
+    pub(crate) fn items(&self) -> usize {
+        self.index.len()
     }
 
     /// The limits asked for last, and the policy.

@@ -30,8 +30,12 @@ impl Elastic {
     /// Sets the memory budget, in bytes. More counts at once; less is reached by
     /// [`Elastic::step`] in bounded portions.
     pub fn rescale(&mut self, memory_bytes: usize) {
+        let grows = memory_bytes > self.config.memory_bytes;
         self.config.memory_bytes = memory_bytes;
         self.share_out();
+        if grows {
+            self.begin_warming();
+        }
     }
 
     /// The memory budget asked for last, in bytes.
@@ -48,12 +52,13 @@ impl Elastic {
         let leaving = self.send_pages_away();
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
-        retiring || shrinking || leaving || compacting || sweeping
+        let warming = self.warm_some();
+        retiring || shrinking || leaving || compacting || sweeping || warming
     }
 
     /// Bytes needed whatever is cached: buffers, what commands wait for, and what is on its way
     /// back to the system.
-    fn bytes_needed(&self) -> usize {
+    pub(super) fn bytes_needed(&self) -> usize {
         let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
         let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
         self.log.bytes().max(BUFFERED_BYTES_MAX)
@@ -61,6 +66,8 @@ impl Elastic {
             + compaction
             + sweep
             + self.retired.bytes()
+            + self.uses.bytes()
+            + self.reuse.bytes()
             + Memory::BASE_BYTES
     }
 

@@ -1,6 +1,6 @@
 //! Compaction: room held by dead records is won back while serving.
 //!
-//! When the sealed segments hold a quarter more than what is live, the one with the least live data
+//! When the sealed segments hold a sixth more than what is live, the one with the least live data
 //! is emptied: its footer says which records there were, the table which are still pointed to, and
 //! those are appended to the log again. A segment may only go once nothing in it matters, and what
 //! it *kills* may matter: if a record that killed an older one vanished before the older one's
@@ -22,12 +22,12 @@ use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
 
-/// Sealed segments may hold this much more than live data, in hundredths, besides two segments.
-const SLACK: u64 = 20;
-/// From this much more on, writers wait for compaction.
-const SLACK_MAX: u64 = 40;
-const SEGMENTS_SLACK: u64 = 2;
-const SEGMENTS_SLACK_MAX: u64 = 8;
+/// Sealed segments may hold this much more than live data, in hundredths, besides one segment.
+const SLACK: u64 = 15;
+const SEGMENTS_SLACK: u64 = 1;
+/// From this much more on, and four segments, writers wait for compaction.
+const SLACK_MAX: u64 = 30;
+const SEGMENTS_SLACK_MAX: u64 = 4;
 /// Bytes read at once.
 const RUN_BYTES: usize = 256 << 10;
 /// Dead bytes read along rather than making two reads.

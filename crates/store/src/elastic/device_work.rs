@@ -34,6 +34,11 @@ pub(super) enum Purpose {
     Sweep {
         slot: usize,
     },
+    /// A record read ahead.
+    Warm {
+        hash: u64,
+        slot: Slot,
+    },
 }
 
 impl Elastic {
@@ -48,6 +53,7 @@ impl Elastic {
         } else {
             self.compact_some(now);
             self.sweep_some(now);
+            self.warm_some();
         }
         self.outbox.pop_front()
     }
@@ -70,6 +76,7 @@ impl Elastic {
             }
             Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
             Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),
+            Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
             Some(Purpose::Page { .. }) | None => {}
         }
     }

@@ -6,7 +6,7 @@ use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
 use super::table::{Location, Slot};
-use super::{Elastic, Error, Fresh, Load, Position, Record, Written};
+use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
 
 /// Where the record of a key is, as far as memory can tell.
 enum Located {
@@ -41,9 +41,33 @@ impl Elastic {
         self.load_hashed(hash, key, now)
     }
 
-    fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        if let Some(expires_at) = self.expiry_in_memory(hash, key) {
+    /// The entry, loaded and read in one step by a command that touches nothing else.
+    pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
+        let hash = self.hash(key);
+        if self.fresh.is_empty()
+            && let Some(at) = self.memory.find_used(hash, key)
+            && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
+        {
             self.stats.hits += 1;
+            let value_bytes = self.memory.value_at(at).len();
+            self.note_use(hash, value_bytes);
+            return Fetch::Present(record(Body::read(self.memory.value_at(at))));
+        }
+        match self.load_hashed(hash, key, now) {
+            Load::Present => match self.body(hash, key) {
+                Some(body) => Fetch::Present(record(body)),
+                None => Fetch::Absent,
+            },
+            Load::Absent => Fetch::Absent,
+            Load::Pending(ticket) => Fetch::Pending(ticket),
+            Load::Failed(error) => Fetch::Failed(error),
+        }
+    }
+
+    fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
+        if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
+            self.stats.hits += 1;
+            self.note_use(hash, value_bytes);
             return self.present_until(expires_at, hash, key, now);
         }
         if self.staged_state(key).is_some() {
@@ -62,17 +86,19 @@ impl Elastic {
         }
     }
 
-    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<Expiry> {
-        if let Some(location) = self.fresh_location(hash, key) {
-            return Some(self.buffered_record(location)?.body.expires_at);
-        }
-        self.memory.lookup(hash, key, NEVER).map(|body| Body::read(body).expires_at)
+    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
+        let body = if let Some(location) = self.fresh_location(hash, key) {
+            self.buffered_record(location)?.body
+        } else {
+            Body::read(self.memory.lookup(hash, key, NEVER)?)
+        };
+        Some((body.expires_at, body.value.len()))
     }
 
     fn load_staged(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
         match self.staged_state(key) {
             Some(State::Body { bytes, .. }) => {
-                let expires_at = Body::read(bytes).expires_at;
+                let expires_at = bytes.body().expires_at;
                 self.present_until(expires_at, hash, key, now)
             }
             Some(State::Absent) => Load::Absent,
@@ -98,11 +124,7 @@ impl Elastic {
     pub fn read(&mut self, key: &[u8], now: Duration) -> Option<Record<'_>> {
         let hash = self.hash(key);
         let body = self.body(hash, key)?;
-        (!body.expires_at.is_over(now)).then(|| Record {
-            value: body.value,
-            expires_at: body.expires_at.time(),
-            version: body.version,
-        })
+        (!body.expires_at.is_over(now)).then(|| record(body))
     }
 
     fn body(&self, hash: u64, key: &[u8]) -> Option<Body<'_>> {
@@ -113,7 +135,7 @@ impl Elastic {
             return Some(Body::read(peek.value));
         }
         match self.staged_state(key)? {
-            State::Body { bytes, .. } => Some(Body::read(bytes)),
+            State::Body { bytes, .. } => Some(bytes.body()),
             _ => None,
         }
     }
@@ -273,6 +295,7 @@ impl Elastic {
         }
         self.compaction = None;
         self.sweep = None;
+        self.walk = None;
         Ok(self.log.position())
     }
 
@@ -283,7 +306,7 @@ impl Elastic {
             let Some(bytes) = self.log.buffered(location) else { continue };
             let record = LogRecord::parse(bytes).expect("a buffered record is whole");
             // Refused for its size, it is served from disk.
-            let _ = self.memory.insert(hash, record.key, record.body_bytes(bytes), None, NEVER);
+            let _ = self.memory.insert(hash, record.key, &bytes[record.body_range()], None, NEVER);
         }
     }
 
@@ -376,6 +399,10 @@ impl Elastic {
             }
         }
     }
+}
+
+fn record(body: Body<'_>) -> Record<'_> {
+    Record { value: body.value, expires_at: body.expires_at.time(), version: body.version }
 }
 
 /// The memory table knows no time: expiries are in the bodies, to the millisecond.

@@ -9,10 +9,12 @@
 //! loses one already accepted. Of the spare segments one is kept for compaction and one for
 //! removals, which must go on when the disk is full, as they are what frees it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
+
+use hashbrown::HashMap;
 
 use super::record::{Address, Class, Kind, Record, UNIT_BYTES};
 use super::segment::{BLOCK_BYTES, Header, LINE_BYTES, Line, Trailer, write_footer};
@@ -29,7 +31,8 @@ const WRITE_AFTER: Duration = Duration::from_millis(50);
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// A full disk is asked again after this time, or when a segment was removed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// More than this waiting for the device makes writers wait.
+/// More than this waiting for the device makes compaction wait, and half of it writers, so that
+/// they cannot crowd it out.
 pub(super) const BUFFERED_BYTES_MAX: usize = 4 << 20;
 
 /// Who appends.
@@ -274,6 +277,13 @@ impl Log {
         location % (self.segment_bytes / UNIT_BYTES as u64) * UNIT_BYTES as u64
     }
 
+    /// Offset and length of what has to be read for a record.
+    pub(super) fn extent(&self, location: Location, class: Class) -> (u64, usize) {
+        let offset = self.offset(location);
+        // The class rounds up, and a segment ends.
+        (offset, (class.bytes() as u64).min(self.segment_bytes - offset) as usize)
+    }
+
     pub(super) fn location(&self, slot: usize, offset: u64) -> Location {
         (slot as u64 * self.segment_bytes + offset) / UNIT_BYTES as u64
     }
@@ -298,7 +308,7 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX / 2
+        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX
     }
 
     /// About how many bytes of records compaction can append before a segment must be made.
@@ -401,7 +411,7 @@ impl Log {
 
     /// Whether a writer may append now.
     pub(super) fn accepts(&self) -> Result<(), Error> {
-        if self.buffered_bytes() > BUFFERED_BYTES_MAX {
+        if self.buffered_bytes() > BUFFERED_BYTES_MAX / 2 {
             return Err(self.failed.clone().unwrap_or(self.busy()));
         }
         if self.spares.len() <= Who::Writer.reserved() {

@@ -8,6 +8,7 @@
 //! The last three fields, the *body*, are what the memory table keeps, so that an entry goes from
 //! one to the other by one copy.
 
+use std::ops::Range;
 use std::time::Duration;
 
 /// Granularity of places in a segment.
@@ -170,10 +171,10 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The bytes of the body of a whole record at the start of `bytes`.
-    pub(super) fn body_bytes(&self, bytes: &'a [u8]) -> &'a [u8] {
+    /// Where in the record its body is.
+    pub(super) fn body_range(&self) -> Range<usize> {
         let start = HEADER_BYTES + self.key.len();
-        &bytes[start..start + BODY_BYTES + self.body.value.len()]
+        start..start + BODY_BYTES + self.body.value.len()
     }
 }
 
@@ -251,7 +252,7 @@ mod tests {
         record.write(address, &mut bytes);
         assert_eq!(bytes.len(), record.bytes());
         assert_eq!(Record::read(address, &bytes), Ok(record));
-        assert_eq!(Body::read(record.body_bytes(&bytes)), record.body);
+        assert_eq!(Body::read(&bytes[record.body_range()]), record.body);
         assert!(Record::read(Address::new(3, 4112), &bytes).is_err(), "it lies elsewhere");
         let covered = HEADER_BYTES + record.key.len() + BODY_BYTES + record.body.value.len();
         for bit in 0..covered * 8 {

@@ -8,14 +8,14 @@
 //! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
 //! offset, and reading goes on behind it. Otherwise nobody was promised anything, and the log ends.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use hashbrown::HashTable;
+use hashbrown::{HashSet, HashTable};
 use siphasher::sip::SipHasher13;
 
 use super::log::{Log, SPARES, Segment, kills_of};
 use super::record::{Address, Class, Kind, Record, UNIT_BYTES};
+use super::reuse::Reuse;
 use super::segment::{BLOCK_BYTES, Header, Line, Superblock, Trailer, read_footer, write_footer};
 use super::table::{HASH_BITS, Slot, Table};
 use super::{Config, Elastic, Error, Stats};
@@ -23,6 +23,7 @@ use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
+use crate::replacement::Sketch;
 use crate::retired::Retired;
 
 /// Footer lines worked on at once for every byte of the budget: the killed addresses and the pages
@@ -137,6 +138,10 @@ impl Elastic {
             compaction: None,
             compaction_rest: 0,
             sweep: None,
+            walk: None,
+            uses: Sketch::default(),
+            uses_counted: 0,
+            reuse: Reuse::new(),
             retired: Retired::default(),
             recovery: opening.recovery,
             damage,

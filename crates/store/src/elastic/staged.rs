@@ -4,6 +4,7 @@
 //! so a command whose keys do not fit memory together still runs.
 
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::device_work::Purpose;
@@ -27,12 +28,30 @@ pub(super) enum StagedKey {
 
 pub(super) type Held = StagedKey;
 
+/// A body inside the bytes it was read with.
+#[derive(Debug)]
+pub(super) struct BodyBytes {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl BodyBytes {
+    pub(super) fn body(&self) -> Body<'_> {
+        Body::read(&self.bytes[self.range.clone()])
+    }
+
+    fn of(body: Body<'_>) -> Self {
+        let bytes = body_bytes(body);
+        Self { range: 0..bytes.len(), bytes }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum State {
     /// The disk is being asked; these records were not it.
     Reading { tried: Vec<Location> },
     /// The entry, and which record it is.
-    Body { bytes: Vec<u8>, location: Location },
+    Body { bytes: BodyBytes, location: Location },
     /// The key of a record.
     Found { key: Box<[u8]>, over_at: super::record::Expiry },
     /// There is none; or the page is there.
@@ -67,6 +86,10 @@ impl Elastic {
     /// Lets go of a ticket, loaded or not.
     pub fn release(&mut self, ticket: Ticket) {
         let Some(key) = self.tickets.remove(&ticket) else { return };
+        if self.loaded.len() > 2 * self.tickets.len() + 64 {
+            // Nobody asks for them.
+            self.loaded.retain(|ticket| self.tickets.contains_key(ticket));
+        }
         let Some(staged) = self.staged.get_mut(&key) else { return };
         staged.holders -= 1;
         staged.waiting.retain(|waiting| *waiting != ticket);
@@ -82,7 +105,12 @@ impl Elastic {
 
     /// A ticket whose wait is over, each once: loaded, absent or failed.
     pub fn poll_loaded(&mut self) -> Option<Ticket> {
-        self.loaded.pop_front()
+        loop {
+            let ticket = self.loaded.pop_front()?;
+            if self.tickets.contains_key(&ticket) {
+                return Some(ticket);
+            }
+        }
     }
 
     /// What is known of a staged key.
@@ -162,8 +190,7 @@ impl Elastic {
             return self.take_record(&key, slot, Ok(bytes));
         }
         let segment = self.log.slot(slot.location);
-        let offset = self.log.offset(slot.location);
-        let bytes = (slot.class.bytes() as u64).min(self.log.segment_bytes - offset) as usize;
+        let (offset, bytes) = self.log.extent(slot.location, slot.class);
         self.log.segment_mut(segment).reads += 1;
         let file = FileName::Segment(self.log.segment(segment).number);
         self.stats.record_reads += 1;
@@ -216,12 +243,13 @@ impl Elastic {
                 self.resolve(key, State::Found { key: record.key.into(), over_at });
             }
             StagedKey::Key(wanted) if **wanted == *record.key => {
-                let body = record.body_bytes(&bytes);
+                let range = record.body_range();
                 let hash = self.hash(wanted);
+                self.note_use(hash, range.len());
                 // Refused for its size, it is read from disk again.
-                let _ = self.memory.insert(hash, wanted, body, None, NEVER);
-                let body = body.to_vec();
-                self.resolve(key, State::Body { bytes: body, location: slot.location });
+                let _ = self.memory.insert(hash, wanted, &bytes[range.clone()], None, NEVER);
+                let bytes = BodyBytes { bytes, range };
+                self.resolve(key, State::Body { bytes, location: slot.location });
             }
             _ => {
                 if let Some(Staged { state: State::Reading { tried }, .. }) =
@@ -257,7 +285,7 @@ impl Elastic {
             return;
         }
         let state = entry.map_or(State::Absent, |(body, location)| State::Body {
-            bytes: body_bytes(body),
+            bytes: BodyBytes::of(body),
             location,
         });
         self.resolve(&StagedKey::Key(key.into()), state);
@@ -323,7 +351,7 @@ impl Elastic {
 
 fn state_bytes(state: &State) -> usize {
     match state {
-        State::Body { bytes, .. } => bytes.len() + size_of::<Staged>(),
+        State::Body { bytes, .. } => bytes.bytes.len() + size_of::<Staged>(),
         State::Found { key, .. } => key.len() + size_of::<Staged>(),
         _ => 0,
     }

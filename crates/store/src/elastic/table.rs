@@ -9,9 +9,8 @@
 //! Pages can leave memory for the spill file one by one ([`Table::victim`]); what is asked of a page
 //! that is away waits for it, and nothing else does.
 
-use std::collections::HashMap;
-
 use bytemuck::{Pod, Zeroable};
+use hashbrown::HashMap;
 
 use super::record::Class;
 use crate::mapping::{Mapping, PAGE_BYTES};
