@@ -290,7 +290,7 @@ fn add(messages: &mut Vec<Message>, message: Message) {
     if let Message::Stale { keys: Some(new), prefix: Some(prefix), redirected } = &message {
         for before in messages.iter_mut().rev().take(JOINED_LOOKED_AT) {
             if let Message::Stale { keys: Some(keys), prefix: Some(same), redirected: way } = before
-                && (same, way) == (prefix, redirected)
+                && (&*same, &*way) == (prefix, redirected)
                 && keys.len() < JOINED_KEYS_MAX
             {
                 keys.extend_from_slice(new);

@@ -101,7 +101,7 @@ impl Memory {
     /// The item stored under `key`, counted as a use whatever its time: to be read by
     /// [`Memory::value_at`] before anything else is done.
     pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
-        let location = self.find(self.fold(hash), key)?;
+        let location = self.find(self.fold(hash), key.into())?;
         self.policy.on_hit(&mut self.log, location);
         Some(location)
     }
