@@ -39,7 +39,10 @@ enum Command {
     Cache(Cache),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
-    Stub { kind: stub::Kind },
+    Stub {
+        #[command(subcommand)]
+        kind: stub::Kind,
+    },
 }
 
 #[derive(Debug, Args)]

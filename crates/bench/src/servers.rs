@@ -110,9 +110,9 @@ impl Servers {
     }
 
     /// One of the servers in [`crate::stub`].
-    pub(crate) fn stub(&self, kind: &str, cores: Cores) -> anyhow::Result<Server> {
+    pub(crate) fn stub(&self, arguments: &[&str], cores: Cores) -> anyhow::Result<Server> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["stub", kind]);
-        Server::start_and_ask(&mut command, cores, &self.file(kind))
+        command.arg("stub").args(arguments);
+        Server::start_and_ask(&mut command, cores, &self.file(arguments[0]))
     }
 }

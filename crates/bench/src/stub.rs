@@ -1,22 +1,29 @@
 //! Servers that do almost nothing, for measuring others against: run as processes of their own.
 
 use std::{
+    collections::HashMap,
     io::{self, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     thread,
 };
 
-use clap::ValueEnum;
+use clap::Subcommand;
 
 use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 
 /// Which server.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum Kind {
     /// Answers as many bytes as the reply to a GET of 64 bytes has, for each GET's worth read
     Echo,
     /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry"
     Origin,
+    /// Passes OP_MSG on to a MongoDB server, one request at a time, and answers a `find` that it has
+    /// passed on before from memory: the least a cache can do, and wrong as soon as anything is written
+    Recorder {
+        /// The MongoDB server
+        origin: SocketAddr,
+    },
 }
 
 /// Bytes of the values they answer.
@@ -34,6 +41,7 @@ pub(crate) fn serve(kind: Kind) -> io::Result<()> {
             let _ = match kind {
                 Kind::Echo => echo(stream),
                 Kind::Origin => answer(stream),
+                Kind::Recorder { origin } => record(stream, origin),
             };
         });
     }
@@ -88,6 +96,52 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
         length -= taken;
         stream.write_all(&replies)?;
         replies.clear();
+    }
+}
+
+fn record(mut client: TcpStream, origin: SocketAddr) -> io::Result<()> {
+    let mut origin = TcpStream::connect(origin)?;
+    origin.set_nodelay(true)?;
+    let mut replies: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    loop {
+        receive_message(&mut client, &mut request)?;
+        let (header, body) = request.split_at(MESSAGE_HEADER_BYTES);
+        if let Some(known) = replies.get_mut(body) {
+            // `responseTo` is the request's `requestID`; the rest of the reply stays as it was.
+            known[8..12].copy_from_slice(&header[4..8]);
+            client.write_all(known)?;
+            continue;
+        }
+        origin.write_all(&request)?;
+        receive_message(&mut origin, &mut reply)?;
+        client.write_all(&reply)?;
+        if body.windows(5).any(|bytes| bytes == b"find\0") {
+            replies.insert(body.to_vec(), reply.clone());
+        }
+    }
+}
+
+const MESSAGE_HEADER_BYTES: usize = 16;
+
+/// One whole MongoDB message, with one read if it comes in one piece.
+fn receive_message(stream: &mut TcpStream, message: &mut Vec<u8>) -> io::Result<()> {
+    message.resize(64 << 10, 0);
+    let mut length = 0;
+    loop {
+        match stream.read(&mut message[length..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => length += count,
+        }
+        if length < MESSAGE_HEADER_BYTES {
+            continue;
+        }
+        let whole = u32::from_le_bytes(message[..4].try_into().expect("four bytes")) as usize;
+        if length >= whole {
+            message.truncate(whole);
+            return Ok(());
+        }
+        message.resize(whole.max(message.len()), 0);
     }
 }
 

@@ -11,6 +11,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
+    ("fabric", &["policy"]),
     ("enroute", &["cache", "policy", "store", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
