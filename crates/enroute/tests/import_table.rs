@@ -12,7 +12,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
     ("fabric", &["policy"]),
-    ("enroute", &["cache", "policy", "store", "wire"]),
+    ("enroute", &["cache", "fabric", "policy", "store", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

@@ -68,6 +68,12 @@ impl Simulation {
         Vec::new()
     }
 
+    /// TEMPORARY
+    #[must_use]
+    pub fn gateway_path(&self, _source: u32, _gateway: u32) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// What the run has found so far, or in the end.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {

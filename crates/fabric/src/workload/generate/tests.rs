@@ -13,8 +13,7 @@ fn draw(generator: Generator, topology: &Topology) -> Workload {
 
 /// How often each VM is a destination of a flow; datagrams of one flow count once.
 fn destinations(flows: &[Flow]) -> HashMap<u32, u32> {
-    let mut seen: Vec<(u32, u32)> =
-        flows.iter().map(|flow| (flow.id, flow.destination)).collect();
+    let mut seen: Vec<(u32, u32)> = flows.iter().map(|flow| (flow.id, flow.destination)).collect();
     seen.sort_unstable();
     seen.dedup();
     let mut counts = HashMap::new();
@@ -61,7 +60,8 @@ fn hadoop_is_the_papers() {
     for (share, bytes) in [(0.25, 448.0), (0.5, 699.0), (0.75, 36_000.0), (0.9, 119_380.0)] {
         assert_near("percentile", percentile(&workload, share), bytes, 0.02);
     }
-    let load = workload.flows.iter().map(|flow| flow.bytes as f64).sum::<f64>() / 25e6 / 12.5 / 128.0;
+    let load =
+        workload.flows.iter().map(|flow| flow.bytes as f64).sum::<f64>() / 25e6 / 12.5 / 128.0;
     assert_near("load", load, 0.305, 0.03);
     let counts = destinations(&workload.flows);
     assert_near("destinations of 2", at_least(&counts, 2) as f64, 10_233.0, 0.002);

@@ -14,12 +14,7 @@ const LOAD: f64 = 0.30;
 /// How long the paper's traces last.
 const DURATION_NS: f64 = 25e6;
 
-pub(super) fn draw(
-    sizes: &Sizes,
-    topology: &Topology,
-    share: f64,
-    random: &mut Pcg64,
-) -> Workload {
+pub(super) fn draw(sizes: &Sizes, topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
     let link_bytes_per_ns = topology.host_link.rate_bps as f64 / 8e9;
     let bytes_per_ns = LOAD * link_bytes_per_ns * f64::from(topology.servers());
     let gap_ns = sizes.mean() / bytes_per_ns;
