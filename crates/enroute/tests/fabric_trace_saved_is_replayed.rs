@@ -19,7 +19,8 @@ fn fabric(arguments: &[&str]) -> String {
 
 /// A run's result without what it was called.
 fn run(trace: &str, share: &str) -> Value {
-    let said = fabric(&["run", "--json", "--scheme", "gwcache", "--trace", trace, "--share", share]);
+    let said =
+        fabric(&["run", "--json", "--scheme", "gwcache", "--trace", trace, "--share", share]);
     let mut result: Value = serde_json::from_str(&said).expect("one line of JSON");
     result["trace"] = Value::Null;
     result

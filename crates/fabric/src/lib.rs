@@ -12,6 +12,7 @@
 
 mod config;
 mod error;
+mod followed;
 mod metrics;
 mod model;
 mod scheme;
@@ -21,6 +22,7 @@ pub mod workload;
 
 pub use config::{Config, Migration, Transport};
 pub use error::Error;
+pub use followed::{FOLLOWED_MAX, Followed, Place, Step};
 pub use metrics::{FlowResult, Layer, Metrics, Sample, SwitchMetrics};
 pub use model::Model;
 pub use scheme::{Placement, Scheme, Variant};
