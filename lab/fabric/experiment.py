@@ -59,18 +59,7 @@ def order(name):
 def one(path, short):
     file = read(path)
     sweep = file["sweep"] | (file.get("short", {}) if short else {})
-    if file["kind"] == "quirks":
-        # Each quirk off by itself, beside none.
-        sweep["quirks"] = [{}] + [{name: False} for name in quirk_names()]
     return Experiment(path.stem, file["title"], file["kind"], sweep)
-
-
-def quirk_names():
-    """As the program names them when it is asked for one that does not exist."""
-    command = [processes.ENROUTE, "fabric", "run", "--trace", "incast", "--share", "0.001",
-               "--quirk", "?=on"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    return said.rpartition("expected one of ")[2].strip().split(", ")
 
 
 def run(experiment, raw):
