@@ -16,6 +16,6 @@ mod switch;
 mod tests;
 
 pub use cache::{Cache, Mapping};
-pub use hash::{reseed, vip_hash};
+pub use hash::{id_hash, reseed, vip_hash};
 pub use role::{Admission, Features, Learning, Role, Rules, Special, TABLE_1};
 pub use switch::{Emit, Header, Outcome, Switch};

@@ -39,6 +39,12 @@ pub fn vip_hash(vip: u32) -> u32 {
     crc32_pair(vip, 0)
 }
 
+/// The hash of a flow's number, four bytes little-endian, by which servers choose a gateway.
+#[must_use]
+pub fn id_hash(id: u32) -> u32 {
+    crc32(&id.to_le_bytes())
+}
+
 /// What turns any [`vip_hash`] into the hash with another seed, by exclusive or: CRC is linear.
 #[must_use]
 pub fn reseed(seed: u32) -> u32 {
