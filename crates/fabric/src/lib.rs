@@ -11,14 +11,22 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod directory;
+mod ecmp;
 mod error;
 mod followed;
 mod metrics;
 mod model;
+mod network;
+mod packet;
+mod random;
 mod scheme;
 mod simulation;
+mod tcp;
 pub mod topology;
+mod wheel;
 pub mod workload;
+mod world;
 
 pub use config::{Config, Migration, Transport};
 pub use error::Error;

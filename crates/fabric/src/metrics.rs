@@ -27,6 +27,8 @@ pub struct Metrics {
     pub received: u64,
     /// Packets lost: full queues, Bluebird's control plane, nobody at home.
     pub dropped: u64,
+    /// Data that arrived but was wholly old: the reference does not count it as received.
+    pub repeated: u64,
     /// Packets still under way at the end.
     pub in_flight: u64,
     /// Packets that gateways sent on.

@@ -18,6 +18,10 @@ pub struct Model {
     pub tors_learn_sources_from_fabric_only: bool,
     /// ToRs ignore spillover tags (§3.2.2: subsequent switches on the route try to insert).
     pub tors_ignore_spillover: bool,
+    /// One tag carries both spilled and promoted entries; a switch that finds one learns it instead of
+    /// the packet's destination, and cores take only the packet's own destination (§3.2.2 keeps
+    /// promotion, spillover and destination learning apart).
+    pub one_tag: bool,
     /// Gateway ToRs send a learning packet for any packet they see, with a mapping they may already
     /// have (§3.2.2: when they learn a new mapping).
     pub learning_packet_for_any: bool,
@@ -28,8 +32,6 @@ pub struct Model {
     pub gateway_tors_never_invalidate: bool,
     /// ECMP hashes the outer addresses without a seed, so ToR and spine take the same turn.
     pub unseeded_ecmp: bool,
-    /// Caches index with CRC-32 seed 0 in every switch (except LocalLearning).
-    pub unseeded_cache_index: bool,
     /// OnDemand's 40 µs are paid once per server (§5: each miss).
     pub on_demand_pays_once: bool,
     /// OnDemand hosts learn only from packets they receive (§5: after the first miss).
@@ -40,6 +42,11 @@ pub struct Model {
     pub udp_tunnel: bool,
     /// TCP timestamps tick in milliseconds, so HyStart ends slow start in its second round.
     pub millisecond_timestamps: bool,
+    /// Packets that reached the old server of a moved machine go straight to the new one unless a
+    /// switch resolved them, in SwitchV2P too (§5.2: to the gateway).
+    pub follow_me_in_switchv2p: bool,
+    /// TCP takes 2,048 duplicate acknowledgments for a loss (§4: 300).
+    pub patient_tcp: bool,
     /// Bluebird's lost packets are not counted as drops.
     pub uncounted_bluebird_drops: bool,
 }
@@ -65,16 +72,18 @@ impl Model {
             tors_fill_empty_lines: quirk,
             tors_learn_sources_from_fabric_only: quirk,
             tors_ignore_spillover: quirk,
+            one_tag: quirk,
             learning_packet_for_any: quirk,
             one_shot_vector: quirk,
             gateway_tors_never_invalidate: quirk,
             unseeded_ecmp: quirk,
-            unseeded_cache_index: quirk,
             on_demand_pays_once: quirk,
             on_demand_learns_on_receive: quirk,
             fixed_datagrams: quirk,
             udp_tunnel: quirk,
             millisecond_timestamps: quirk,
+            follow_me_in_switchv2p: quirk,
+            patient_tcp: quirk,
             uncounted_bluebird_drops: quirk,
         }
     }
@@ -98,16 +107,18 @@ impl Model {
             ("tors-fill-empty-lines", &mut self.tors_fill_empty_lines),
             ("tors-learn-sources-from-fabric-only", &mut self.tors_learn_sources_from_fabric_only),
             ("tors-ignore-spillover", &mut self.tors_ignore_spillover),
+            ("one-tag", &mut self.one_tag),
             ("learning-packet-for-any", &mut self.learning_packet_for_any),
             ("one-shot-vector", &mut self.one_shot_vector),
             ("gateway-tors-never-invalidate", &mut self.gateway_tors_never_invalidate),
             ("unseeded-ecmp", &mut self.unseeded_ecmp),
-            ("unseeded-cache-index", &mut self.unseeded_cache_index),
             ("on-demand-pays-once", &mut self.on_demand_pays_once),
             ("on-demand-learns-on-receive", &mut self.on_demand_learns_on_receive),
             ("fixed-datagrams", &mut self.fixed_datagrams),
             ("udp-tunnel", &mut self.udp_tunnel),
             ("millisecond-timestamps", &mut self.millisecond_timestamps),
+            ("follow-me-in-switchv2p", &mut self.follow_me_in_switchv2p),
+            ("patient-tcp", &mut self.patient_tcp),
             ("uncounted-bluebird-drops", &mut self.uncounted_bluebird_drops),
         ]
     }

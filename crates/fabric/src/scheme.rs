@@ -1,5 +1,16 @@
 //! How virtual addresses are resolved: one file each.
 
+pub(crate) mod bluebird;
+pub(crate) mod controller;
+pub(crate) mod direct;
+mod greedy;
+pub(crate) mod gw_cache;
+pub(crate) mod local_learning;
+pub(crate) mod no_cache;
+pub(crate) mod on_demand;
+pub(crate) mod resolver;
+pub(crate) mod switch_v2p;
+
 use std::{fmt, str::FromStr};
 
 use crate::Error;

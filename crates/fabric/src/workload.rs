@@ -24,6 +24,9 @@ pub struct Flow {
 /// No flow is longer: sequence numbers are 32 bits wide and do not wrap.
 pub const FLOW_BYTES_MAX: u64 = 4_000_000_000;
 
+/// No datagram is longer.
+pub const DATAGRAM_BYTES_MAX: u64 = 8_192;
+
 /// A trace: rows, and what carries them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {

@@ -22,9 +22,6 @@ use super::controller::{Controller, Solve};
 /// Events between two looks at the clock and at whether to stop.
 const EVENTS_PER_STEP: u64 = 200_000;
 
-/// The same while a controller waits for its next turn: it must not come much too late.
-const EVENTS_PER_CONTROLLED_STEP: u64 = 200;
-
 /// How often progress is looked at.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -150,9 +147,10 @@ impl Experiment {
                 .with_context(name)?;
         let mut controller = (self.scheme == Scheme::Controller)
             .then(|| Controller::new(topology, config, self.inputs.controller_interval_us));
-        let events = controller.as_ref().map_or(EVENTS_PER_STEP, |_| EVENTS_PER_CONTROLLED_STEP);
+        let mut events = 0;
         loop {
-            let progress = simulation.step(events).with_context(name)?;
+            let until_ns = controller.as_ref().map_or(u64::MAX, Controller::next_ns);
+            let progress = simulation.step_until(until_ns, EVENTS_PER_STEP).with_context(name)?;
             watch(&progress);
             if progress.finished {
                 break;
@@ -160,8 +158,10 @@ impl Experiment {
             if stop.load(Relaxed) {
                 return Ok(None);
             }
-            if let Some(controller) = &mut controller {
-                controller.step(&mut simulation, progress.now_ns).with_context(name)?;
+            let done = progress.events - events < EVENTS_PER_STEP;
+            events = progress.events;
+            if let Some(controller) = controller.as_mut().filter(|_| done) {
+                controller.step(&mut simulation, until_ns).with_context(name)?;
             }
         }
         let metrics = simulation.metrics().clone();

@@ -14,6 +14,7 @@ use ::fabric::{
 use anyhow::{Context, anyhow, bail};
 
 use super::{
+    controller,
     experiment::{self, Experiment, Inputs},
     topology, trace,
 };
@@ -129,6 +130,13 @@ impl Setting {
             bail!("expected a probability from 0 to 1, got {learn_probability}");
         }
         let controlled = scheme == Scheme::Controller;
+        if controlled && !controller::SOLVER {
+            bail!(
+                "the controller solves integer programs by HiGHS, which this build lacks: cargo \
+                 build --release -p enroute --features highs (needs cmake, a C++ compiler and \
+                 libclang)"
+            );
+        }
         if controlled && !(1.0..).contains(&self.controller_interval_us) {
             bail!("expected a controller interval of at least 1 µs");
         }

@@ -14,7 +14,21 @@ use std::{
 
 use ::fabric::{Config, Placement, Simulation, topology::Topology};
 
+#[cfg(feature = "highs")]
 mod solver;
+
+/// Is there a solver in this build?
+pub const SOLVER: bool = cfg!(feature = "highs");
+
+#[cfg(not(feature = "highs"))]
+mod solver {
+    use super::{Choice, Program};
+
+    /// Refused before: see [`super::SOLVER`].
+    pub(super) fn solve(_: &Program) -> anyhow::Result<Choice> {
+        anyhow::bail!("this build has no solver")
+    }
+}
 
 /// One solve.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,12 +96,14 @@ impl Controller {
         }
     }
 
-    /// Solves and fills the caches, if it is time.
+    /// When it is to solve next, ns.
+    pub(super) fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Solves and fills the caches.
     pub(super) fn step(&mut self, simulation: &mut Simulation, now_ns: u64) -> anyhow::Result<()> {
-        if now_ns < self.next_ns {
-            return Ok(());
-        }
-        self.next_ns = (now_ns / self.interval_ns + 1) * self.interval_ns;
+        self.next_ns = now_ns + self.interval_ns;
         let traffic = simulation.take_traffic();
         if traffic.is_empty() {
             return Ok(());
@@ -117,12 +133,12 @@ impl Controller {
         self.solves
     }
 
-    /// `traffic`: source VM, destination VM, gateway, packets; `way`: switches from a VM to a
+    /// `traffic`: source VM, destination VM, gateway's node, packets; `way`: switches from a VM to a
     /// gateway.
     fn program(
         &self,
         traffic: &[(u32, u32, u32, u64)],
-        way: impl Fn(u32, u32) -> Vec<u32>,
+        mut way: impl FnMut(u32, u32) -> Vec<u32>,
     ) -> Program {
         // Packets that take the same way to the same VM are one demand.
         let mut demands: BTreeMap<(Vec<u32>, u32), u64> = BTreeMap::new();

@@ -1,6 +1,3 @@
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-
 use super::*;
 
 fn controller(entries_each: u64) -> Controller {
@@ -47,15 +44,16 @@ fn a_mapping_everybody_wants_is_kept_near_the_senders() {
     let way = |source: u32, _| if source < 320 { vec![48, 16, 0] } else { vec![49, 16, 0] };
     let program = controller(1).program(&[(0, 10_239, 0, 5), (320, 10_239, 0, 5)], way);
     assert_eq!((program.demands, program.stores.len()), (2, 4));
-    let choice = solver::solve(&program).unwrap();
     let expected = best(&program);
-    assert!((saved(&program, &choice.stores) - expected).abs() <= expected * 0.005);
     // A hit at the ToR passes 5 switches; the gateway, 3 + 40 + 1 + 2.
     assert!((expected - 10.0 * (46.0 - 5.0)).abs() < 1e-9, "{expected}");
 }
 
+#[cfg(feature = "highs")]
 #[test]
 fn random_programs_are_solved_to_within_the_gap() {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
     for seed in 0..40 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut draw = |to: u32| random.random_range(0..to);
@@ -73,4 +71,14 @@ fn random_programs_are_solved_to_within_the_gap() {
         assert!(ours >= expected * (1.0 - 0.005) - 1e-9, "seed {seed}: {ours} of {expected}");
         assert!(choice.gap <= 0.005 + 1e-9, "seed {seed}: gap {}", choice.gap);
     }
+}
+
+#[test]
+fn each_switch_holds_as_many_entries_as_the_caches_are_divided_into() {
+    let program = controller(1)
+        .program(&[(0, 10_239, 0, 5), (0, 10_238, 0, 5), (0, 10_237, 0, 5)], |_, _| {
+            vec![48, 16, 0]
+        });
+    assert_eq!(program.capacities, [(0, 1), (16, 1), (48, 1)].into());
+    assert_eq!(best(&program), 5.0 * ((46 - 5) * 3) as f64);
 }
