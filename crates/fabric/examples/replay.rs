@@ -24,6 +24,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         while !simulation.step(10_000_000)?.finished {}
         let seconds = start.elapsed().as_secs_f64();
         let m = simulation.metrics();
+        if std::env::var("HISTOGRAM").is_ok() {
+            let mut counts = std::collections::BTreeMap::new();
+            for flow in &m.per_flow {
+                let c: &mut (u64, u64) = counts
+                    .entry((flow.last_received_ns - flow.first_sent_ns) / 5_000_000)
+                    .or_default();
+                c.0 += 1;
+                c.1 += flow.last_received_ns - flow.first_sent_ns;
+            }
+            for (ms, c) in counts {
+                println!("{:>5} ms: {:>6} flows {:.3} s", ms * 5, c.0, c.1 as f64 / 1e9);
+            }
+        }
         let hits = |from: u32, to: u32, first: bool| {
             let some = &m.switches[from as usize..to as usize];
             some.iter().map(|s| if first { s.first_hits } else { s.hits }).sum::<u64>()

@@ -72,13 +72,24 @@ impl Sender {
         tuning: &Tuning,
         now_ns: u64,
     ) -> Self {
-        let mut sender = Self {
-            state: State::SynSent,
+        let mut sender = Self::new(State::SynSent, 1 + bytes, tuning);
+        sender.send_syn(segments, now_ns);
+        sender
+    }
+
+    /// One that closed long ago.
+    pub(crate) fn gone(tuning: &Tuning) -> Self {
+        Self::new(State::TimeWait, 0, tuning)
+    }
+
+    fn new(state: State, end: u32, tuning: &Tuning) -> Self {
+        Self {
+            state,
             congestion: Congestion::Open,
             retries: RETRIES_MAX,
             recovering: false,
             syn_tries: 0,
-            end: 1 + bytes,
+            end,
             una: 0,
             high: 0,
             lost_end: 0,
@@ -95,9 +106,7 @@ impl Sender {
             rate: Reduction::default(),
             timer_due_ns: NEVER,
             kick_due_ns: NEVER,
-        };
-        sender.send_syn(segments, now_ns);
-        sender
+        }
     }
 
     /// Everything was acknowledged and the server has closed.
@@ -187,9 +196,7 @@ impl Sender {
         if self.state != State::SynSent {
             return;
         }
-        if self.syn_tries == 1 {
-            self.rtt.sample(segment.echoed_ns(now_ns), tuning.clock_ns, now_ns);
-        }
+        self.rtt.sample(segment.echoed_ns(now_ns), tuning.clock_ns, now_ns);
         self.state = State::Established;
         (self.una, self.high, self.server_next) = (1, 1, 1);
         (self.lost_end, self.resend, self.measured_from) = (1, 1, 1);

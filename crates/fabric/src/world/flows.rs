@@ -88,34 +88,39 @@ impl<R: Resolver> World<R> {
             result.first_sent_ns = self.now_ns;
         }
         let first_sent_ns = result.first_sent_ns;
-        let mut to_server = self.path(flow.source, flow.destination, flow.id);
         if self.settings.udp {
+            let mut path = self.path(flow.source, flow.destination, flow.id);
             let payload = if self.settings.fixed_datagrams {
                 FIXED_DATAGRAM_BYTES
             } else {
                 flow.bytes as u16
             };
             let segment = Segment { payload, ..Segment::default() };
-            self.send(index as u32, &mut to_server, segment, first_sent_ns);
+            self.send(index as u32, &mut path, segment, first_sent_ns);
             return;
         }
-        let to_client = self.path(flow.destination, flow.source, flow.id);
         let sender = Sender::connect(
             &mut self.segments,
             flow.bytes as u32,
             &self.settings.tuning,
             self.now_ns,
         );
+        let place = self.open(index, sender);
+        self.settle(place);
+    }
+
+    /// A place for the connection of a flow.
+    fn open(&mut self, index: usize, sender: Sender) -> u32 {
+        let flow = self.flows[index];
         let place = self.free_connections.pop().unwrap_or(self.connections.len() as u32);
-        let generation = self.connections.get(place as usize).map_or(0, |old| old.generation + 1);
         let connection = Connection {
             flow: index as u32,
-            generation,
+            generation: self.connections.get(place as usize).map_or(0, |old| old.generation + 1),
             sender,
             receiver: None,
-            to_server,
-            to_client,
-            first_sent_ns,
+            to_server: self.path(flow.source, flow.destination, flow.id),
+            to_client: self.path(flow.destination, flow.source, flow.id),
+            first_sent_ns: self.metrics.per_flow[self.result_of[index] as usize].first_sent_ns,
             timer_ns: [NEVER; 2],
         };
         if place as usize == self.connections.len() {
@@ -124,7 +129,7 @@ impl<R: Resolver> World<R> {
             self.connections[place as usize] = connection;
         }
         self.connection_of[index] = place;
-        self.settle(place);
+        place
     }
 
     fn path(&mut self, from: u32, to: u32, flow_id: u32) -> Path {
@@ -180,7 +185,13 @@ impl<R: Resolver> World<R> {
             self.resolver.arrive(host, &packet.header, None);
             return true;
         }
-        let place = self.connection_of[packet.cold.flow as usize];
+        let flow = packet.cold.flow as usize;
+        let asks = packet.cold.segment.flags & (flag::SYN | flag::REVERSE) == flag::SYN;
+        if asks && self.connection_of[flow] == CLOSED {
+            // A repeated SYN that comes after everything: whoever listens answers it, and goes on.
+            self.open(flow, Sender::gone(&self.settings.tuning));
+        }
+        let place = self.connection_of[flow];
         let Some(connection) = self.connections.get_mut(place as usize) else {
             self.resolver.arrive(host, &packet.header, None);
             return true;
@@ -190,12 +201,16 @@ impl<R: Resolver> World<R> {
         let back = if to_client { &mut connection.to_server } else { &mut connection.to_client };
         self.resolver.arrive(host, &packet.header, Some(back));
         let counted = if to_client {
+            let before = connection.sender.completed();
             connection.sender.receive(&mut self.segments, segment, &self.settings.tuning, now_ns);
+            self.metrics.flows_completed += u64::from(!before && connection.sender.completed());
             true
-        } else if let Some(receiver) = &mut connection.receiver {
+        } else if let Some(receiver) =
+            connection.receiver.as_mut().filter(|receiver| !receiver.closed())
+        {
             receiver.receive(&mut self.segments, segment, sent_ns, now_ns)
         } else {
-            if segment.flags & flag::SYN != 0 {
+            if asks {
                 connection.receiver = Some(Receiver::accept(&mut self.segments, sent_ns, now_ns));
             }
             true
@@ -242,7 +257,6 @@ impl<R: Resolver> World<R> {
         }
         let server_done = connection.receiver.as_ref().is_some_and(Receiver::closed);
         if connection.sender.closed() && (server_done || connection.sender.dropped()) {
-            self.metrics.flows_completed += u64::from(connection.sender.completed());
             self.connection_of[connection.flow as usize] = CLOSED;
             self.free_connections.push(place);
         }
