@@ -154,7 +154,8 @@ impl<R: Resolver> World<R> {
 
     /// After a move: open connections of this virtual machine send from, and to, where it is now.
     pub(super) fn move_connections(&mut self, vip: u32) {
-        for index in 0..self.next_flow {
+        // Datagrams have no connections.
+        for index in 0..self.next_flow.min(self.connection_of.len()) {
             let place = self.connection_of[index];
             let flow = self.flows[index];
             if place == CLOSED
