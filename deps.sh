@@ -107,6 +107,8 @@ missing_packages() {
         while read -r tool package series; do
             PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || echo "$package=$series"
         done <<<"$debian_packages"
+        # A library, which `make bench-fabric` compiles its peer against: no command to look for.
+        [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
         # Debian splits what makes a virtualenv from its python3.
         if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
             echo python3-venv

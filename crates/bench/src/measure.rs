@@ -3,6 +3,7 @@
 use crate::{figure::Figure, run::Run};
 
 mod echo;
+mod fabric;
 mod memory;
 mod mongo;
 mod redis;
@@ -19,7 +20,7 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// All of them, in the order they are run.
+/// All of `enroute cache`, in the order they are run.
 pub(crate) const ALL: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
@@ -68,5 +69,25 @@ pub(crate) const ALL: &[Measurement] = &[
         seconds: 10.0,
         rounds: 0.0,
         run: memory::idle_connections,
+    },
+];
+
+/// All of `enroute fabric`. Their rounds are runs, each as long as it takes.
+pub(crate) const FABRIC: &[Measurement] = &[
+    Measurement {
+        names: &["packets-per-cpu-s-direct", "packets-per-cpu-s-switchv2p"],
+        seconds: 120.0,
+        rounds: 0.0,
+        run: fabric::packets,
+    },
+    Measurement { names: &["vs-ns3-dumbbell"], seconds: 60.0, rounds: 0.0, run: fabric::dumbbell },
+    Measurement { names: &["vs-ns3-fat-tree"], seconds: 150.0, rounds: 0.0, run: fabric::fat_tree },
+    Measurement { names: &["sweep-two-cores"], seconds: 90.0, rounds: 0.0, run: fabric::two_cores },
+    Measurement { names: &["ft16-peak-gib"], seconds: 60.0, rounds: 0.0, run: fabric::ft16 },
+    Measurement {
+        names: &["hop-cost-12800-over-128"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: fabric::hop_cost,
     },
 ];

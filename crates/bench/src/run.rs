@@ -32,6 +32,8 @@ pub(crate) struct Run {
     pub(crate) rounds: usize,
     /// Shorter and noisier.
     pub(crate) short: bool,
+    /// What is measured, which names the results.
+    name: &'static str,
     output: PathBuf,
     raw: PathBuf,
     progress: RefCell<Progress>,
@@ -48,7 +50,12 @@ struct Progress {
 
 impl Run {
     /// A run whose results go below `output`.
-    pub(crate) fn new(output: &Path, rounds: usize, short: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        name: &'static str,
+        output: &Path,
+        rounds: usize,
+        short: bool,
+    ) -> anyhow::Result<Self> {
         let now = OffsetDateTime::now_utc();
         let date =
             now.format(format_description!("[year]-[month]-[day]T[hour][minute][second]Z"))?;
@@ -65,6 +72,7 @@ impl Run {
             servers,
             rounds,
             short,
+            name,
             output: output.into(),
             raw,
             progress: RefCell::new(progress),
@@ -127,6 +135,16 @@ impl Run {
         Ok(rounds)
     }
 
+    /// Where the figures go.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.output.join(self.name).with_extension("json")
+    }
+
+    /// Where scratch files go.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.raw
+    }
+
     /// Keeps raw results.
     pub(crate) fn keep(&self, name: &str, results: &impl Serialize) -> anyhow::Result<()> {
         write(&self.raw.join(format!("{name}.json")), results)
@@ -134,8 +152,8 @@ impl Run {
 
     /// Writes the figures there are so far.
     pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep("cache", &figures)?;
-        write(&self.output.join("cache.json"), &figures)
+        self.keep(self.name, &figures)?;
+        write(&self.results(), &figures)
     }
 }
 

@@ -16,6 +16,7 @@
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`demo`] | the paper's experiment on one machine |
+//! | [`fabric`] | experiments with simulated data-centre fabrics |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
@@ -29,6 +30,7 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod fabric;
 pub mod intercept;
 pub mod link;
 mod logging;
