@@ -20,6 +20,7 @@
 
 mod error;
 pub mod mongo;
+pub mod netcache;
 pub mod resp;
 
 pub use error::{Error, Result};
