@@ -33,14 +33,13 @@ struct entry {
     u16 key_bytes;
     u16 port;           // of the server, network order
     u8 protocol;
-    u8 head_bytes;      // memcached: length of "VALUE key flags bytes\r\n"
     u8 absent;          // NetCache: the value is that there is none
-    u8 meta_bytes;      // memcached: length of meta
+    u8 unused[2];
     u8 server[16];      // IPv4 as ::ffff:a.b.c.d
-    u8 meta[16];        // memcached: "VA bytes"
+    u64 written_ns;     // memcached: when a write was seen last
     u8 key[KEY_BYTES_BUFFER];
 };
-_Static_assert(sizeof(struct entry) == 352, "layout.rs");
+_Static_assert(sizeof(struct entry) == 344, "layout.rs");
 
 struct name {
     u8 bytes[16];

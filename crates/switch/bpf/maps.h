@@ -12,7 +12,7 @@ const volatile u32 sampled_per_65536 = 65536;
 const volatile u32 threshold = 128;
 const volatile u32 sketch_rows = 4, sketch_bits = 16;
 const volatile u32 filter_rows = 3, filter_bits = 18;
-const volatile u64 fill_wait_ns = 50000000;
+// A write to memcached that was not answered after so long is no longer waited for.
 const volatile u64 answer_wait_ns = 1000000000;
 
 #define LINES(bytes) ((bytes) / 64)
@@ -36,6 +36,8 @@ struct { OF_TYPE(MAP_LRU_HASH); OF_ENTRIES(65536); OF_KEY(struct flow_key); OF_V
 struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(COUNTERS); OF_KEY(u32); OF_VALUE(u64); } counts MAP;
 struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(u64); } samplers MAP;
 
+enum { LINES_MAX = 32, ITEMS_MAX = 16 };
+
 // Working memory of one processor: what a packet says, while it is looked at.
 struct scratch {
     u8 payload[PAYLOAD_BYTES_MAX];
@@ -50,13 +52,11 @@ struct scratch {
     u32 key_bytes;
     u32 lines;
     u32 unsure;                  // something could not be understood: flush
-    u16 line[64];
-    u32 items;
-    u32 item[16];                // places of a multi-key get's entries
-    u64 item_version[16];
     u32 reply_bytes;
-    u32 reply_sum;
-    u32 layer4;
+    u64 server_mix;              // makes names of equal keys of different servers different
+    u16 line[LINES_MAX];
+    u32 item[ITEMS_MAX];         // entries of a get's keys
+    u64 item_version[ITEMS_MAX];
 };
 struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(struct scratch); } scratches MAP;
 

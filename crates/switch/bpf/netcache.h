@@ -1,7 +1,6 @@
 // NetCache's own protocol: docs/protocols/netcache.md.
 #pragma once
-#include "statistics.h"
-#include "values.h"
+#include "entry.h"
 
 enum op {
     OP_GET = 1, OP_PUT, OP_DELETE,
@@ -27,39 +26,6 @@ struct netcache {
     u64 version;
 } __attribute__((packed));
 _Static_assert(sizeof(struct netcache) == 32, "wire::netcache");
-
-struct cached {
-    struct entry *entry;
-    u32 place;
-};
-
-INLINE int same_name(const struct name *a, const struct name *b)
-{
-    const u64 *left = (const u64 *)a, *right = (const u64 *)b;
-    return left[0] == right[0] && left[1] == right[1];
-}
-
-// The entry of a key, if this server's is cached.
-INLINE struct cached find(const struct name *name, const u8 *server, u16 port, u32 protocol)
-{
-    struct cached cached = {0, 0};
-    u32 *place = map_lookup(&lookup, name);
-    if (!place)
-        return cached;
-    cached.place = *place;
-    struct entry *entry = map_lookup(&entries, &cached.place);
-    if (!entry || entry->protocol != protocol || entry->port != port)
-        return cached;
-    if (!same_name((const struct name *)entry->server, (const struct name *)server))
-        return cached;
-    cached.entry = entry;
-    return cached;
-}
-
-INLINE int is_valid(const struct entry *entry, u64 version)
-{
-    return READ_ONCE(entry->valid_version) == version;
-}
 
 // Whether the bytes at `offset` begin with this entry's long key. Sequence as in store_value: every
 // step is bounded by the frame and by the buffer.

@@ -55,7 +55,7 @@ INLINE enum parsed parse_transport(void *start, void *end, struct packet *packet
     } else if (HTONS(udp->bytes) != layer4_bytes) {
         return UNCLEAR;
     }
-    if (header > layer4_bytes)
+    if (header > layer4_bytes || layer4_bytes > 4000)
         return UNCLEAR;
     packet->payload = packet->layer4 + header;
     packet->payload_bytes = layer4_bytes - header;
@@ -73,13 +73,20 @@ INLINE enum parsed parse_ipv4(void *start, void *end, struct packet *packet)
     if (ip->protocol != IP_UDP && ip->protocol != IP_TCP)
         return NOT_OURS;
     u32 total = HTONS(ip->total_bytes);
-    if (ip->version_length != 0x45 || total < sizeof(*ip) || total > 2048)
+    if (ip->version_length != 0x45 || total < sizeof(*ip))
         return UNCLEAR;
     u16 fragment = HTONS(ip->fragment);
     if (fragment & FRAGMENT_OFFSET)
         return NOT_OURS;   // its ports went with the first fragment
     enum parsed parsed = parse_transport(start, end, packet, total - sizeof(*ip));
     return fragment & FRAGMENT_MORE && parsed != NOT_OURS ? UNCLEAR : parsed;
+}
+
+// Extension headers of IPv6 that may stand before UDP or TCP.
+INLINE int hides_ports(u8 next)
+{
+    return next == 0 || next == 43 || next == 44 || next == 51 || next == 60 || next == 135
+        || next == 139 || next == 140;
 }
 
 INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
@@ -90,13 +97,9 @@ INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
     packet->version = 6;
     packet->transport = ip->next;
     packet->layer4 = packet->layer3 + sizeof(*ip);
-    if (ip->next == IP_ICMPV6)
-        return NOT_OURS;
-    u32 bytes = HTONS(ip->payload_bytes);
-    // An extension header hides the ports.
-    if ((ip->next != IP_UDP && ip->next != IP_TCP) || bytes > 2048)
-        return UNCLEAR;
-    return parse_transport(start, end, packet, bytes);
+    if (ip->next == IP_UDP || ip->next == IP_TCP)
+        return parse_transport(start, end, packet, HTONS(ip->payload_bytes));
+    return hides_ports(ip->next) ? UNCLEAR : NOT_OURS;
 }
 
 INLINE enum parsed parse(void *start, void *end, struct packet *packet)

@@ -59,12 +59,10 @@ pub struct Value {
     pub bytes: Vec<u8>,
     /// NetCache: there is none, and that is the answer.
     pub absent: bool,
-    /// memcached: bytes of the reply line.
-    pub head_bytes: u8,
-    /// memcached: the reply line of a meta get, without flags.
-    pub meta: Vec<u8>,
     /// No longer served from then on, in nanoseconds of the monotonic clock.
     pub expires_ns: u64,
+    /// memcached: the epoch it was asked for in.
+    pub epoch: u64,
 }
 
 impl DataPlane {
@@ -115,14 +113,8 @@ impl DataPlane {
             // As the data plane adds: in memory order.
             entry.value_sum.store(ones_complement(&value.bytes).to_be(), Relaxed);
             entry.absent.store(u8::from(value.absent), Relaxed);
-            entry.head_bytes.store(value.head_bytes, Relaxed);
-            entry.meta_bytes.store(value.meta.len().min(16) as u8, Relaxed);
-            let mut bytes = value.meta.chunks(8);
-            for word in &entry.meta {
-                word.store(bytes.next().map_or(0, word_of), Relaxed);
-            }
             entry.expires_ns.store(value.expires_ns, Relaxed);
-            entry.epoch.store(self.shared().epoch.load(Acquire), Relaxed);
+            entry.epoch.store(value.epoch, Relaxed);
             entry.valid_version.store(version, Release);
         }
         entry.writing.store(0, Release);

@@ -53,11 +53,10 @@ pub struct Entry {
     pub key_bytes: AtomicU16,
     pub port: AtomicU16,
     pub protocol: AtomicU8,
-    pub head_bytes: AtomicU8,
     pub absent: AtomicU8,
-    pub meta_bytes: AtomicU8,
+    pub unused: [AtomicU8; 2],
     pub server: [AtomicU64; 2],
-    pub meta: [AtomicU64; 2],
+    pub written_ns: AtomicU64,
     pub key: KeyWords,
 }
 
@@ -89,7 +88,7 @@ pub struct Shared {
     pub fills_blocked_ns: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Entry>() == 352);
+const _: () = assert!(size_of::<Entry>() == 344);
 const _: () = assert!(Report::BYTES == 320);
 
 /// Why the data plane reports a key.

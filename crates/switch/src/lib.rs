@@ -12,10 +12,12 @@
 //! **Read first:** `bpf/netcache.h`, then [`agent`]; `docs/protocols/netcache.md` has the argument
 //! why no stale value is served, and `tests/every_interleaving_is_coherent.rs` checks it.
 
+pub mod agent;
 pub mod frame;
 pub mod install;
 pub mod layout;
 pub mod mapped;
+pub mod name;
 pub mod object;
 pub mod plane;
 

@@ -19,6 +19,7 @@
 )]
 
 mod error;
+pub mod memcache;
 pub mod mongo;
 pub mod netcache;
 pub mod resp;
