@@ -179,6 +179,11 @@ impl Agent {
         self.stats
     }
 
+    /// Begins counting anew.
+    pub fn forget_statistics(&mut self) {
+        self.stats = Stats::default();
+    }
+
     /// Takes one message from anybody.
     pub fn receive(
         &mut self,
