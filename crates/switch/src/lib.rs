@@ -13,6 +13,8 @@
 //! why no stale value is served, and `tests/every_interleaving_is_coherent.rs` checks it.
 
 pub mod agent;
+pub mod allocation;
+pub mod controller;
 pub mod frame;
 pub mod install;
 pub mod layout;
