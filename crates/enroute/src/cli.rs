@@ -20,6 +20,7 @@ mod intercept;
 mod link;
 mod reload;
 mod signal;
+mod switch;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -56,6 +57,8 @@ enum Command {
     Intercept(intercept::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
+    /// Answer hot items in the kernel, before their server sees the packet (NetCache)
+    Switch(switch::Arguments),
 }
 
 impl Command {
@@ -66,6 +69,7 @@ impl Command {
             Self::Demo(arguments) => demo::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Link(arguments) => link::run(arguments),
+            Self::Switch(arguments) => switch::run(arguments),
         }
     }
 }

@@ -11,7 +11,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
-    ("enroute", &["cache", "policy", "store", "wire"]),
+    ("switch", &["policy", "wire"]),
+    ("enroute", &["cache", "policy", "store", "switch", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

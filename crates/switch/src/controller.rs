@@ -234,8 +234,9 @@ impl Controller {
         !self.waiting.is_empty() || !self.asks.is_empty()
     }
 
-    /// Asks for a key, as if it had been reported: warming up, and tests.
-    pub fn insert(&mut self, key: Key, now: Duration) {
+    /// Asks for a key, as if it had been reported: warming up, and tests. Of a long key only what
+    /// stands for it is known.
+    pub fn insert(&mut self, key: Key, is_long: bool, now: Duration) {
         if self.by_name.contains_key(&key.name)
             || self.waiting.contains_key(&key.name)
             || self.waiting.len() >= self.config.waiting_max
@@ -243,7 +244,7 @@ impl Controller {
             return;
         }
         match key.protocol {
-            Protocol::NetCache => self.fetch(key, now),
+            Protocol::NetCache => self.fetch(key, is_long, now),
             Protocol::Memcache => {
                 let version = self.next_version(now);
                 if let Some(place) = self.admit(key, VALUE_BYTES_MAX, version) {
@@ -264,6 +265,7 @@ impl Controller {
             self.evict(coldest);
         }
         let is_netcache = report.protocol == Protocol::NetCache;
+        let is_long = is_netcache && report.key.is_empty();
         let key = Key {
             name: report.name,
             bytes: if is_netcache { Vec::new() } else { report.key },
@@ -271,7 +273,7 @@ impl Controller {
             protocol: report.protocol,
             lease: 0,
         };
-        self.insert(key, now);
+        self.insert(key, is_long, now);
     }
 
     /// Places kept free, so that a hot key need not wait for an evicted one's to rest.
@@ -305,11 +307,12 @@ impl Controller {
         self.version
     }
 
-    fn fetch(&mut self, mut key: Key, now: Duration) {
+    fn fetch(&mut self, mut key: Key, is_long: bool, now: Duration) {
         let Some(lease) = self.server(key.server, now) else { return };
         key.lease = lease;
         let version = self.next_version(now);
-        let ask = Message { version, ..Message::new(Op::Fetch, 0, key.name) };
+        let flags = Flags::default().with(Flags::LONG_KEY, is_long);
+        let ask = Message { version, flags, ..Message::new(Op::Fetch, 0, key.name) };
         self.ready.push_back(Command::Send(key.server, ask.bytes()));
         self.waiting.insert(key.name, Waiting { key, version, since: now });
     }

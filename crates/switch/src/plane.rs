@@ -4,14 +4,14 @@
 
 use std::{
     fs,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
 };
 
 use aya::{
     Ebpf, EbpfLoader,
     maps::{HashMap, MapData, PerCpuArray, RingBuf},
-    programs::{SchedClassifier, TestRun, TestRunOptions, Xdp},
+    programs::{Program, SchedClassifier, TestRun, TestRunOptions, Xdp, links::FdLink},
 };
 use policy::hotkey;
 
@@ -119,6 +119,8 @@ pub struct DataPlane {
     reports: RingBuf<MapData>,
     ebpf: Ebpf,
     config: Config,
+    /// Attached without pins: they end with this.
+    pub(crate) links: Vec<FdLink>,
 }
 
 impl std::fmt::Debug for DataPlane {
@@ -227,7 +229,17 @@ impl DataPlane {
             reports,
             ebpf,
             config,
+            links: Vec::new(),
         })
+    }
+
+    pub(crate) fn program(&mut self, name: &'static str) -> Result<&mut Program, Error> {
+        self.ebpf.program_mut(name).ok_or(Error::Missing(name))
+    }
+
+    /// Becomes readable when there is a report.
+    pub fn reports_fd(&self) -> BorrowedFd<'_> {
+        self.reports.as_fd()
     }
 
     /// What it was loaded with.
@@ -295,7 +307,7 @@ impl DataPlane {
 ///
 /// # Errors
 /// As for [`DataPlane::run`].
-pub fn run(program: &aya::programs::Program, frame: &[u8], repeat: u32) -> Result<Outcome, Error> {
+pub fn run(program: &Program, frame: &[u8], repeat: u32) -> Result<Outcome, Error> {
     let program = <&Xdp>::try_from(program).map_err(Error::kernel("not an XDP program"))?;
     let mut out = vec![0; 4096];
     let options = TestRunOptions {

@@ -66,7 +66,7 @@ fn sent(command: &Command) -> Option<Message<'_>> {
 /// Both sides know each other.
 fn granted(controller: &mut Controller) {
     let key = Key { name: name(99), bytes: vec![], server: server(), protocol: Protocol::NetCache, lease: 0 };
-    controller.insert(key, NOW);
+    controller.insert(key, false, NOW);
     for _ in 0..2 {
         let commands = commands(controller);
         let ask = commands.iter().filter_map(sent).find(|said| said.op == Op::Lease).expect("a question");
