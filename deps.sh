@@ -16,7 +16,9 @@ redis-cli       redis-tools  5:7.0.*
 redis-benchmark redis-tools  5:7.0.*
 nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
-ip              iproute2     6.1.*"
+ip              iproute2     6.1.*
+memcached       memcached    1.6.*
+clang           clang        1:14.0*"
 
 pieces="ferretdb mongo-java python checker"
 
@@ -134,7 +136,7 @@ install_packages() {
     fi
     [ "$status" = 0 ] || { tail -n 20 "$deps/apt.log" >&2; return "$status"; }
     local service
-    for service in redis-server nutcracker; do
+    for service in redis-server nutcracker memcached; do
         case " $* " in
         *" $service="*)
             [ ! -d /run/systemd/system ] || systemctl disable --now --quiet "$service" || true

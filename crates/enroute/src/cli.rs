@@ -21,6 +21,7 @@ mod intercept;
 mod link;
 mod reload;
 mod signal;
+mod switch;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -59,6 +60,8 @@ enum Command {
     Intercept(intercept::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
+    /// Answer hot items in the kernel, before their server sees the packet (NetCache)
+    Switch(switch::Arguments),
 }
 
 impl Command {
@@ -70,6 +73,7 @@ impl Command {
             Self::Fabric(arguments) => fabric::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Link(arguments) => link::run(arguments),
+            Self::Switch(arguments) => switch::run(arguments),
         }
     }
 }

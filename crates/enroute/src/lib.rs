@@ -20,6 +20,7 @@
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `logging` | where log lines go and how detailed they are |
 
@@ -36,4 +37,5 @@ pub mod link;
 mod logging;
 pub mod report;
 pub mod runtime;
+pub mod switch;
 pub mod workload;
