@@ -12,9 +12,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
     ("fabric", &["policy"]),
-    ("enroute", &["cache", "fabric", "policy", "store", "wire"]),
     ("switch", &["policy", "wire"]),
-    ("enroute", &["cache", "policy", "store", "switch", "wire"]),
+    ("enroute", &["cache", "fabric", "policy", "store", "switch", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];
