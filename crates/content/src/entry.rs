@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
 use http_cache_semantics::{BeforeRequest, CacheOptions, CachePolicy};
 
@@ -28,7 +29,7 @@ pub struct Entry {
     /// The request carried credentials.
     pub(crate) authorized: bool,
     /// The whole body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// Why a response is not stored.
@@ -82,7 +83,7 @@ impl Entry {
             received: now,
             authorized: request.contains_key(header::AUTHORIZATION),
             headers: end_to_end(headers),
-            body: Vec::new(),
+            body: Bytes::new(),
         };
         let policy = entry.policy();
         if has(request, "no-store") || !policy.is_storable() {

@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::{Entry, Selecting};
@@ -53,11 +54,11 @@ impl Record {
         }
     }
 
-    /// What was stored.
+    /// What was stored; a body shares `bytes`' memory.
     ///
     /// # Errors
     /// Another version wrote it, or it is damaged.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn decode(bytes: &Bytes) -> Result<Self, Damaged> {
         let mut reader = Reader { bytes, at: 0 };
         let record = reader.record().ok_or(Damaged(reader.at))?;
         Ok(record)
@@ -95,7 +96,7 @@ fn put_field(out: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
+    bytes: &'a Bytes,
     at: usize,
 }
 
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
             let (name, value) = self.field()?;
             headers.append(name, HeaderValue::from_bytes(value).ok()?);
         }
-        let body = self.bytes[self.at..].to_vec();
+        let body = self.bytes.slice(self.at..);
         let selecting = Selecting(selecting);
         Some(Entry { status, headers, selecting, received, initial_age, authorized, body })
     }
@@ -178,7 +179,7 @@ mod tests {
         headers.append(header::LINK, HeaderValue::from_static("</b>"));
         let now = Duration::from_millis(1_700_000_000_123);
         let mut entry = Entry::admit(&request, StatusCode::OK, &headers, now, now).unwrap();
-        entry.body = b"hello".to_vec();
+        entry.body = Bytes::from_static(b"hello");
         entry
     }
 
@@ -186,23 +187,23 @@ mod tests {
     fn what_is_written_is_read() {
         let names = vec![header::ACCEPT, header::COOKIE];
         for record in [Record::Pass, Record::Variants(names), Record::Entry(entry())] {
-            assert_eq!(Record::decode(&record.encode()), Ok(record));
+            assert_eq!(Record::decode(&record.encode().into()), Ok(record));
         }
     }
 
     #[test]
     fn damage_is_an_error_at_every_byte() {
-        let bytes = Record::Entry(entry()).encode();
+        let bytes = Bytes::from(Record::Entry(entry()).encode());
         for length in 0..bytes.len() - 5 {
-            assert!(Record::decode(&bytes[..length]).is_err(), "{length} bytes are a record");
+            assert!(Record::decode(&bytes.slice(..length)).is_err(), "{length} bytes are a record");
         }
-        let mut other = bytes.clone();
+        let mut other = bytes.to_vec();
         other[0] = VERSION + 1;
-        assert_eq!(Record::decode(&other), Err(Damaged(1)));
+        assert_eq!(Record::decode(&other.into()), Err(Damaged(1)));
         for at in 0..bytes.len() {
-            let mut flipped = bytes.clone();
+            let mut flipped = bytes.to_vec();
             flipped[at] ^= 0xff;
-            let _ = Record::decode(&flipped);
+            let _ = Record::decode(&flipped.into());
         }
     }
 }

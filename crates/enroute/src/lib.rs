@@ -17,6 +17,7 @@
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`demo`] | the paper's experiment on one machine |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
+//! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 //! | [`report`] | what people see: a live line, a final table |
@@ -30,6 +31,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod intercept;
+pub mod keyserver;
 pub mod link;
 mod logging;
 pub mod report;

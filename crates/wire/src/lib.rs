@@ -21,5 +21,6 @@
 mod error;
 pub mod mongo;
 pub mod resp;
+pub mod ski;
 
 pub use error::{Error, Result};
