@@ -33,7 +33,8 @@ impl Selecting {
     }
 
     /// These headers as they stand in `request`.
-    pub(crate) fn from_names(names: Vec<HeaderName>, request: &HeaderMap) -> Self {
+    #[must_use]
+    pub fn from_names(names: Vec<HeaderName>, request: &HeaderMap) -> Self {
         let valued = names.into_iter().map(|name| {
             let value = value_of(request, &name);
             (name, value)
@@ -53,10 +54,11 @@ impl Selecting {
     }
 }
 
-/// The key of the variant that answers a request whose origin varies by `selecting`.
+/// The key of the variant that answers a request whose origin varies by `selecting`, in this
+/// `generation` of the target's variants.
 #[must_use]
-pub fn secondary_key(primary: &[u8], selecting: &Selecting) -> Vec<u8> {
-    let mut key = primary.to_vec();
+pub fn secondary_key(primary: &[u8], generation: u64, selecting: &Selecting) -> Vec<u8> {
+    let mut key = [primary, format!("\n{generation}").as_bytes()].concat();
     for (name, value) in &selecting.0 {
         // Neither a target nor a header value holds a line feed, so no two requests share a key.
         key.extend([b"\n", name.as_str().as_bytes(), b":", value.as_bytes()].concat());

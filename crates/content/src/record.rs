@@ -3,7 +3,7 @@
 //! ```text
 //! version 1 | kind 1 | …
 //! kind 0, pass:     nothing
-//! kind 1, variants: names, each u16 length and bytes
+//! kind 1, variants: generation u64, names, each u16 length and bytes
 //! kind 2, entry:    status u16, received u64 ms, initial age u32 s, authorized u8,
 //!                   selecting and headers, each u16 count of (name u16 length, value u32 length),
 //!                   then the body
@@ -27,7 +27,12 @@ pub enum Record {
     /// answers.
     Pass,
     /// Under a primary key: the origin varies by these headers; see [`crate::secondary_key`].
-    Variants(Vec<HeaderName>),
+    Variants {
+        /// Which.
+        names: Vec<HeaderName>,
+        /// Part of the variants' keys: whoever forgets this record forgets them all.
+        generation: u64,
+    },
     /// A response.
     Entry(Entry),
 }
@@ -43,8 +48,9 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Pass => vec![VERSION, 0],
-            Self::Variants(names) => {
+            Self::Variants { names, generation } => {
                 let mut out = vec![VERSION, 1];
+                out.extend(generation.to_le_bytes());
                 for name in names {
                     put_short(&mut out, name.as_str().as_bytes());
                 }
@@ -108,11 +114,11 @@ impl<'a> Reader<'a> {
         Some(match self.number::<1>()? {
             0 => Record::Pass,
             1 => {
-                let mut names = Vec::new();
+                let (generation, mut names) = (self.number::<8>()?, Vec::new());
                 while self.at < self.bytes.len() {
                     names.push(self.name()?);
                 }
-                Record::Variants(names)
+                Record::Variants { names, generation }
             }
             2 => Record::Entry(self.entry()?),
             _ => return None,
@@ -186,7 +192,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let names = vec![header::ACCEPT, header::COOKIE];
-        for record in [Record::Pass, Record::Variants(names), Record::Entry(entry())] {
+        let variants = Record::Variants { names, generation: 7 };
+        for record in [Record::Pass, variants, Record::Entry(entry())] {
             assert_eq!(Record::decode(&record.encode().into()), Ok(record));
         }
     }

@@ -16,6 +16,7 @@ use crate::logging::{self, Level};
 mod cache;
 mod config;
 mod demo;
+mod edge;
 mod intercept;
 mod link;
 mod reload;
@@ -52,6 +53,8 @@ enum Command {
     Config(config::Arguments),
     /// See it work: the paper's experiment on this machine, under two minutes
     Demo(demo::Arguments),
+    /// End TLS near the client with keys that never leave the key server, and cache the content
+    Edge(edge::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
     Intercept(intercept::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
@@ -64,6 +67,7 @@ impl Command {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
+            Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }

@@ -16,6 +16,7 @@
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`demo`] | the paper's experiment on one machine |
+//! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
@@ -30,6 +31,8 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;
+#[cfg(feature = "edge")]
+pub mod edge;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;
