@@ -17,6 +17,7 @@ mod cache;
 mod config;
 mod demo;
 mod intercept;
+mod keyserver;
 mod link;
 mod reload;
 mod signal;
@@ -54,6 +55,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
     Intercept(intercept::Arguments),
+    /// Keep private keys that edges use and never hold
+    Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
 }
@@ -65,6 +68,7 @@ impl Command {
             Self::Config(arguments) => config::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
+            Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }
     }
