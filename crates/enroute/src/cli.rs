@@ -18,6 +18,7 @@ mod config;
 mod demo;
 mod edge;
 mod intercept;
+mod keyserver;
 mod link;
 mod reload;
 mod signal;
@@ -57,6 +58,8 @@ enum Command {
     Edge(edge::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
     Intercept(intercept::Arguments),
+    /// Keep private keys that edges use and never hold
+    Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
 }
@@ -69,6 +72,7 @@ impl Command {
             Self::Demo(arguments) => demo::run(arguments),
             Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
+            Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
         }
     }

@@ -19,7 +19,7 @@ pub mod scheme;
 mod tests;
 
 pub use params::{Curve, Params};
-pub use request::{KeyId, Operation, Request, Signature, TranscriptHash};
+pub use request::{KeyId, Method, Operation, Request, Signature, TranscriptHash};
 pub use response::{Refusal, Response};
 pub use scheme::{Hash, KeyKind, Scheme};
 

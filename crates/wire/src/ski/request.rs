@@ -86,6 +86,47 @@ pub enum Operation {
     },
 }
 
+/// What SKI calls an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// `ECDHE`, [`Operation::ServerKeyExchange`]
+    Ecdhe,
+    /// `CertificateVerify`, [`Operation::CertificateVerify`]
+    CertificateVerify,
+    /// `RSA`, [`Operation::Premaster`]
+    Rsa,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Self; 3] = [Self::Ecdhe, Self::CertificateVerify, Self::Rsa];
+
+    /// Its name in a request.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ecdhe => "ECDHE",
+            Self::CertificateVerify => "CertificateVerify",
+            Self::Rsa => "RSA",
+        }
+    }
+
+    /// The method of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+impl Operation {
+    /// What SKI calls it.
+    pub fn method(&self) -> Method {
+        match self {
+            Self::ServerKeyExchange { .. } => Method::Ecdhe,
+            Self::CertificateVerify { .. } => Method::CertificateVerify,
+            Self::Premaster { .. } => Method::Rsa,
+        }
+    }
+}
+
 /// How a ServerKeyExchange is signed: TLS's scheme, or as the draft has it a hash only, with the
 /// rest following from the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,14 +198,14 @@ pub fn decode(body: &[u8]) -> Result<Request> {
     let server_name = fields.server_name.map(read_server_name).transpose()?;
     let input =
         STANDARD.decode(fields.input).map_err(|_| wrong("input in base64", "something else"))?;
-    let operation = match (fields.protocol, fields.method) {
-        ("TLS 1.2", "ECDHE") => read_exchange(&fields, &input)?,
-        ("TLS 1.3", "CertificateVerify") => read_verify(&fields, &input)?,
-        ("TLS 1.2", "RSA") => read_premaster(&fields, input)?,
-        (protocol, method) => {
+    let operation = match (fields.protocol, Method::named(fields.method)) {
+        ("TLS 1.2", Some(Method::Ecdhe)) => read_exchange(&fields, &input)?,
+        ("TLS 1.3", Some(Method::CertificateVerify)) => read_verify(&fields, &input)?,
+        ("TLS 1.2", Some(Method::Rsa)) => read_premaster(&fields, input)?,
+        (protocol, _) => {
             return Err(wrong(
                 "TLS 1.2 with ECDHE or RSA, or TLS 1.3 with CertificateVerify",
-                &format!("{protocol} with {method}"),
+                &format!("{protocol} with {}", fields.method),
             ));
         }
     };
@@ -236,15 +277,16 @@ fn wrong(expected: &'static str, got: &str) -> Error {
 
 /// The body of a request.
 pub fn encode(request: &Request) -> Vec<u8> {
-    let (protocol, method, input) = match &request.operation {
+    let method = request.operation.method().name();
+    let (protocol, input) = match &request.operation {
         Operation::ServerKeyExchange { client_random, server_random, params, .. } => {
             let input = [client_random, server_random, params.bytes()].concat();
-            ("TLS 1.2", "ECDHE", STANDARD.encode(input))
+            ("TLS 1.2", STANDARD.encode(input))
         }
         Operation::CertificateVerify { transcript_hash, .. } => {
-            ("TLS 1.3", "CertificateVerify", STANDARD.encode(transcript_hash.bytes()))
+            ("TLS 1.3", STANDARD.encode(transcript_hash.bytes()))
         }
-        Operation::Premaster { encrypted } => ("TLS 1.2", "RSA", STANDARD.encode(encrypted)),
+        Operation::Premaster { encrypted } => ("TLS 1.2", STANDARD.encode(encrypted)),
     };
     let signature = match &request.operation {
         Operation::ServerKeyExchange { signature: Signature::Hash(hash), .. } => {
