@@ -117,7 +117,9 @@ impl Acceptor {
         let mut builder = base().map_err(setup)?;
         builder.set_servername_callback(move |ssl, alert| {
             let name = ssl.servername(NameType::HOST_NAME).unwrap_or_default().to_ascii_lowercase();
-            let found = find(&contexts, &name);
+            // Who names nobody can only mean the one there is.
+            let only = contexts.values().next().filter(|_| name.is_empty() && contexts.len() == 1);
+            let found = find(&contexts, &name).or(only);
             if found.is_some_and(|context| ssl.set_ssl_context(context).is_ok()) {
                 return Ok(());
             }

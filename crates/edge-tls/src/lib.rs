@@ -18,6 +18,7 @@
 
 mod acceptor;
 mod alert;
+mod authority;
 mod certificate;
 mod connector;
 mod method;
@@ -25,6 +26,7 @@ mod signed;
 mod source;
 
 pub use acceptor::{Acceptor, HandshakeFailure, Key, Protocol, Session, Site, TlsStream};
+pub use authority::{Authority, Issued, KeyKind, random_hex};
 pub use certificate::CertificateChain;
 pub use connector::Connector;
 pub use signed::{NotSigned, Signed};

@@ -50,6 +50,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 #[cfg(not(feature = "edge"))]
 fn serve(_: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
+    absent()
+}
+
+/// What a build without the edge says.
+#[cfg(not(feature = "edge"))]
+pub(super) fn absent() -> anyhow::Result<()> {
     bail!(
         "this enroute was built without its TLS edge; build it with \
          cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \

@@ -46,8 +46,17 @@ pub async fn import(
     let shown = path.display();
     let file = Zeroizing::new(fs::read(path).with_context(|| format!("cannot read {shown}"))?);
     let document = pkcs8_of(&file).with_context(|| shown.to_string())?;
-    let (id, record) = with_random(|random| record::seal(&document, server_names, keyring, random))
-        .with_context(|| shown.to_string())?;
+    store(&document, server_names, keyring, database).await.with_context(|| shown.to_string())
+}
+
+/// Seals a key, PKCS #8 in DER, and stores it.
+pub async fn store(
+    document: &[u8],
+    server_names: &[String],
+    keyring: &Keyring,
+    database: &Database,
+) -> anyhow::Result<KeyId> {
+    let (id, record) = with_random(|random| record::seal(document, server_names, keyring, random))?;
     database.ask(&[b"SET", record::name(id).as_bytes(), &record]).await?;
     Ok(id)
 }

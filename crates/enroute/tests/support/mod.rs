@@ -16,6 +16,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod directory;
+pub mod edge;
 pub mod enroute;
 pub mod history;
 pub mod message;
