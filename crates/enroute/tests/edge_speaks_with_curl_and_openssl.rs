@@ -37,7 +37,7 @@ fn http_by_curl() {
     assert_eq!(first.head.matches("link: ").count(), 2, "both lines of a header: {first:?}");
 
     let second = edge.curl("shop.example", "/page", &["--http2"]);
-    assert_eq!((second.status, second.cache(), second.body), (200, "hit", body.clone()));
+    assert_eq!((second.status, second.cache(), &second.body), (200, "hit", &body));
     assert!(second.head.starts_with("HTTP/2"), "{}", second.head);
 
     for protocol in ["--http1.1", "--http2"] {

@@ -238,7 +238,7 @@ fn a_database_keeps_what_memory_cannot() {
     // Another edge, with nothing in memory, finds it; when the database is gone, the origin answers.
     for (cache, down) in [("fwd=miss; stored", false), ("hit", false), ("fwd=miss; stored", true)] {
         if down {
-            support::edge::until("an empty database", || {
+            until("an empty database", || {
                 let mut connection =
                     redis::Client::open(redis.url()).and_then(|client| client.get_connection());
                 let connection = connection.as_mut().expect("redis answers");

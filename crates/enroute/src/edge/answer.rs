@@ -69,7 +69,8 @@ impl Connection {
             let why = format!("a body of more than {limit} bytes");
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
         }
-        let key = primary_key(&host, &target);
+        // A site is its name, on whatever port its clients reach it.
+        let key = primary_key(name_of(&host), &target);
         let headers = self.forwarded(&head.headers, &host);
         let wanted = Wanted { target, headers, key, variant: None };
         match head.method {
@@ -99,7 +100,7 @@ impl Connection {
         let named = request.uri().authority().map(|authority| authority.as_str());
         let header = || request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = named.or_else(header).unwrap_or_default().to_ascii_lowercase();
-        let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+        let name = name_of(&host);
         let domain = &self.site.tls.domain;
         let below = domain.strip_prefix('*').is_some_and(|parent| {
             name.strip_suffix(parent).is_some_and(|label| !label.is_empty() && !label.contains('.'))
@@ -234,6 +235,11 @@ impl Connection {
             }
         }
     }
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
 /// Would an answer to this be nobody else's, whatever the origin says?
