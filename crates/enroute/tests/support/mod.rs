@@ -18,6 +18,7 @@
 pub mod directory;
 pub mod enroute;
 pub mod history;
+pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;
