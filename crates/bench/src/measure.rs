@@ -43,8 +43,8 @@ pub(crate) const ALL: &[Measurement] = &[
     },
     Measurement {
         names: &["redis-get-vs-nutcracker"],
-        seconds: 2.0,
-        rounds: 2.0,
+        seconds: 4.0,
+        rounds: 4.0,
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },

@@ -51,7 +51,7 @@ pub(super) struct Connection<F: Filter> {
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Longest output that waits until the other connections that are ready have been read.
-const DEFERRED_BYTES_MAX: usize = 8 << 10;
+const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
 
