@@ -3,6 +3,7 @@
 use crate::{figure::Figure, run::Run};
 
 mod echo;
+mod keyserver;
 mod memory;
 mod mongo;
 mod redis;
@@ -19,8 +20,24 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// All of them, in the order they are run.
-pub(crate) const ALL: &[Measurement] = &[
+/// Of the key server, in the order they are run.
+pub(crate) const KEYSERVER: &[Measurement] = &[
+    Measurement {
+        names: &["ecdsa-per-core", "rsa2048-per-core", "premaster-padding"],
+        seconds: 4.0,
+        rounds: 4.0,
+        run: keyserver::per_core,
+    },
+    Measurement {
+        names: &["ecdsa-two-cores", "ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        seconds: 10.0,
+        rounds: 4.0,
+        run: keyserver::served,
+    },
+];
+
+/// Of the cache, in the order they are run.
+pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
         seconds: 10.0,
