@@ -11,7 +11,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
-    ("enroute", &["cache", "policy", "store", "wire"]),
+    ("keyserver", &["wire"]),
+    ("enroute", &["cache", "keyserver", "policy", "store", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];
