@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short bench-cache deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short bench-cache bench-keyserver deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -42,6 +42,10 @@ lab-short: deps ## The same with fewer batches: ten minutes
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
+	cargo build --release -q -p enroute --features edge
+	cargo run --release -q -p bench -- keyserver
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh

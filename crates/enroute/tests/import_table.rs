@@ -11,7 +11,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
-    ("enroute", &["cache", "policy", "store", "wire"]),
+    ("keyserver", &["wire"]),
+    ("content", &[]),
+    ("edge-tls", &[]),
+    ("enroute", &["cache", "content", "edge-tls", "keyserver", "policy", "store", "wire"]),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

@@ -57,12 +57,12 @@ pub(super) fn handshakes(run: &Run) -> anyhow::Result<Vec<Figure>> {
         edge.shake_hands(run.round().as_secs().max(1))
     })?;
     let (remote_us, local_us) = rounds.medians_of("edge_cpu_us");
-    let note = format!("the edge's CPU time for one: {remote_us:.0} µs, {local_us:.0} µs with its own key");
+    let note = format!(
+        "the edge's CPU time for one: {remote_us:.0} µs, {local_us:.0} µs with its own key"
+    );
     let (goal, medians) = (Goal::RatioMin(0.7), rounds.medians());
     let peer = "the same edge, key in a file";
-    Ok(vec![
-        Figure::compared("edge-handshakes", medians, "handshakes/s", peer, goal).note(note),
-    ])
+    Ok(vec![Figure::compared("edge-handshakes", medians, "handshakes/s", peer, goal).note(note)])
 }
 
 impl Stage {
@@ -81,7 +81,14 @@ impl Stage {
         let at = free_address()?;
         let mut serve = run.servers.enroute(&directory);
         serve.args(["keyserver", "serve", "--listen", &at.to_string(), "--database", &database]);
-        serve.args(["--certificate", "localhost.pem", "--key", "localhost.key", "--kek-file", "kek"]);
+        serve.args([
+            "--certificate",
+            "localhost.pem",
+            "--key",
+            "localhost.key",
+            "--kek-file",
+            "kek",
+        ]);
         serve.args(["--edge-authorities", "ca.pem", "--policy", "policy.toml"]);
         serve.args(["--audit", "audit.log", "--workers", "1"]);
         let log = directory.join("keyserver.log");

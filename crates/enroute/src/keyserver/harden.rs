@@ -4,6 +4,7 @@ use anyhow::Context;
 use rustix::{
     mm::{MlockAllFlags, mlockall},
     process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit},
+    thread::{CapabilitySet, capabilities},
 };
 use tracing::warn;
 
@@ -26,7 +27,9 @@ fn lock_memory() {
     if setrlimit(Resource::Memlock, unlimited).is_err() {
         let _ = setrlimit(Resource::Memlock, raised);
     }
-    if getrlimit(Resource::Memlock).current.is_some() {
+    let is_exempt =
+        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    if getrlimit(Resource::Memlock).current.is_some() && !is_exempt {
         warn!(
             "memory is not locked and keys may be swapped out: raise the limit (LimitMEMLOCK=infinity)"
         );

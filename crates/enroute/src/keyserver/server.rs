@@ -1,10 +1,9 @@
-//! Sockets, TLS and HTTP of the key server: one runtime for each core, each with its own listening
-//! socket, and quick operations done where their connection is.
+//! Sockets, TLS and HTTP of the key server: one runtime for each core, connections dealt to them in
+//! turn, and quick operations done where their connection is.
 
 use std::{
     convert::Infallible,
-    io,
-    net::{SocketAddr, TcpListener},
+    net::{self, SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
         Arc,
@@ -29,9 +28,13 @@ use rustls::{
     pki_types::{PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
-use tokio::{net::TcpStream, sync::watch, time::timeout};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, watch},
+    time::timeout,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 use wire::ski;
 
 use super::{
@@ -69,6 +72,9 @@ pub struct Configuration {
     pub workers: usize,
 }
 
+/// A connection, and whose.
+type Accepted = (net::TcpStream, SocketAddr);
+
 /// A key server at work.
 pub struct Server {
     address: SocketAddr,
@@ -90,23 +96,25 @@ impl Server {
         let (end, ending) = watch::channel(false);
         let shared =
             Arc::new(Shared { service, acceptor, connections: AtomicUsize::new(0), end: ending });
-        let mut address = configuration.listen;
+        let socket = TcpListener::bind(configuration.listen)
+            .with_context(|| format!("cannot listen on {}", configuration.listen))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
         let mut threads = Vec::new();
+        let mut workers = Vec::new();
         for number in 0..configuration.workers.max(1) {
-            let socket = listen(address).with_context(|| format!("cannot listen on {address}"))?;
-            address = socket.local_addr()?;
+            let (worker, accepted) = mpsc::channel(CONNECTIONS_MAX);
+            workers.push(worker);
             let database = Arc::new(Database::new(configuration.database.clone()));
             let shared = Arc::clone(&shared);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let body = move || runtime.block_on(accept(socket, shared, database));
-            threads.push(thread::Builder::new().name(format!("serve-{number}")).spawn(body)?);
+            let body = async move || work(accepted, shared, database).await;
+            threads.push(on_runtime(format!("serve-{number}"), body)?);
         }
-        threads.push(thread::Builder::new().name("audit-sync".into()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            if let Ok(runtime) = runtime {
-                runtime.block_on(sync_log(&shared));
-            }
+        let accepting = Arc::clone(&shared);
+        threads.push(on_runtime("accept".into(), async move || {
+            accept(socket, workers, &accepting).await;
         })?);
+        threads.push(on_runtime("audit-sync".into(), async move || sync_log(&shared).await)?);
         Ok(Self { address, end, threads })
     }
 
@@ -129,7 +137,7 @@ async fn sync_log(shared: &Shared) {
     loop {
         let ended = timeout(SYNC_EVERY, end.wait_for(|ended| *ended)).await.is_ok();
         if let Err(error) = shared.service.log().sync() {
-            tracing::error!("the audit log cannot be brought to the disk: {error}");
+            error!("the audit log cannot be brought to the disk: {error}");
         }
         if ended {
             return;
@@ -137,16 +145,13 @@ async fn sync_log(shared: &Shared) {
     }
 }
 
-/// A socket of its own for each worker; the kernel spreads connections over them.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(1024)?;
-    Ok(socket.into())
+/// A thread with a runtime of its own.
+fn on_runtime(
+    name: String,
+    body: impl AsyncFnOnce() + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(thread::Builder::new().name(name).spawn(move || runtime.block_on(body()))?)
 }
 
 fn tls(configuration: &Configuration) -> anyhow::Result<ServerConfig> {
@@ -174,37 +179,61 @@ fn tls(configuration: &Configuration) -> anyhow::Result<ServerConfig> {
     Ok(tls)
 }
 
-async fn accept(socket: TcpListener, shared: Arc<Shared>, database: Arc<Database>) {
+/// Deals connections to the workers in turn: an edge has few, and each worker should have some.
+async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
-        Err(error) => return warn!(%error, "cannot accept connections"),
+        Err(error) => return error!(%error, "cannot accept connections"),
     };
     let mut end = shared.end.clone();
+    let mut turn = 0;
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = end.wait_for(|ended| *ended) => return,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
+            shared.connections.fetch_sub(1, Relaxed);
+            warn!(%from, "turned away: {CONNECTIONS_MAX} connections are open");
+            continue;
+        }
+        turn = (turn + 1) % workers.len();
+        // Onto another runtime; there is room for as many as there may be.
+        if stream.into_std().map(|stream| workers[turn].try_send((stream, from)).is_ok()).is_err() {
+            shared.connections.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Serves the connections dealt to this thread.
+async fn work(
+    mut accepted: mpsc::Receiver<Accepted>,
+    shared: Arc<Shared>,
+    database: Arc<Database>,
+) {
     let mut open = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => {
-                    if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
-                        shared.connections.fetch_sub(1, Relaxed);
-                        warn!(%from, "turned away: {CONNECTIONS_MAX} connections are open");
-                        continue;
+            next = accepted.recv() => {
+                // The acceptor is gone: the end has come.
+                let Some((stream, from)) = next else { break };
+                let (shared, database) = (Arc::clone(&shared), Arc::clone(&database));
+                open.spawn(async move {
+                    if let Err(error) = serve(stream, &shared, database).await {
+                        info!(%from, "connection closed: {error:#}");
                     }
-                    let (shared, database) = (Arc::clone(&shared), Arc::clone(&database));
-                    open.spawn(async move {
-                        if let Err(error) = serve(stream, &shared, database).await {
-                            info!(%from, "connection closed: {error:#}");
-                        }
-                        shared.connections.fetch_sub(1, Relaxed);
-                    });
-                }
-                Err(error) => {
-                    warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
+                    shared.connections.fetch_sub(1, Relaxed);
+                });
+            }
             Some(_) = open.join_next() => {}
-            _ = end.wait_for(|ended| *ended) => break,
         }
     }
     let drained = async { while open.join_next().await.is_some() {} };
@@ -212,10 +241,11 @@ async fn accept(socket: TcpListener, shared: Arc<Shared>, database: Arc<Database
 }
 
 async fn serve(
-    stream: TcpStream,
-    shared: &Arc<Shared>,
+    stream: net::TcpStream,
+    shared: &Shared,
     database: Arc<Database>,
 ) -> anyhow::Result<()> {
+    let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let stream = timeout(PATIENCE, shared.acceptor.accept(stream))
         .await

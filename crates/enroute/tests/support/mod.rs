@@ -19,6 +19,7 @@ pub mod directory;
 pub mod edge;
 pub mod enroute;
 pub mod history;
+pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;

@@ -94,3 +94,19 @@ fn what_an_edge_says_cannot_forge_a_line() {
     assert_eq!(log.iter().filter(|byte| **byte == b'\n').count(), 3);
     verify(&mut Chain::default(), &log).unwrap();
 }
+
+/// Who knows the format can make one line right in itself; the next one then is not.
+#[test]
+fn a_forged_line_breaks_the_chain_behind_it() {
+    let mut chain = Chain::default();
+    let mut log = log(&mut chain, 2);
+    let mut forger = chain.clone();
+    let honest = chain.append(&entry(2));
+    let forged = forger.append(&Entry { edge: "edge2.example", ..entry(2) });
+    log.extend(&forged);
+    verify(&mut Chain::default(), &log).unwrap();
+    log.extend(chain.append(&entry(3)));
+    let error = verify(&mut Chain::default(), &log).unwrap_err();
+    assert!(matches!(error, Error::Audit { line: 4, .. }), "{error}");
+    assert_eq!(honest.len(), forged.len());
+}
