@@ -17,6 +17,9 @@ pub use table::Table;
 /// A value as a person reads it: thousands apart, and of what is not a whole number three
 /// significant digits.
 fn readable(value: &Value) -> String {
+    if let Value::String(text) = value {
+        return text.clone();
+    }
     let text = match value.as_f64() {
         Some(number) if value.is_f64() => {
             let decimals = match number {

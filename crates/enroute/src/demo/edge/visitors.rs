@@ -23,8 +23,8 @@ const PAGES_PER_MINUTE: u64 = 240;
 fn curl(stage: &Stage) -> Command {
     let mut command = Command::new("curl");
     let place = format!("{DOMAIN}:{}:127.0.0.1", stage.port());
-    command.args(["-sS", "--max-time", "5", "--resolve", &place, "--cacert"]);
-    command.arg(stage.path("ca.pem")).args(["-o", "/dev/null"]).stdin(Stdio::null());
+    command.args(["-s", "--max-time", "5", "--resolve", &place, "--cacert"]);
+    command.arg(stage.path("ca.pem")).stdin(Stdio::null());
     command
 }
 
@@ -38,7 +38,11 @@ const ABSENT: &str = "cannot start curl, the visitor of this demonstration: inst
 pub(super) fn first_look(stage: &Stage) -> anyhow::Result<String> {
     let told = "HTTP/%{http_version} %{http_code}, TLS certificate verified: %{ssl_verify_result}, \
                 handshake after %{time_appconnect} s, page after %{time_total} s";
-    let output = curl(stage).args(["-w", told]).arg(url(stage, "0")).output().context(ABSENT)?;
+    let output = curl(stage)
+        .args(["-S", "-o", "/dev/null", "-w", told])
+        .arg(url(stage, "0"))
+        .output()
+        .context(ABSENT)?;
     anyhow::ensure!(
         output.status.success(),
         "the first page does not come: {}",
@@ -49,7 +53,11 @@ pub(super) fn first_look(stage: &Stage) -> anyhow::Result<String> {
 
 /// A new visitor, who knows nothing of the site; what curl said if the page did not come.
 pub(super) fn visit(stage: &Stage) -> anyhow::Result<Result<(), String>> {
-    let output = curl(stage).arg(url(stage, "0")).output().context(ABSENT)?;
+    let output = curl(stage)
+        .args(["-S", "-o", "/dev/null"])
+        .arg(url(stage, "0"))
+        .output()
+        .context(ABSENT)?;
     if output.status.success() {
         return Ok(Ok(()));
     }
@@ -67,17 +75,18 @@ impl Returning {
     pub(super) fn start(stage: &Stage, duration: Duration) -> anyhow::Result<Self> {
         // More than it will fetch: the end of the demonstration ends it.
         let pages = PAGES_PER_MINUTE * duration.as_secs() / 30;
-        let mut child = curl(stage)
-            .args(["--http1.1", "-H", "Connection: close", "-w", "%{http_code}\\n"])
-            .args(["--rate", &format!("{PAGES_PER_MINUTE}/m")])
-            .arg(url(stage, &format!("[1-{pages}]")))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context(ABSENT)?;
+        let mut command = curl(stage);
+        // To standard error, since curl keeps what it prints on a pipe until its end.
+        command.args(["--http1.1", "-H", "Connection: close", "-w", "%{stderr}%{http_code}\\n"]);
+        command.args(["--rate", &format!("{PAGES_PER_MINUTE}/m")]);
+        for number in 0..pages as usize {
+            command.args(["-o", "/dev/null"]).arg(url(stage, &(number % PAGES).to_string()));
+        }
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context(ABSENT)?;
         let (good, failed) = (Arc::default(), Arc::default());
         let (count_good, count_failed) = (Arc::clone(&good), Arc::clone(&failed));
-        let told = BufReader::new(child.stdout.take().context("piped")?);
+        let told = BufReader::new(child.stderr.take().context("piped")?);
         thread::spawn(move || {
             for line in told.lines().map_while(Result::ok) {
                 let count: &AtomicU64 = if line == "200" { &count_good } else { &count_failed };
