@@ -13,7 +13,13 @@ const TABLE: &[(&str, &[&str])] = &[
     ("cache", &["policy", "store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
-    ("enroute", &["cache", "fabric", "policy", "store", "switch", "wire"]),
+    ("keyserver", &["wire"]),
+    ("content", &[]),
+    ("edge-tls", &[]),
+    (
+        "enroute",
+        &["cache", "content", "edge-tls", "fabric", "keyserver", "policy", "store", "switch", "wire"],
+    ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];
