@@ -34,7 +34,7 @@ fn round_trips(run: &Run, name: &str, client: Cores) -> anyhow::Result<Rounds> {
     let count = if run.short { 20_000 } else { 50_000 };
     let redis = run.servers.redis(CLIENT)?;
     let cache = filled(run, &redis, &["--workers", "1"], KEYS, 64, SERVER)?;
-    let echo = run.servers.stub("echo", SERVER)?;
+    let echo = run.servers.stub(&["echo"], SERVER)?;
     run.interleave(name, |side, _| {
         let server = if side == Side::Ours { &cache } else { &echo };
         let mut session = Session::connect(server.address)?;

@@ -57,7 +57,7 @@ const FEW: u64 = 10_000;
 /// Hits with ten million items against ten thousand.
 pub(super) fn ten_millions(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "hits-10M-over-10k";
-    let origin = run.servers.stub("origin", Cores::Any)?;
+    let origin = run.servers.stub(&["origin"], Cores::Any)?;
     let options = ["--workers", "1", "--memory", "4GiB", "--ttl", "14400s"];
     let cache = |keys| -> anyhow::Result<Server> {
         let server = run.servers.cache("redis", origin.address, &options, SERVER)?;

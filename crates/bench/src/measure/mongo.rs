@@ -70,25 +70,32 @@ async fn read_all(
 
 pub(super) fn hit_and_miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let count = if run.short { 1_000 } else { 3_000 };
-    let (hits, misses) = compare(run, "", &run.servers.mongo()?, count, WARM_UP)?;
+    let fast = compare(run, "", &run.servers.mongo()?, count, WARM_UP)?;
     // FerretDB searches all its documents: few, then.
-    let slower = compare(run, "-ferretdb", &run.servers.ferretdb()?, 200, 500)?;
+    let slow = compare(run, "-ferretdb", &run.servers.ferretdb()?, 200, 500)?;
     let peer = "mongo-java-server";
-    let hit = Figure::compared("mongo-hit-p50", hits.medians(), "µs", peer, Goal::RatioMax(0.35));
+    let hit =
+        Figure::compared("mongo-hit-p50", fast.hits.medians(), "µs", peer, Goal::RatioMax(0.35));
     let miss =
-        Figure::compared("mongo-miss-p50", misses.medians(), "µs", peer, Goal::RatioMax(1.10));
+        Figure::compared("mongo-miss-p50", fast.misses.medians(), "µs", peer, Goal::RatioMax(1.10));
     let driver =
         "official Rust driver, find by _id, about 200 bytes, one connection, nothing pinned";
-    let beside = |rounds: &Rounds| {
-        let (ours, peer) = rounds.medians();
-        format!("before FerretDB: {ours:.1} against {peer:.1} µs, ratio {:.3}", ours / peer)
+    let beside = |slow: &Rounds, least: &Rounds| {
+        let (ours, peer) = slow.medians();
+        let (again, floor) = least.medians();
+        format!(
+            "before FerretDB: {ours:.1} against {peer:.1} µs, ratio {:.3}; beside the least a cache \
+             can do before mongo-java-server: {again:.1} against {floor:.1} µs, ratio {:.3}",
+            ours / peer,
+            again / floor
+        )
     };
-    let warm = "origin warm in memory; both include the driver's own time";
+    let warm = "origin warm in memory; all include the driver's own time";
     Ok(vec![
-        hit.note(format!("{driver}; {warm}; {}", beside(&slower.0))),
+        hit.note(format!("{driver}; {warm}; {}", beside(&slow.hits, &fast.hits_and_least))),
         miss.note(format!(
             "{driver}; {warm}; every read of a key never read before, {count} a round; {}",
-            beside(&slower.1)
+            beside(&slow.misses, &fast.misses_and_least)
         )),
     ])
 }
@@ -96,33 +103,54 @@ pub(super) fn hit_and_miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
 /// Reads until a server in Java has compiled what it runs.
 const WARM_UP: i32 = 30_000;
 
-/// Hits, then misses, beside asking `origin` directly.
+/// The cache beside the origin itself, and beside the recorder of [`crate::stub`]: what the client,
+/// the origin and one hop more take by themselves.
+struct Comparison {
+    hits: Rounds,
+    hits_and_least: Rounds,
+    misses: Rounds,
+    misses_and_least: Rounds,
+}
+
 fn compare(
     run: &Run,
     suffix: &str,
     origin: &Server,
     count: i32,
     warm_up: i32,
-) -> anyhow::Result<(Rounds, Rounds)> {
+) -> anyhow::Result<Comparison> {
     let runtime = runtime()?;
     let options = ["--workers", "1", "--ttl", "3600s"];
     let cache = run.servers.cache("mongodb", origin.address, &options, Cores::Any)?;
+    let least = run.servers.stub(&["recorder", &origin.address.to_string()], Cores::Any)?;
     let direct = runtime.block_on(collection(origin.address))?;
     let cached = runtime.block_on(collection(cache.address))?;
+    let recorded = runtime.block_on(collection(least.address))?;
     run.show("documents are inserted, and the origin warms up", 0.0);
     runtime.block_on(async {
-        insert(&direct, FEW + run.rounds as i32 * count).await?;
+        insert(&direct, FEW + 2 * run.rounds as i32 * count).await?;
         read_all(&direct, (0..warm_up).map(|read| read % FEW + 1)).await?;
+        read_all(&recorded, 1..=FEW).await?;
         read_all(&cached, 1..=FEW).await
     })?;
-    let side_of = |side| if side == Side::Ours { &cached } else { &direct };
-    let hits = run.interleave(&format!("mongo-hit-p50{suffix}"), |side, _| {
-        let keys = (0..count).map(|read| read % FEW + 1);
-        runtime.block_on(read_all(side_of(side), keys))
-    })?;
-    let misses = run.interleave(&format!("mongo-miss-p50{suffix}"), |side, round| {
-        let first = FEW + 1 + round as i32 * count;
-        runtime.block_on(read_all(side_of(side), first..first + count))
-    })?;
-    Ok((hits, misses))
+    let hits = |name: &str, peer: &Collection<Document>| {
+        run.interleave(&format!("mongo-hit-p50{name}{suffix}"), |side, _| {
+            let keys = (0..count).map(|read| read % FEW + 1);
+            runtime.block_on(read_all(if side == Side::Ours { &cached } else { peer }, keys))
+        })
+    };
+    // No key is read twice through the cache.
+    let misses = |name: &str, peer: &Collection<Document>, first_round: u64| {
+        run.interleave(&format!("mongo-miss-p50{name}{suffix}"), |side, round| {
+            let first = FEW + 1 + (first_round + round) as i32 * count;
+            let keys = first..first + count;
+            runtime.block_on(read_all(if side == Side::Ours { &cached } else { peer }, keys))
+        })
+    };
+    Ok(Comparison {
+        hits: hits("", &direct)?,
+        hits_and_least: hits("-least", &recorded)?,
+        misses: misses("", &direct, 0)?,
+        misses_and_least: misses("-least", &recorded, run.rounds as u64)?,
+    })
 }
