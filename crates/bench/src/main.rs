@@ -1,4 +1,4 @@
-//! `enroute-bench`: what enroute costs and saves, measured beside its peers.
+//! `enroute-bench`: what the parts of enroute cost and save, measured beside their peers.
 //!
 //! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
 //! `enroute`; it imports nothing of ours and runs the binary as anybody would. Peers are measured in
@@ -32,13 +32,17 @@ struct Arguments {
     command: Command,
 }
 
-/// Measures what enroute costs and saves, beside its peers
+/// Measures what the parts of enroute cost and save, beside their peers
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
-    Cache(Selection),
+    Cache(Choice),
     /// Measure `enroute db`; results go to target/bench/db.json
-    Db(Selection),
+    Db(Choice),
+    /// Measure `enroute fabric`; results go to target/bench/fabric.json
+    Fabric(Choice),
+    /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
+    Keyserver(Choice),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
     Stub {
@@ -48,7 +52,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Selection {
+struct Choice {
     /// Only figures whose name contains this; repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -68,8 +72,10 @@ struct Selection {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Cache(arguments) => run("cache", measure::ALL, &arguments),
-        Command::Db(arguments) => run("db", measure::DATABASE, &arguments),
+        Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
+        Command::Db(choice) => measure("db", measure::DATABASE, &choice),
+        Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
+        Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
     match outcome {
@@ -82,7 +88,11 @@ fn main() -> ExitCode {
 }
 
 #[allow(clippy::print_stdout, reason = "the table is what was asked for")]
-fn run(name: &'static str, all: &[Measurement], arguments: &Selection) -> anyhow::Result<()> {
+fn measure(
+    subject: &'static str,
+    all: &'static [Measurement],
+    arguments: &Choice,
+) -> anyhow::Result<()> {
     open_files();
     let wanted = |name: &&&str| {
         arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()))
@@ -96,7 +106,7 @@ fn run(name: &'static str, all: &[Measurement], arguments: &Selection) -> anyhow
         bail!("--only names no figure; there are: {}", all.join(", "));
     }
     let rounds = arguments.rounds.unwrap_or(if arguments.short { 3 } else { 5 }).max(1);
-    let run = Run::new(name, &arguments.output, rounds, arguments.short)?;
+    let run = Run::new(subject, &arguments.output, rounds, arguments.short)?;
     let seconds = |measurement: &Measurement| {
         measurement.seconds + measurement.rounds * rounds as f64 * run.round().as_secs_f64()
     };
@@ -111,7 +121,7 @@ fn run(name: &'static str, all: &[Measurement], arguments: &Selection) -> anyhow
         run.publish(&figures)?;
     }
     println!("{}", figure::table(&figures));
-    println!("results: {}", arguments.output.join(format!("{name}.json")).display());
+    println!("results: {}", run.results().display());
     Ok(())
 }
 

@@ -27,12 +27,13 @@ pub(crate) enum Side {
 
 /// What all measurements of a run share.
 pub(crate) struct Run {
+    /// Names the file with the results.
+    subject: &'static str,
     pub(crate) servers: Servers,
     /// Interleaved rounds of each measurement.
     pub(crate) rounds: usize,
     /// Shorter and noisier.
     pub(crate) short: bool,
-    name: &'static str,
     output: PathBuf,
     raw: PathBuf,
     progress: RefCell<Progress>,
@@ -48,9 +49,9 @@ struct Progress {
 }
 
 impl Run {
-    /// A run whose results go below `output`.
+    /// A run about `subject`, whose results go below `output`.
     pub(crate) fn new(
-        name: &'static str,
+        subject: &'static str,
         output: &Path,
         rounds: usize,
         short: bool,
@@ -68,7 +69,7 @@ impl Run {
             current: 0.0,
         };
         let run = Self {
-            name,
+            subject,
             servers,
             rounds,
             short,
@@ -134,6 +135,11 @@ impl Run {
         Ok(rounds)
     }
 
+    /// Where scratch files go.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.raw
+    }
+
     /// Keeps raw results.
     pub(crate) fn keep(&self, name: &str, results: &impl Serialize) -> anyhow::Result<()> {
         write(&self.raw.join(format!("{name}.json")), results)
@@ -141,8 +147,13 @@ impl Run {
 
     /// Writes the figures there are so far.
     pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep(self.name, &figures)?;
-        write(&self.output.join(format!("{}.json", self.name)), &figures)
+        self.keep(self.subject, &figures)?;
+        write(&self.results(), &figures)
+    }
+
+    /// Where the figures are.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.output.join(format!("{}.json", self.subject))
     }
 }
 
@@ -171,6 +182,7 @@ fn machine() -> serde_json::Value {
         "kernel": said("uname", &["-r"]),
         "load": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "redis-server": said("redis-server", &["--version"]),
+        "openssl": said("openssl", &["version"]),
         "nutcracker": said("nutcracker", &["--version"]),
         "java": said("java", &["-version"]),
     })

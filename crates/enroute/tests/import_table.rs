@@ -12,7 +12,18 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
     ("db", &["store", "wire"]),
-    ("enroute", &["cache", "db", "policy", "store", "wire"]),
+    ("fabric", &["policy"]),
+    ("switch", &["policy", "wire"]),
+    ("keyserver", &["wire"]),
+    ("content", &[]),
+    ("edge-tls", &[]),
+    (
+        "enroute",
+        &[
+            "cache", "content", "db", "edge-tls", "fabric", "keyserver", "policy", "store", "switch",
+            "wire",
+        ],
+    ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

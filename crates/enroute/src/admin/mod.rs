@@ -1,12 +1,12 @@
-//! The admin endpoint: what the cache, or the database, does, over HTTP, and the few things that can
-//! change while it serves.
+//! The admin endpoint: what the cache does, over HTTP, and the few things that can change while it
+//! serves.
 //!
 //! It listens only where it was asked to. One thread with a runtime of its own serves it, so a slow
 //! or hostile reader never takes time from a request; every request takes a connection of its own,
 //! and connections, header bytes, body bytes and time all have a limit.
 //!
-//! **Read first:** [`Statistics`], which is what `GET /stats` and `GET /metrics` say; then
-//! `service.rs`, what every endpoint refuses; then `cache.rs` and `database.rs`, the paths of each.
+//! **Read first:** [`Observed`], what a program shows and lets change; [`Statistics`], which is what the
+//! cache says at `GET /stats` and `GET /metrics`; then `service.rs`, the paths.
 
 use std::{
     io,
@@ -24,16 +24,14 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-mod cache;
-mod database;
 mod metrics;
+mod observed;
 mod service;
 mod statistics;
 
 pub use metrics::exposition;
+pub use observed::{Observed, Room};
 pub use statistics::Statistics;
-
-pub(crate) use service::Endpoint;
 
 /// Connections served at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 32;
@@ -50,11 +48,11 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serves on `socket` what there is to say about `served`.
+    /// Serves on `socket` what there is to say about `shared`.
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.
-    pub(crate) fn start(socket: TcpListener, served: Arc<impl Endpoint>) -> io::Result<Self> {
+    pub fn start(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         if !address.ip().is_loopback() {
@@ -65,7 +63,7 @@ impl Admin {
         let thread = thread::Builder::new().name("admin".into()).spawn(move || {
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    served = serve(socket, served) => if let Err(error) = served {
+                    served = serve(socket, shared) => if let Err(error) = served {
                         tracing::error!("the admin endpoint ended: {error}");
                     },
                     _ = ended => {}
@@ -90,7 +88,7 @@ impl Drop for Admin {
     }
 }
 
-async fn serve(socket: TcpListener, served: Arc<impl Endpoint>) -> io::Result<()> {
+async fn serve(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -103,9 +101,9 @@ async fn serve(socket: TcpListener, served: Arc<impl Endpoint>) -> io::Result<()
                 continue;
             }
         };
-        let served = Arc::clone(&served);
+        let shared = Arc::clone(&shared);
         tokio::task::spawn_local(async move {
-            let answer = service_fn(|request| service::answer(request, &*served));
+            let answer = service_fn(|request| service::answer(request, &*shared));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(CONNECTION_TIMEOUT)

@@ -1,4 +1,4 @@
-//! What every endpoint has in common: which requests it refuses, and how it says so.
+//! The paths of the endpoint, what each answers, and what it says to a wrong request.
 
 use std::convert::Infallible;
 
@@ -8,38 +8,38 @@ use hyper::{
     body::{Bytes, Incoming},
     header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tracing::info;
+
+use super::{Observed, Room};
+use crate::config;
 
 const JSON: &str = "application/json";
-pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
-pub(super) const BODY_BYTES_MAX: usize = 4 << 10;
+const BODY_BYTES_MAX: usize = 4 << 10;
+const NOT_FLUSHED: &str = "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
+const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
-pub(crate) type Answer = Response<Full<Bytes>>;
-
-/// What answers over HTTP.
-pub(crate) trait Endpoint: Send + Sync + 'static {
-    /// The paths there are, each with the one method it answers to.
-    const PATHS: &'static [(&'static str, Method)];
-
-    /// The answer at one of the paths.
-    fn answer(&self, path: &str, body: &[u8]) -> Answer;
-}
+type Answer = Response<Full<Bytes>>;
 
 /// Answers one request.
-pub(super) async fn answer<E: Endpoint>(
+pub(super) async fn answer(
     request: Request<Incoming>,
-    endpoint: &E,
+    shared: &impl Observed,
 ) -> Result<Answer, Infallible> {
-    let path = request.uri().path().to_owned();
-    let Some((_, method)) = E::PATHS.iter().find(|(known, _)| *known == path) else {
-        let known: Vec<String> =
-            E::PATHS.iter().map(|(path, method)| format!("{method} {path}")).collect();
-        let why = format!("there is no {path}; there are {}", known.join(", "));
-        return Ok(refuse(StatusCode::NOT_FOUND, why));
+    let path = request.uri().path();
+    let Some(method) = method_of(path) else {
+        return Ok(refuse(
+            StatusCode::NOT_FOUND,
+            format!(
+                "there is no {path}; there are GET /, /stats, /metrics, /healthz \
+                 and POST /storage, /flush"
+            ),
+        ));
     };
     let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-    if asked != method {
+    if *asked != method {
         let mut answer = refuse(
             StatusCode::METHOD_NOT_ALLOWED,
             format!("{path} answers to {method}, not to {asked}"),
@@ -54,14 +54,28 @@ pub(super) async fn answer<E: Endpoint>(
             "a page from another place sent this; only this endpoint's own page may".to_owned(),
         ));
     }
-    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => {
-            let why = format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}");
-            return Ok(refuse(StatusCode::BAD_REQUEST, why));
+    Ok(match path {
+        "/" => text("text/html; charset=utf-8", shared.page()),
+        "/healthz" => health(shared),
+        "/metrics" => text(METRICS, shared.exposition()),
+        "/stats" => json(&shared.statistics()),
+        "/flush" => {
+            if !shared.flush() {
+                return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
+            }
+            info!("emptied, as asked over HTTP");
+            json(&Flushed { flushed: true })
         }
-    };
-    Ok(endpoint.answer(&path, &body))
+        _ => resize(request, shared).await,
+    })
+}
+
+fn method_of(path: &str) -> Option<Method> {
+    match path {
+        "/" | "/healthz" | "/metrics" | "/stats" => Some(Method::GET),
+        "/storage" | "/flush" => Some(Method::POST),
+        _ => None,
+    }
 }
 
 /// Did a browser send this for a page of somebody else? Such a page can reach a loopback address
@@ -72,24 +86,69 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     host.is_none() || host != headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
+fn health(shared: &impl Observed) -> Answer {
+    if shared.is_draining() {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "draining".to_owned());
+    }
+    text("text/plain; charset=utf-8", "ok\n")
+}
+
+/// The body of `POST /storage`; what is absent stays as it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    items: Option<usize>,
+    memory: Option<config::Bytes>,
+}
+
+#[derive(Debug, Serialize)]
+struct Flushed {
+    flushed: bool,
+}
+
+async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
+    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            let why = format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}");
+            return refuse(StatusCode::BAD_REQUEST, why);
+        }
+    };
+    let wanted: Wanted = match serde_json::from_slice(&body) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            let why = format!("{error}; expected one or both of {EXAMPLE}");
+            return refuse(StatusCode::BAD_REQUEST, why);
+        }
+    };
+    if wanted.items.is_none() && wanted.memory.is_none() {
+        let why = format!("nothing to change; expected one or both of {EXAMPLE}");
+        return refuse(StatusCode::BAD_REQUEST, why);
+    }
+    let room = Room { items_max: wanted.items, bytes_max: wanted.memory.map(config::Bytes::count) };
+    let room = shared.resize(room);
+    info!(?room, "storage resized, as asked over HTTP");
+    json(&room)
+}
+
 #[derive(Debug, Serialize)]
 struct Refused {
     error: String,
 }
 
-pub(super) fn refuse(status: StatusCode, error: String) -> Answer {
+fn refuse(status: StatusCode, error: String) -> Answer {
     let mut answer = json(&Refused { error });
     *answer.status_mut() = status;
     answer
 }
 
-pub(super) fn json(value: &impl Serialize) -> Answer {
+fn json(value: &impl Serialize) -> Answer {
     let mut body = serde_json::to_string_pretty(value).expect("plain values become JSON");
     body.push('\n');
     text(JSON, body)
 }
 
-pub(super) fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
+fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer

@@ -33,7 +33,7 @@ EXAMPLES:
 
   More memory, or less, while it serves:
     redis-cli -p 6379 rescale 2GiB
-    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/rescale    # with --admin 127.0.0.1:9121";
+    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121";
 
 /// Serve the elastic database: more data than memory, and memory that grows and shrinks
 #[derive(Debug, Clone, Args)]

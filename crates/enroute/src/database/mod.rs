@@ -28,6 +28,7 @@ mod connection;
 mod disk;
 mod host;
 mod inbox;
+mod observed;
 mod shards;
 mod tls;
 mod upkeep;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection,
-    crypto::ring,
+    crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
@@ -28,7 +28,7 @@ impl Tls {
         let chain = certificates(certificate)?;
         let secret = PrivateKeyDer::from_pem_file(key)
             .with_context(|| format!("{}: expected a private key in PEM", key.display()))?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
         let builder = match authority {

@@ -17,9 +17,11 @@
 
 pub mod database;
 pub mod directory;
+pub mod edge;
 pub mod enroute;
 pub mod frames;
 pub mod history;
+pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;

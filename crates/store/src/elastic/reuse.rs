@@ -159,8 +159,9 @@ impl Reuse {
     pub(super) fn advice(&self, fixed_bytes: usize) -> Advice {
         // Hot keys are in the sample or not, as luck has it; how many lookups there should have
         // been tells, and what is missing was near (the paper's adjustment).
+        // What is too many may be anywhere, so it is left.
         let expected = self.lookups * self.threshold as f64 / MODULUS as f64;
-        let near = expected - self.sampled;
+        let near = (expected - self.sampled).max(0.0);
         let total = (self.sampled + near).max(1.0);
         let mut points = Vec::new();
         let mut hits = near;

@@ -33,7 +33,7 @@ const COLLIDING: [u32; 12] = [
     3_324_427, 4_986_933, 1_736_257, 4_635_978,
 ];
 
-fn key(number: u64) -> Vec<u8> {
+pub fn key(number: u64) -> Vec<u8> {
     let name = COLLIDING.get(number as usize).map_or(number, |name| u64::from(*name));
     format!("key {name}").into_bytes()
 }
@@ -108,10 +108,16 @@ pub fn config(random: &mut Random) -> Config {
 
 impl Run {
     pub fn new(seed: u64, faults: Faults) -> Option<Self> {
+        Self::with(seed, faults, |_| {})
+    }
+
+    pub fn with(seed: u64, faults: Faults, change: impl FnOnce(&mut Config)) -> Option<Self> {
         let mut random = Random(seed);
         let device = SimulatedDevice::new(random.draw(), faults);
         let now = Duration::from_secs(1_700_000_000);
-        let store = Elastic::open(config(&mut random), &device, now).ok()?;
+        let mut config = config(&mut random);
+        change(&mut config);
+        let store = Elastic::open(config, &device, now).ok()?;
         let keys = 1 + random.below(200);
         Some(Self {
             store,
@@ -416,6 +422,30 @@ impl Run {
         });
         self.attempt(self.waiting.len() - 1);
         self.resume();
+    }
+
+    /// Stores a value of the caller's under the key of that number.
+    pub fn put_value(&mut self, number: u64, value: &[u8]) {
+        let key = key(number);
+        for _ in 0..1000 {
+            if self.store.accepts_writes().is_ok() {
+                break;
+            }
+            self.settle();
+        }
+        let mut tickets = Vec::new();
+        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
+            tickets.push(ticket);
+            self.wait_for(ticket);
+        }
+        let written = self.store.write(&key, value, None, self.now).expect("written");
+        self.record(written.position, Done::Put(key, (value.to_vec(), None)));
+        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
+    }
+
+    /// Looks up the key of that number.
+    pub fn fetch_number(&mut self, number: u64) -> Option<Entry> {
+        self.fetch(&key(number))
     }
 
     /// Removes the key of that number, now or when it is loaded.
