@@ -31,6 +31,9 @@ pub trait Host: Send + Sync {
     /// What of a budget for the whole process the shards may have, in bytes.
     fn memory_for_shards(&self, bytes: u64) -> u64;
 
+    /// The other way round: the budget for the whole process that gives the shards so much.
+    fn memory_for_process(&self, bytes: u64) -> u64;
+
     /// Bytes nobody can guess.
     fn random_bytes(&self, count: usize) -> Vec<u8>;
 
@@ -58,6 +61,10 @@ pub struct Stats {
     pub errors: AtomicU64,
     /// Commands that waited for the disk.
     pub waits: AtomicU64,
+    /// Reads from the disk, and the nanoseconds they took.
+    pub disk_reads: AtomicU64,
+    /// See `disk_reads`.
+    pub disk_read_ns: AtomicU64,
 }
 
 /// What all connections share.

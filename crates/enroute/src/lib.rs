@@ -35,9 +35,9 @@ pub mod cli;
 pub mod config;
 pub mod database;
 pub mod demo;
-pub mod fabric;
 #[cfg(feature = "edge")]
 pub mod edge;
+pub mod fabric;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;

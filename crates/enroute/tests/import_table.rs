@@ -20,7 +20,15 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "enroute",
         &[
-            "cache", "content", "db", "edge-tls", "fabric", "keyserver", "policy", "store", "switch",
+            "cache",
+            "content",
+            "db",
+            "edge-tls",
+            "fabric",
+            "keyserver",
+            "policy",
+            "store",
+            "switch",
             "wire",
         ],
     ),

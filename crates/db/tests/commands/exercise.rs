@@ -27,6 +27,9 @@ impl Host for Nobody {
     fn memory_for_shards(&self, bytes: u64) -> u64 {
         bytes
     }
+    fn memory_for_process(&self, bytes: u64) -> u64 {
+        bytes
+    }
     fn random_bytes(&self, count: usize) -> Vec<u8> {
         vec![0; count]
     }

@@ -18,7 +18,8 @@ const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
-const NOT_FLUSHED: &str = "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
+const NOT_FLUSHED: &str =
+    "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 type Answer = Response<Full<Bytes>>;

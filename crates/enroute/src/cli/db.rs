@@ -7,12 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use db::parameters::{MEMORY_BYTES_MIN, parse_sync};
 use serde::Deserialize;
 use signal_hook::{consts::SIGHUP, iterator::Signals};
 use store::elastic::Sync;
 use tracing::{error, info};
+
+mod advise;
 
 use super::{cache::raise_open_files, signal::EndSignal};
 use crate::{
@@ -37,10 +39,13 @@ EXAMPLES:
 
 /// Serve the elastic database: more data than memory, and memory that grows and shrinks
 #[derive(Debug, Clone, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Keep everything here; made if absent
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", default_value = "data")]
     dir: PathBuf,
 
     /// Memory of the whole process, index included
@@ -99,6 +104,12 @@ pub(super) struct Arguments {
     /// Clients must show a certificate signed by this authority, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Ask a running database what every memory size would give
+    Advise(advise::Arguments),
 }
 
 /// What the file of `--config` may say.
@@ -188,6 +199,9 @@ fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(Command::Advise(asked)) = &arguments.command {
+        return advise::run(asked);
+    }
     let end = EndSignal::listen()?;
     raise_open_files();
     let database = Database::start(arguments.setup()?)?;

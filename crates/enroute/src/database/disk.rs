@@ -124,7 +124,13 @@ pub(super) fn write(shared: &Shared) {
 fn serve(shared: &Shared, queue: &Queue) {
     let disk = &shared.disk;
     while let Some((index, command)) = queue.pop(&disk.ended) {
+        let began = Instant::now();
         let completion = carry_out(&*disk.devices[index], &command);
+        if matches!(command.operation, Operation::Read { .. }) {
+            let stats = &shared.server.stats;
+            stats.disk_reads.fetch_add(1, SeqCst);
+            stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
+        }
         if let Err(error) = &completion.result {
             tracing::error!(shard = index, file = %command.file, "the disk failed: {error}");
         }

@@ -16,6 +16,11 @@ pub(super) fn memory_for_shards(bytes: u64) -> u64 {
     bytes.saturating_sub(BASE_BYTES + bytes / 64)
 }
 
+/// The budget for the whole process that gives the shards `bytes`.
+fn memory_for_process(bytes: u64) -> u64 {
+    (bytes + BASE_BYTES) / 63 * 64
+}
+
 /// Bytes nobody can guess.
 pub(super) fn random(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
@@ -75,6 +80,10 @@ impl Host for ProcessHost {
 
     fn memory_for_shards(&self, bytes: u64) -> u64 {
         memory_for_shards(bytes)
+    }
+
+    fn memory_for_process(&self, bytes: u64) -> u64 {
+        memory_for_process(bytes)
     }
 
     fn random_bytes(&self, count: usize) -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! MEMORY, RESCALE, and what there is to compact.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+
+use store::elastic::Advice;
 
 use super::super::Call;
 use crate::{
@@ -19,10 +21,56 @@ pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
     call.keys.held().for_each(|shard| shard.store.rescale(share));
 }
 
+/// Sizes RESCALE ADVISE lists at most.
+const ADVISED_MAX: usize = 24;
+
+/// RESCALE ADVISE: what every size would give, by the lookups seen lately. RESCALE ADVISE 0.95: and
+/// the smallest that answers that share of lookups from memory.
+fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
+    let target = match options {
+        [] => None,
+        [share] => {
+            let share = std::str::from_utf8(share).ok().and_then(|text| text.parse::<f64>().ok());
+            let share = share.filter(|share| (0.0..=1.0).contains(share));
+            Some(share.ok_or(Failure("ERR expected a share of lookups from 0 to 1".into()))?)
+        }
+        _ => return Err(SYNTAX),
+    };
+    let shards: Vec<Advice> = call.keys.held().map(|shard| shard.store.advice()).collect();
+    let advice = Advice::merge(&shards);
+    let stats = &call.server.stats;
+    let reads = stats.disk_reads.load(Relaxed).max(1);
+    let read_us = stats.disk_read_ns.load(Relaxed) as f64 / reads as f64 / 1e3;
+    // What the process needs beside its shards.
+    let whole = |bytes: usize| call.server.host.memory_for_process(bytes as u64) as f64 / MEBIBYTE;
+    let mut text = format!(
+        "lookups followed: {}; a read from disk took {read_us:.0} µs\n{:>12} {:>10} {:>16}\n",
+        advice.lookups_sampled, "memory MiB", "hit ratio", "disk µs/lookup"
+    );
+    let step = advice.points.len().div_ceil(ADVISED_MAX).max(1);
+    for point in advice.points.iter().step_by(step) {
+        let wait = advice.mean_latency(point.memory_bytes, 0.0, read_us);
+        let size = whole(point.memory_bytes);
+        let _ = writeln!(text, "{size:>12.1} {:>10.4} {wait:>16.2}", point.hit_ratio);
+    }
+    let _ = writeln!(text, "more is wasted beyond {:.1} MiB", whole(advice.enough_bytes()));
+    if let Some(target) = target {
+        let _ = match advice.smallest_for(target) {
+            Some(bytes) => writeln!(text, "{target} is met from {:.1} MiB on", whole(bytes)),
+            None => writeln!(text, "{target} is met by no size: some keys are asked for once"),
+        };
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+const MEBIBYTE: f64 = 1_048_576.0;
+
 /// RESCALE: what memory there is. RESCALE 1GiB: what there shall be.
 pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     match call.args {
         [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
+        [_, word, options @ ..] if word.eq_ignore_ascii_case(b"ADVISE") => advise(call, options)?,
         [_, wanted] => {
             let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
             let wanted = wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
