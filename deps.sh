@@ -14,6 +14,7 @@ debian_packages="\
 redis-server    redis-server 5:7.0.*
 redis-cli       redis-tools  5:7.0.*
 redis-benchmark redis-tools  5:7.0.*
+tclsh           tcl          8.6.*
 nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
 ip              iproute2     6.1.*
@@ -27,12 +28,13 @@ git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
-pieces="ferretdb mongo-java python checker"
+pieces="ferretdb mongo-java python checker redis-tests"
 
 describe() {
     case $1 in
     ferretdb) echo "FerretDB 1.24.0 on SQLite, built from origins/ferretdb (about 70 CPU seconds)" ;;
     mongo-java) echo "mongo-java-server 1.47.0, from origins/mongo-java" ;;
+    redis-tests) echo "Redis's own tests, from Debian's source package" ;;
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     esac
@@ -43,6 +45,7 @@ tools() {
     case $1 in
     ferretdb | checker) echo go ;;
     mongo-java) echo mvn java javac ;;
+    redis-tests) echo apt-get tclsh redis-cli ;;
     python) echo python3 ;;
     esac
 }
@@ -52,6 +55,7 @@ inputs() {
     case $1 in
     ferretdb) cat origins/ferretdb/{main.go,go.mod,go.sum} && go version ;;
     mongo-java) cat origins/mongo-java/{pom.xml,jars.sha256,MongoJava.java} ;;
+    redis-tests) redis-cli --version ;;
     python) cat origins/python/requirements.txt && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
     esac
@@ -61,6 +65,7 @@ product() {
     case $1 in
     ferretdb | checker) echo "$deps/bin/$1" ;;
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
+    redis-tests) echo "$deps/redis-tests/runtest" ;;
     python) echo "$deps/python/bin/python" ;;
     esac
 }
@@ -70,6 +75,7 @@ install() {
     ferretdb) build_go origins/ferretdb ferretdb ;;
     checker) build_go checker checker ;;
     mongo-java) install_mongo_java ;;
+    redis-tests) install_redis_tests ;;
     python) install_python ;;
     esac
 }
@@ -94,6 +100,27 @@ install_python() {
         python3 -m venv "$deps/python" &&
         "$deps/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
             -r origins/python/requirements.txt
+}
+
+# The source package of the installed redis-server; where sources come from is what apt already knows.
+install_redis_tests() {
+    local work=$deps/redis-tests.work target=$deps/redis-tests file
+    rm -rf "$work" "$target" && mkdir -p "$work/lists/partial" "$target/src"
+    for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+        [ -f "$file" ] || continue
+        sed -e 's/^Types: deb$/Types: deb-src/' -e 's/^deb /deb-src /' "$file" \
+            >"$work/source.${file##*.}"
+    done
+    file=$(ls "$work"/source.* | head -n 1)
+    local apt=(apt-get -q -o "Dir::Etc::sourcelist=$file" -o Dir::Etc::sourceparts=-
+        -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
+    (cd "$work" && "${apt[@]}" update && "${apt[@]}" source --download-only redis) \
+        >"$deps/redis-tests.log" 2>&1 || { tail -n 5 "$deps/redis-tests.log" >&2; return 1; }
+    tar -xzf "$work"/redis_*.orig.tar.gz -C "$target" --strip-components 1 --wildcards \
+        '*/runtest' '*/tests/*' &&
+        ln -s "$(command -v redis-server)" "$(command -v redis-cli)" \
+            "$(command -v redis-benchmark)" "$target/src/" &&
+        rm -rf "$work"
 }
 
 hash_of() { inputs "$1" 2>&1 | sha256sum | cut -d' ' -f1; }

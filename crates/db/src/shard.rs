@@ -50,6 +50,8 @@ pub struct Counters {
     pub misses: u64,
     /// Keys whose end was noticed.
     pub expired: u64,
+    /// Writes and removals.
+    pub changes: u64,
 }
 
 /// What [`Shard::load`] found.
@@ -219,6 +221,7 @@ impl Shard {
             self.others[usize::from(key.database())] += 1;
             self.keep_counts(now)?;
         }
+        self.counters.changes += 1;
         self.tracking.changed(key.key(), client);
         Ok(())
     }
@@ -234,6 +237,7 @@ impl Shard {
         let Some(position) = removed else { return Ok(false) };
         self.written = position;
         self.forget(key.database(), now)?;
+        self.counters.changes += 1;
         self.tracking.changed(key.key(), client);
         Ok(true)
     }

@@ -101,11 +101,14 @@ fn memory(call: &mut Call<'_, '_>, text: &mut String) {
 
 fn persistence(call: &mut Call<'_, '_>, text: &mut String) {
     let sync = sync_name(call.server.parameters.sync());
+    let changes: u64 = call.keys.held().map(|shard| shard.counters.changes).sum();
     lines(
         text,
         &[
             ("loading", "0".into()),
             ("async_loading", "0".into()),
+            // There is no such save: changes since the start.
+            ("rdb_changes_since_last_save", changes.to_string()),
             ("rdb_bgsave_in_progress", "0".into()),
             ("aof_enabled", "1".into()),
             ("aof_rewrite_in_progress", "0".into()),
