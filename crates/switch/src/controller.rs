@@ -60,6 +60,9 @@ impl Default for Config {
     }
 }
 
+/// So many periods in a row a key may be found invalid before it leaves.
+const PERIODS_INVALID_MAX: u8 = 3;
+
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -219,7 +222,7 @@ impl Controller {
             Event::Item { place, version, epoch, asked, item } => {
                 self.item(place, version, epoch, asked, item.as_ref());
             }
-            Event::Period => self.period(view),
+            Event::Period => self.period(view, now),
             Event::Tick => self.tick(now),
         }
     }
@@ -510,21 +513,27 @@ impl Controller {
         self.ready.push_back(Command::Fill(place, version, value));
     }
 
-    fn period(&mut self, view: &impl View) {
+    fn period(&mut self, view: &impl View, now: Duration) {
         for (place, room) in std::mem::take(&mut self.resting) {
             self.free.push(place);
             if let Some(allocation) = &mut self.allocation {
                 allocation.release(room);
             }
         }
-        let mut gone = Vec::new();
+        let (mut gone, mut asked) = (Vec::new(), Vec::new());
         for (place, cached) in self.cached.iter_mut().enumerate() {
             let Some(cached) = cached else { continue };
             cached.invalid = if view.is_valid(place as u32) { 0 } else { cached.invalid + 1 };
             // Its write was lost, or its new value does not fit: begin anew, if it is still hot.
-            if cached.invalid > 2 {
-                gone.push(place as u32);
+            match cached.invalid {
+                0 => {}
+                1..=PERIODS_INVALID_MAX => asked.push(place as u32),
+                _ => gone.push(place as u32),
             }
+        }
+        // A report was lost, or everything was forgotten at once.
+        for place in asked {
+            self.ask_later(place, now);
         }
         for place in gone {
             self.evict(place);

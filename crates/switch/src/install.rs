@@ -105,8 +105,16 @@ impl DataPlane {
             return false;
         }
         claim(entry);
-        let current = entry.version.load(Acquire) == version
-            && entry.valid_version.load(Acquire) != version;
+        let mut version = version;
+        let mut current = entry.version.load(Acquire) == version;
+        if current && entry.valid_version.load(Acquire) == version {
+            // There is a value. One of an epoch that is over may be replaced, as a write would, so
+            // that no processor that is still at it mixes both.
+            let over = entry.epoch.load(Acquire) != value.epoch;
+            current = over
+                && entry.version.compare_exchange(version, version + 1, AcqRel, Relaxed).is_ok();
+            version += 1;
+        }
         if current {
             self.store(room, &value.bytes);
             entry.value_bytes.store(value.bytes.len() as u16, Relaxed);

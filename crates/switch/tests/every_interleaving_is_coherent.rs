@@ -7,13 +7,13 @@
 //! server stores.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     net::SocketAddr,
     time::Duration,
 };
 
-use switch::agent::{Agent, Config};
+use switch::agent::{Agent, Config, Memory, Store};
 use wire::netcache::{Flags, Key, Message, Op};
 
 const KEY: Key = *b"the only key....";
@@ -80,7 +80,7 @@ struct Broken {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     agent: Agent,
-    store: BTreeMap<Key, Vec<u8>>,
+    store: Memory,
     entry: Option<Entry>,
     lease: bool,
     promise: u8,
@@ -98,7 +98,7 @@ impl State {
     fn new(budgets: Budgets) -> Self {
         let mut state = Self {
             agent: agent(1, Duration::ZERO),
-            store: BTreeMap::new(),
+            store: Memory::default(),
             entry: None,
             lease: false,
             promise: 0,
@@ -321,7 +321,7 @@ impl State {
     fn is_coherent(&self) -> bool {
         match &self.entry {
             Some(entry) if self.lease && entry.version == entry.valid_version => {
-                entry.value == self.store.get(&KEY).cloned()
+                entry.value == self.store.read(&KEY)
             }
             _ => true,
         }
