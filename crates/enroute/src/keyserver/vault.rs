@@ -75,9 +75,9 @@ pub async fn rotate(
         for name in names {
             let Some(id) = record::id_of(&name) else { continue };
             if rotate_one(id, &name, keyring, database).await? {
-                anew += 1
+                anew += 1;
             } else {
-                already += 1
+                already += 1;
             }
             progress(anew + already);
         }
