@@ -2,13 +2,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short bench-cache bench-keyserver deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-fabric bench-keyserver deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## See it work; needs nothing but Rust
 	@$(ENROUTE) demo
@@ -39,10 +39,21 @@ lab-short: deps ## The same with fewer batches: ten minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab --short
 
+lab-fabric: deps ## Repeat the SwitchV2P paper's figures and tables: hours
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.fabric
+
+lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.fabric --short
+
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
 
+bench-fabric: deps ## Measure the fabric simulator beside ns-3
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- fabric
 bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver

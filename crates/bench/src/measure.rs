@@ -4,6 +4,7 @@ use crate::{figure::Figure, run::Run};
 
 mod echo;
 mod edge;
+mod fabric;
 mod keyserver;
 mod memory;
 mod mongo;
@@ -87,5 +88,25 @@ pub(crate) const CACHE: &[Measurement] = &[
         seconds: 10.0,
         rounds: 0.0,
         run: memory::idle_connections,
+    },
+];
+
+/// All of `enroute fabric`. Their rounds are runs, each as long as it takes.
+pub(crate) const FABRIC: &[Measurement] = &[
+    Measurement {
+        names: &["packets-per-cpu-s-direct", "packets-per-cpu-s-switchv2p"],
+        seconds: 120.0,
+        rounds: 0.0,
+        run: fabric::packets,
+    },
+    Measurement { names: &["vs-ns3-dumbbell"], seconds: 60.0, rounds: 0.0, run: fabric::dumbbell },
+    Measurement { names: &["vs-ns3-fat-tree"], seconds: 150.0, rounds: 0.0, run: fabric::fat_tree },
+    Measurement { names: &["sweep-two-cores"], seconds: 90.0, rounds: 0.0, run: fabric::two_cores },
+    Measurement { names: &["ft16-peak-gib"], seconds: 60.0, rounds: 0.0, run: fabric::ft16 },
+    Measurement {
+        names: &["hop-cost-12800-over-128"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: fabric::hop_cost,
     },
 ];

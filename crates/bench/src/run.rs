@@ -135,6 +135,11 @@ impl Run {
         Ok(rounds)
     }
 
+    /// Where scratch files go.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.raw
+    }
+
     /// Keeps raw results.
     pub(crate) fn keep(&self, name: &str, results: &impl Serialize) -> anyhow::Result<()> {
         write(&self.raw.join(format!("{name}.json")), results)

@@ -32,6 +32,11 @@ impl Servers {
         Ok(Self { directory, enroute, count: AtomicUsize::new(0) })
     }
 
+    /// `enroute` itself.
+    pub(crate) fn enroute(&self) -> Command {
+        Command::new(&self.enroute)
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Relaxed)))
     }

@@ -11,10 +11,15 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
+    ("fabric", &["policy"]),
+    ("switch", &["policy", "wire"]),
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
-    ("enroute", &["cache", "content", "edge-tls", "keyserver", "policy", "store", "wire"]),
+    (
+        "enroute",
+        &["cache", "content", "edge-tls", "fabric", "keyserver", "policy", "store", "switch", "wire"],
+    ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

@@ -19,7 +19,9 @@
 )]
 
 mod error;
+pub mod memcache;
 pub mod mongo;
+pub mod netcache;
 pub mod resp;
 pub mod ski;
 

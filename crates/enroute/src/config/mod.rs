@@ -29,6 +29,7 @@ mod edge;
 mod mistake;
 mod value;
 
+pub(crate) use mistake::place;
 pub use edge::{
     ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
     SiteDocument,
@@ -231,10 +232,10 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            anyhow::anyhow!("{name}:{}: {}", mistake::place(text, error.span()), error.message())
+            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
         })?;
         if let Err(mistake) = document.find_mistake() {
-            bail!("{name}:{}: {}", mistake::place(text, mistake.span(text)), mistake.message);
+            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
         }
         Ok(document)
     }

@@ -2,6 +2,7 @@
 //! doubt on the way ends in a refusal.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Instant, SystemTime},
 };
@@ -50,7 +51,7 @@ struct Failure {
 }
 
 impl Failure {
-    fn new(refusal: Refusal, reason: impl ToString) -> Self {
+    fn new(refusal: Refusal, reason: &dyn fmt::Display) -> Self {
         Self { refusal, reason: reason.to_string() }
     }
 }
@@ -124,19 +125,19 @@ impl Service {
         database: &Database,
     ) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let rules = Arc::clone(&self.rules.read());
-        let denied = |denial| Failure::new(Refusal::Denied, denial);
+        let denied = |denial| Failure::new(Refusal::Denied, &denial);
         let now = self.began.elapsed();
         rules.policy.admit(edge, request, &mut self.rates.lock(), now).map_err(denied)?;
         let key = self.key(request.key, &rules, database).await?;
         check_server_name(&key, request).map_err(denied)?;
-        let refused = |refusal: Refusal| Failure::new(refusal, format!("{key:?}: {refusal}"));
+        let refused = |refusal: Refusal| Failure::new(refusal, &format_args!("{key:?}: {refusal}"));
         if key.is_quick() {
             return operate(&key, &request.operation).map_err(refused);
         }
         let (own, operation) = (Arc::clone(&key), request.operation.clone());
         match self.lane.run(move || operate(&own, &operation)).await {
             Some(outcome) => outcome.map_err(refused),
-            None => Err(Failure::new(Refusal::Unspecified, "too many slow operations wait")),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
         }
     }
 
@@ -151,13 +152,17 @@ impl Service {
         }
         let record = match database.ask(&[b"GET", record::name(id).as_bytes()]).await {
             Ok(Reply::Bytes(record)) => record,
-            Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, "no such key")),
-            Ok(_) => return Err(Failure::new(Refusal::Unspecified, "the database answers oddly")),
+            Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
+            Ok(_) => return Err(Failure::new(Refusal::Unspecified, &"the database answers oddly")),
             Err(error) => {
                 warn!("a key could not be fetched: {error:#}");
-                return Err(Failure::new(Refusal::Unspecified, "the database does not answer"));
+                return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
             }
         };
+        // Others may have asked for it at the same time, and one of them has opened it.
+        if let Some(key) = self.cache.lock().find(id) {
+            return Ok(key);
+        }
         let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
             Some(record::open(id, &record, &rules.keyring))
         } else {
@@ -168,10 +173,10 @@ impl Service {
             Some(Ok(key)) => Arc::new(key),
             Some(Err(error)) => {
                 error!("{error}");
-                return Err(Failure::new(Refusal::Unspecified, error));
+                return Err(Failure::new(Refusal::Unspecified, &error));
             }
             None => {
-                return Err(Failure::new(Refusal::Unspecified, "too many slow operations wait"));
+                return Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait"));
             }
         };
         let left = self.cache.lock().insert(Arc::clone(&key));

@@ -34,12 +34,12 @@ pub struct Report {
     pub padding: Vec<Padding>,
 }
 
-/// Decryption of premasters with one fault beside that of good ones, interleaved.
+/// Decryption of premasters with one fault beside that of good ones, in random order.
 #[derive(Debug, Serialize)]
 pub struct Padding {
     /// What is wrong with these.
     pub fault: &'static str,
-    /// Each kind's decryptions.
+    /// Each kind's decryptions at least.
     pub samples: usize,
     /// Median time of good ones, ns.
     pub good_ns: f64,
@@ -145,8 +145,12 @@ fn encrypted(key: &SigningKey, fault: Fault) -> anyhow::Result<Vec<u8>> {
 
 fn compare(key: &SigningKey, fault: Fault, samples: usize) -> anyhow::Result<Padding> {
     let mut times = [Vec::with_capacity(samples), Vec::with_capacity(samples)];
-    for round in 0..samples * 2 {
-        let is_bad = round % 2 == 1;
+    while times.iter().any(|kind| kind.len() < samples) {
+        // In an order nobody knows: the library renews its blinding every 32 operations, which in
+        // turns would always meet the same kind.
+        let mut coin = [0];
+        getrandom(&mut coin)?;
+        let is_bad = coin[0] & 1 == 1;
         let fault = if is_bad { fault } else { Fault::None };
         let operation = Operation::Premaster { encrypted: encrypted(key, fault)? };
         let began = processor_ns();
@@ -157,15 +161,15 @@ fn compare(key: &SigningKey, fault: Fault, samples: usize) -> anyhow::Result<Pad
     for kind in [&mut *good, &mut *bad] {
         kind.sort_by(f64::total_cmp);
         // The slowest are the machine's doing.
-        kind.truncate(samples - samples / 10);
+        kind.truncate(kind.len() - kind.len() / 10);
     }
     let (good_mean, good_error) = mean(good);
     let (bad_mean, bad_error) = mean(bad);
     Ok(Padding {
         fault: fault.name(),
         samples,
-        good_ns: good[samples / 2],
-        bad_ns: bad[samples / 2],
+        good_ns: good[good.len() / 2],
+        bad_ns: bad[bad.len() / 2],
         t: (good_mean - bad_mean) / (good_error + bad_error).sqrt(),
     })
 }

@@ -74,11 +74,12 @@ pub async fn rotate(
         let (next, names) = scan(database, &cursor).await?;
         for name in names {
             let Some(id) = record::id_of(&name) else { continue };
-            if rotate_one(id, &name, keyring, database).await? {
-                anew += 1;
+            let count = if rotate_one(id, &name, keyring, database).await? {
+                &mut anew
             } else {
-                already += 1;
-            }
+                &mut already
+            };
+            *count += 1;
             progress(anew + already);
         }
         if next == b"0" {

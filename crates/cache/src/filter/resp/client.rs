@@ -36,11 +36,11 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
-        let mut request = self.flow_of(command, message, asking, scratch);
         if command.flags.contains(Flags::BLOCKING) {
-            request.tag = Tag::Blocking;
+            let request = self.flow_of(command, message, asking, scratch);
+            return Request { tag: Tag::Blocking, ..request };
         }
-        request
+        self.flow_of(command, message, asking, scratch)
     }
 
     fn flow_of<'m>(
