@@ -48,7 +48,10 @@ impl Rack {
         }
         for (end, here, there, net) in [("c", "up", "eth0", 1), ("d", "down", "eth0", 2)] {
             let (switch, far) = (rack.namespace("s"), rack.namespace(end));
-            assert!(run(&["-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns", &far]));
+            assert!(run(&[
+                "-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns",
+                &far
+            ]));
             let router = format!("10.{net}.0.254");
             assert!(run(&["-n", &switch, "addr", "add", &format!("{router}/24"), "dev", here]));
             assert!(run(&["-n", &switch, "link", "set", here, "up"]));
@@ -57,7 +60,11 @@ impl Rack {
             assert!(run(&["-n", &far, "link", "set", "lo", "up"]));
             assert!(run(&["-n", &far, "route", "add", "default", "via", &router]));
         }
-        assert!(rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).status().is_ok_and(|s| s.success()));
+        assert!(
+            rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"])
+                .status()
+                .is_ok_and(|s| s.success())
+        );
         for end in ["c", "d"] {
             rack.enroute(end, &["accept", "--interface", "eth0"]);
         }
@@ -78,9 +85,14 @@ impl Rack {
     /// `enroute switch` at one end, to its end: what it printed.
     pub(crate) fn enroute(&self, end: &str, arguments: &[&str]) -> String {
         let pins = self.pins.to_str().expect("a path");
-        let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        let arguments: Vec<&str> =
+            ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
         let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
