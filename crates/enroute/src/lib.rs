@@ -33,9 +33,9 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;
-pub mod fabric;
 #[cfg(feature = "edge")]
 pub mod edge;
+pub mod fabric;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;

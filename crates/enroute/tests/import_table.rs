@@ -18,7 +18,17 @@ const TABLE: &[(&str, &[&str])] = &[
     ("edge-tls", &[]),
     (
         "enroute",
-        &["cache", "content", "edge-tls", "fabric", "keyserver", "policy", "store", "switch", "wire"],
+        &[
+            "cache",
+            "content",
+            "edge-tls",
+            "fabric",
+            "keyserver",
+            "policy",
+            "store",
+            "switch",
+            "wire",
+        ],
     ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),

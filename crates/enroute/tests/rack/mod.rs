@@ -51,7 +51,10 @@ impl Rack {
         }
         for (end, here, there, net) in [("c", "client0", "eth0", 1), ("d", "server0", "eth0", 2)] {
             let (switch, far) = (rack.namespace("s"), rack.namespace(end));
-            assert!(run(&["-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns", &far]));
+            assert!(run(&[
+                "-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns",
+                &far
+            ]));
             let router = format!("10.{net}.0.254");
             assert!(run(&["-n", &switch, "addr", "add", &format!("{router}/24"), "dev", here]));
             assert!(run(&["-n", &switch, "link", "set", here, "up"]));
@@ -60,7 +63,11 @@ impl Rack {
             assert!(run(&["-n", &far, "link", "set", "lo", "up"]));
             assert!(run(&["-n", &far, "route", "add", "default", "via", &router]));
         }
-        assert!(rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).status().is_ok_and(|s| s.success()));
+        assert!(
+            rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"])
+                .status()
+                .is_ok_and(|s| s.success())
+        );
         for end in ["c", "d"] {
             let pins = rack.pins.with_file_name(end);
             rack.enroute_at(end, &pins, &["accept", "--interface", "eth0"]);
@@ -88,7 +95,11 @@ impl Rack {
         let pins = pins.to_str().expect("a path");
         let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
         let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
