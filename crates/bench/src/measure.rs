@@ -3,6 +3,9 @@
 use crate::{figure::Figure, run::Run};
 
 mod echo;
+mod edge;
+mod fabric;
+mod keyserver;
 mod memory;
 mod mongo;
 mod redis;
@@ -19,8 +22,25 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// All of them, in the order they are run.
-pub(crate) const ALL: &[Measurement] = &[
+/// Of the key server, in the order they are run.
+pub(crate) const KEYSERVER: &[Measurement] = &[
+    Measurement {
+        names: &["ecdsa-per-core", "rsa2048-per-core", "premaster-padding"],
+        seconds: 4.0,
+        rounds: 4.0,
+        run: keyserver::per_core,
+    },
+    Measurement {
+        names: &["ecdsa-two-cores", "ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        seconds: 10.0,
+        rounds: 4.0,
+        run: keyserver::served,
+    },
+    Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
+];
+
+/// Of the cache, in the order they are run.
+pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
         seconds: 10.0,
@@ -43,8 +63,8 @@ pub(crate) const ALL: &[Measurement] = &[
     },
     Measurement {
         names: &["redis-get-vs-nutcracker"],
-        seconds: 2.0,
-        rounds: 2.0,
+        seconds: 4.0,
+        rounds: 4.0,
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
@@ -68,5 +88,25 @@ pub(crate) const ALL: &[Measurement] = &[
         seconds: 10.0,
         rounds: 0.0,
         run: memory::idle_connections,
+    },
+];
+
+/// All of `enroute fabric`. Their rounds are runs, each as long as it takes.
+pub(crate) const FABRIC: &[Measurement] = &[
+    Measurement {
+        names: &["packets-per-cpu-s-direct", "packets-per-cpu-s-switchv2p"],
+        seconds: 120.0,
+        rounds: 0.0,
+        run: fabric::packets,
+    },
+    Measurement { names: &["vs-ns3-dumbbell"], seconds: 60.0, rounds: 0.0, run: fabric::dumbbell },
+    Measurement { names: &["vs-ns3-fat-tree"], seconds: 150.0, rounds: 0.0, run: fabric::fat_tree },
+    Measurement { names: &["sweep-two-cores"], seconds: 90.0, rounds: 0.0, run: fabric::two_cores },
+    Measurement { names: &["ft16-peak-gib"], seconds: 60.0, rounds: 0.0, run: fabric::ft16 },
+    Measurement {
+        names: &["hop-cost-12800-over-128"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: fabric::hop_cost,
     },
 ];

@@ -32,6 +32,11 @@ impl Servers {
         Ok(Self { directory, enroute, count: AtomicUsize::new(0) })
     }
 
+    /// `enroute` itself.
+    pub(crate) fn enroute(&self) -> Command {
+        Command::new(&self.enroute)
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Relaxed)))
     }
@@ -60,6 +65,20 @@ impl Servers {
         command.args(["--listen", &format!("{scheme}://{address}")]);
         command.args(["--origin", &format!("{scheme}://{origin}")]).args(options);
         Server::start(&mut command, address, cores, &self.file("enroute"))
+    }
+
+    /// A command of `enroute`, to be run in `directory`.
+    pub(crate) fn enroute(&self, directory: &Path) -> Command {
+        let mut command = Command::new(&self.enroute);
+        command.args(["--log", "warn"]).current_dir(directory);
+        command
+    }
+
+    /// A directory of its own.
+    pub(crate) fn directory(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let directory = std::path::absolute(self.file(name))?;
+        fs::create_dir_all(&directory)?;
+        Ok(directory)
     }
 
     /// `enroute link` before `to`.

@@ -17,6 +17,8 @@ pub struct Config {
     pub learn_probability: f64,
     /// Distance of the samples of the time series, nanoseconds; 0 takes none.
     pub sample_interval_ns: u64,
+    /// Every so many-th packet that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0: none.
+    pub follow_every: u64,
     /// The run ends this long after the last flow's start, nanoseconds, or with its last event.
     pub drain_ns: u64,
 }
@@ -30,6 +32,7 @@ impl Default for Config {
             migrations: Vec::new(),
             learn_probability: 0.005,
             sample_interval_ns: 0,
+            follow_every: 0,
             drain_ns: 60_000_000_000,
         }
     }

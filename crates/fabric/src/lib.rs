@@ -14,6 +14,7 @@ mod config;
 mod directory;
 mod ecmp;
 mod error;
+mod followed;
 mod metrics;
 mod model;
 mod network;
@@ -29,6 +30,7 @@ mod world;
 
 pub use config::{Config, Migration, Transport};
 pub use error::Error;
+pub use followed::{FOLLOWED_MAX, Followed, Place, Step};
 pub use metrics::{FlowResult, Layer, Metrics, Sample, SwitchMetrics};
 pub use model::Model;
 pub use scheme::{Placement, Scheme, Variant};

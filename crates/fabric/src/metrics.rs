@@ -1,5 +1,7 @@
 //! What a run found out.
 
+use crate::Followed;
+
 /// Where in the fabric a switch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layer {
@@ -59,6 +61,8 @@ pub struct Metrics {
     pub per_flow: Vec<FlowResult>,
     /// The time series, if samples were asked for.
     pub samples: Vec<Sample>,
+    /// Packets that were followed, if any were to be, in the order they were sent.
+    pub followed: Vec<Followed>,
 }
 
 /// One switch's share.

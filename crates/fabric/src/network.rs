@@ -123,6 +123,18 @@ impl Network {
         self.transmit(wheel, packets, id, port, now_ns);
     }
 
+    /// The switches between a host and another to which it sends by `turn`.
+    pub(crate) fn path(&self, from: u32, to: u32, turn: u32) -> Vec<u32> {
+        let mut packet = Packet { at: self.shape.tor_of_host(from), turn, ..Packet::default() };
+        packet.header.destination_pip = to;
+        let mut path = Vec::new();
+        while packet.at != to {
+            path.push(packet.at);
+            packet.at = self.route(&packet).1;
+        }
+        path
+    }
+
     fn route(&self, packet: &Packet) -> (u32, u32) {
         let (at, to) = (packet.at, packet.header.destination_pip);
         let shape = &self.shape;

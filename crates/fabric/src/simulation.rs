@@ -81,6 +81,12 @@ impl Simulation {
         self.run.take_traffic()
     }
 
+    /// The switches that packets of a virtual machine pass on their way to a gateway's node, as
+    /// [`Simulation::take_traffic`] names it.
+    pub fn gateway_path(&mut self, source: u32, gateway: u32) -> Vec<u32> {
+        self.run.gateway_path(source, gateway)
+    }
+
     /// What the run has found so far; sums over flows only once it has finished.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {

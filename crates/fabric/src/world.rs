@@ -2,6 +2,7 @@
 
 mod build;
 mod flows;
+mod follower;
 mod hosts;
 mod switches;
 
@@ -55,6 +56,7 @@ pub(crate) struct World<R> {
     due: Vec<PacketId>,
     segments: Vec<Segment>,
     control: Control,
+    follower: Option<follower::Follower>,
 }
 
 /// What the models decide once.
@@ -90,6 +92,7 @@ pub(crate) trait Run: Send {
     fn metrics(&self) -> &Metrics;
     fn place(&mut self, placements: &[Placement]) -> Result<(), Error>;
     fn take_traffic(&mut self) -> Vec<(u32, u32, u32, u64)>;
+    fn gateway_path(&mut self, source: u32, gateway: u32) -> Vec<u32>;
 }
 
 impl<R: Resolver + Send> Run for World<R> {
@@ -127,6 +130,12 @@ impl<R: Resolver + Send> Run for World<R> {
 
     fn take_traffic(&mut self) -> Vec<(u32, u32, u32, u64)> {
         self.resolver.take_traffic()
+    }
+
+    fn gateway_path(&mut self, source: u32, gateway: u32) -> Vec<u32> {
+        let host = self.directory.home(self.directory.vip(source));
+        let turn = self.turns.between(&self.network.shape, host, gateway);
+        self.network.path(host, gateway, turn)
     }
 }
 

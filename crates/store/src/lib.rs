@@ -28,5 +28,6 @@ mod stats;
 
 pub use config::{Config, Replacement};
 pub use error::Refused;
+pub use item::Key;
 pub use memory::{Insert, Memory, Peek};
 pub use stats::Stats;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::error::Refused;
 use crate::index::Index;
-use crate::item::{Item, Location};
+use crate::item::{Item, Key, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
 use crate::stats::Stats;
@@ -78,9 +78,14 @@ impl Memory {
     }
 
     /// The value stored under `key`, counted as a use. An expired item is a miss, and is removed.
-    pub fn lookup(&mut self, hash: u64, key: &[u8], now: Duration) -> Option<&[u8]> {
+    pub fn lookup<'k>(
+        &mut self,
+        hash: u64,
+        key: impl Into<Key<'k>>,
+        now: Duration,
+    ) -> Option<&[u8]> {
         let hash = self.fold(hash);
-        let Some(location) = self.find(hash, key) else {
+        let Some(location) = self.find(hash, key.into()) else {
             self.stats.misses += 1;
             return None;
         };
@@ -95,8 +100,8 @@ impl Memory {
     }
 
     /// The value stored under `key` and not expired, without counting as a use.
-    pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<Peek<'_>> {
-        let location = self.find(self.fold(hash), key)?;
+    pub fn peek<'k>(&self, hash: u64, key: impl Into<Key<'k>>, now: Duration) -> Option<Peek<'_>> {
+        let location = self.find(self.fold(hash), key.into())?;
         let item = self.log.item(location);
         let peek = Peek { value: item.value, expires_at: item.expires_at };
         (!is_expired(&item, now)).then_some(peek)
@@ -107,14 +112,15 @@ impl Memory {
     ///
     /// # Errors
     /// When nothing was stored; then nothing is stored under `key` any more.
-    pub fn insert(
+    pub fn insert<'k>(
         &mut self,
         hash: u64,
-        key: &[u8],
+        key: impl Into<Key<'k>>,
         value: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
     ) -> Result<Insert, Refused> {
+        let key = key.into();
         let item = Item { hash: self.fold(hash), key, value, expires_at };
         let inserted = self.check(&item).and_then(|()| self.store(&item, now));
         match &inserted {
@@ -130,8 +136,8 @@ impl Memory {
     }
 
     /// Removes what is stored under `key`; true if something was.
-    pub fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
-        let found = self.find(self.fold(hash), key);
+    pub fn remove<'k>(&mut self, hash: u64, key: impl Into<Key<'k>>) -> bool {
+        let found = self.find(self.fold(hash), key.into());
         if let Some(location) = found {
             self.drop_item(location);
             self.stats.removals += 1;
@@ -191,8 +197,8 @@ impl Memory {
         ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32
     }
 
-    fn find(&self, hash: u32, key: &[u8]) -> Option<Location> {
-        self.index.find(hash, |location| self.log.item(location).key == key)
+    fn find(&self, hash: u32, key: Key<'_>) -> Option<Location> {
+        self.index.find(hash, |location| self.log.has_key(location, key))
     }
 
     fn check(&self, item: &Item<'_>) -> Result<(), Refused> {

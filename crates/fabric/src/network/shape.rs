@@ -114,6 +114,12 @@ impl Shape {
         self.rack_hosts[(server / self.servers_per_rack) as usize] + server % self.servers_per_rack
     }
 
+    /// The server that this host is.
+    pub(crate) fn server_of(&self, host: u32) -> u32 {
+        let rack = self.tor_of_host(host) - self.first_tor;
+        rack * self.servers_per_rack + host - self.rack_hosts[rack as usize]
+    }
+
     pub(crate) fn tor_of_host(&self, host: u32) -> u32 {
         self.tor_of_host[(host - self.switches) as usize]
     }

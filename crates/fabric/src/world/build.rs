@@ -7,6 +7,7 @@ use policy::v2p::Role;
 use super::{
     Control, Run, Settings, World,
     flows::{CLOSED, Turns},
+    follower::Follower,
 };
 use crate::{
     Config, Error, FlowResult, Metrics, Scheme, SwitchMetrics, Transport,
@@ -157,6 +158,7 @@ impl Parts<'_> {
             due: Vec::new(),
             segments: Vec::new(),
             control: Control::default(),
+            follower: Follower::new(config.follow_every),
         })
     }
 

@@ -12,6 +12,7 @@ const FOLLOW_ME_NS: u64 = 10_000;
 
 impl<R: Resolver> World<R> {
     pub(super) fn at_host(&mut self, id: PacketId) -> Result<(), Error> {
+        self.note(id);
         let packet = &self.packets[id];
         let (host, vip) = (packet.at, packet.header.destination_vip);
         let sent_ns = packet.cold.sent_ns;

@@ -55,6 +55,7 @@ impl<R: Resolver> World<R> {
                 (packet.cold.flow, packet.cold.segment.flags & flag::REVERSE != 0);
             self.emit(switch, emit, flow, reverse);
         }
+        self.note(id);
         if step.lost {
             self.control.lost += 1;
             self.packets.remove(id);
