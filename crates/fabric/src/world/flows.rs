@@ -266,10 +266,10 @@ impl<R: Resolver> World<R> {
             if connection.sender.due_ns() <= now_ns {
                 connection.sender.wake(&mut self.segments, now_ns);
             }
-        } else if let Some(receiver) = &mut connection.receiver {
-            if receiver.due_ns() <= now_ns {
-                receiver.wake(&mut self.segments, now_ns);
-            }
+        } else if let Some(receiver) = &mut connection.receiver
+            && receiver.due_ns() <= now_ns
+        {
+            receiver.wake(&mut self.segments, now_ns);
         }
         self.settle(place);
     }
@@ -353,6 +353,7 @@ impl<R: Resolver> World<R> {
             },
             ..Packet::default()
         });
+        self.follow(id);
         if local || departure.delay_ns > 0 {
             self.insert(id, self.now_ns + departure.delay_ns);
         } else {
