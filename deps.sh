@@ -110,7 +110,7 @@ missing_packages() {
         # A library, which `make bench-fabric` compiles its peer against: no command to look for.
         [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
         # The same, for the binding of HiGHS that `make lab-fabric` and `make soak` build.
-        compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || echo "libclang1-14=1:14.*"
+        compgen -G '/usr/lib/llvm-*/lib/libclang-[0-9]*.so*' >/dev/null || echo "libclang1-14=1:14.*"
         # Debian splits what makes a virtualenv from its python3.
         if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
             echo python3-venv
