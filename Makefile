@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-fabric bench-keyserver deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -51,6 +51,10 @@ lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-db: deps ## Measure the elastic database beside redis-server and the paper
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3
 	cargo build --release -q -p enroute

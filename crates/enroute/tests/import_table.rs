@@ -11,6 +11,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
+    ("db", &["store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
     ("keyserver", &["wire"]),
@@ -21,6 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
         &[
             "cache",
             "content",
+            "db",
             "edge-tls",
             "fabric",
             "keyserver",
