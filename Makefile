@@ -31,6 +31,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p store -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute

@@ -93,7 +93,8 @@ impl Rack {
 
     fn enroute_at(&self, end: &str, pins: &Path, arguments: &[&str]) -> String {
         let pins = pins.to_str().expect("a path");
-        let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        let arguments: Vec<&str> =
+            ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
         let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
         assert!(
             output.status.success(),
@@ -114,8 +115,16 @@ impl Rack {
     /// The data plane and its controller.
     pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path").to_owned();
-        let mut arguments =
-            vec!["switch", "--pins", &pins, "attach", "--interface", "client0", "--interface", "server0"];
+        let mut arguments = vec![
+            "switch",
+            "--pins",
+            &pins,
+            "attach",
+            "--interface",
+            "client0",
+            "--interface",
+            "server0",
+        ];
         arguments.extend(more);
         let id = self.start("s", PROGRAM, &arguments);
         let pins = self.pins.clone();
