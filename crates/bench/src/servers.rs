@@ -101,7 +101,7 @@ impl Servers {
     }
 
     /// A command of `enroute`, to be run in `directory`.
-    pub(crate) fn enroute(&self, directory: &Path) -> Command {
+    pub(crate) fn enroute_in(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.enroute);
         command.args(["--log", "warn"]).current_dir(directory);
         command

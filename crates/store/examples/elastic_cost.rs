@@ -124,6 +124,12 @@ fn main() {
 
     let mut pool = Threads::new(&device, threads);
     let start = Instant::now();
+    read_cold(&mut store, &mut pool, 1, 1, |at| at);
+    println!("first lookup: {:?}", start.elapsed());
+    if std::env::args().nth(4).is_some_and(|until| until == "restart") {
+        return;
+    }
+    let start = Instant::now();
     read_cold(&mut store, &mut pool, entries, threads, |at| at);
     println!("warmed in order: {:?}", start.elapsed());
     println!("in memory: {}", store.stats().entries_in_memory);

@@ -123,7 +123,8 @@ impl Memory {
     /// use.
     pub(crate) fn key_where(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
         let hash = self.fold(hash);
-        let location = self.index.find(hash, |location| is_it(self.log.item(location).key.bytes))?;
+        let location =
+            self.index.find(hash, |location| is_it(self.log.item(location).key.bytes))?;
         Some(self.log.item(location).key.bytes)
     }
 

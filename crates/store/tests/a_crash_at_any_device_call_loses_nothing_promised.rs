@@ -35,14 +35,33 @@ fn whatever_the_seed() {
     seeds(0, 300, 6, 1500);
 }
 
+/// To look at a seed that failed: `SEED=n cargo test -p store one_seed`.
 #[test]
 fn one_seed() {
-    let seed = std::env::var("SEED").map_or(0, |seed| seed.parse().unwrap());
+    let seed = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
     seeds(seed, 1, 6, 1500);
+}
+
+#[test]
+fn every_call_of_one_run() {
+    for seed in [11, 12] {
+        let run = |faults: Faults| {
+            let mut run = Run::new(seed, Faults::default()).expect("opens");
+            run.device.set_faults(faults);
+            run.run(2000);
+            run
+        };
+        let calls = run(Faults::default()).device.calls();
+        assert!(calls > 100, "only {calls} calls");
+        for call in 1..=calls {
+            let mut run = run(Faults { crash_at: Some(call), ..Faults::default() });
+            run.restart(Faults::default(), false);
+        }
+    }
 }
 
 #[test]
 #[ignore = "a long proof; make soak runs it"]
 fn whatever_the_seed_for_long() {
-    seeds(1_000_000, 10_000, 10, 3000);
+    seeds(1_000_000, 3_000, 10, 3000);
 }

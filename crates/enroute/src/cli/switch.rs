@@ -1,7 +1,6 @@
 //! `enroute switch`: NetCache in the kernel's data plane.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::{
@@ -14,6 +13,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use switch::{
+    agent::Memory,
     attach,
     layout::{COUNTERS, Protocol},
     plane::{DataPlane, Mode},
@@ -302,7 +302,7 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);
-    let stats = agent::serve(&socket, arguments.switch, &mut BTreeMap::new(), &stop)?;
+    let stats = agent::serve(&socket, arguments.switch, &mut Memory::default(), &stop)?;
     eprintln!("{stats:?}");
     Ok(())
 }

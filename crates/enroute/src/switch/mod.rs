@@ -76,7 +76,10 @@ impl View for Counters<'_> {
     }
 
     fn is_valid(&self, place: u32) -> bool {
-        self.0.version(place).is_some_and(|(_, valid)| valid)
+        let entry = &self.0.entries[place as usize];
+        let is_of_epoch = entry.protocol.load(Relaxed) != Protocol::Memcache as u8
+            || entry.epoch.load(Relaxed) == self.0.shared().epoch.load(Relaxed);
+        is_of_epoch && self.0.version(place).is_some_and(|(_, valid)| valid)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
 
 /// Items' worth of upkeep of the memory table in one step.
-const MEMORY_WORK: usize = 64;
+const MEMORY_WORK: usize = 32;
 /// Table pages written away at once at most.
 const PAGES_LEAVING_MAX: usize = 32;
 /// Pages looked at for one that can leave.

@@ -16,7 +16,10 @@ use siphasher::sip::SipHasher13;
 use super::log::{Log, SPARES, Segment, kills_of};
 use super::record::{Address, Class, Kind, Record, UNIT_BYTES};
 use super::reuse::Reuse;
-use super::segment::{BLOCK_BYTES, Header, Line, Superblock, Trailer, read_footer, write_footer};
+use super::segment::{
+    BLOCK_BYTES, Header, Line, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock, Trailer,
+    read_footer, write_footer,
+};
 use super::table::{HASH_BITS, Slot, Table};
 use super::{Config, Elastic, Error, Stats};
 use crate::config::Config as MemoryConfig;
@@ -237,7 +240,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let last_block = self.segment_bytes - BLOCK_BYTES as u64;
         // One that cannot be read whole was being made, or is damaged past its end.
         let ends = self.read(number, last_block, BLOCK_BYTES).ok();
-        let trailer = ends.as_deref().and_then(Trailer::read).filter(|end| end.number == number);
+        let is_ours = |end: &Trailer| end.number == number && end.fits(self.segment_bytes);
+        let trailer = ends.as_deref().and_then(Trailer::read).filter(is_ours);
         let mut segment = Segment::new(number);
         if let Some(trailer) = trailer {
             self.floor = self.floor.max(trailer.floor);

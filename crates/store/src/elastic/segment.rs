@@ -14,6 +14,10 @@ use crate::elastic::Error;
 
 /// Unit of log writes, and of what a disk is taken to write at once or not at all.
 pub(super) const BLOCK_BYTES: usize = 4096;
+/// Segments are of one length in these limits, a power of two: below, footers would fill them;
+/// above, an address could not reach their end.
+pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+pub(super) const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of one footer line.
 pub(super) const LINE_BYTES: usize = 24;
 
@@ -119,6 +123,15 @@ impl Trailer {
         self.data_end.next_multiple_of(BLOCK_BYTES as u64)
     }
 
+    /// True if what it points to lies in a segment of that length.
+    pub(super) fn fits(&self, segment_bytes: u64) -> bool {
+        let limit = segment_bytes - BLOCK_BYTES as u64;
+        self.data_end >= BLOCK_BYTES as u64
+            && self.data_end <= limit
+            && self.lines <= segment_bytes
+            && self.footer_offset() + self.footer_bytes() as u64 <= limit
+    }
+
     pub(super) fn footer_bytes(&self) -> usize {
         self.lines as usize * LINE_BYTES
     }
@@ -166,6 +179,10 @@ impl Superblock {
         };
         if magic != SUPERBLOCK_MAGIC {
             return Err(foreign("another format"));
+        }
+        let allowed = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
+        if !segment_bytes.is_power_of_two() || !allowed.contains(&segment_bytes) {
+            return Err(foreign("an impossible length of segments"));
         }
         Ok(Self { segment_bytes, hash_key: [first, second] })
     }

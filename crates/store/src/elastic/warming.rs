@@ -35,8 +35,6 @@ const ENTRIES_PER_STEP: usize = 64;
 const ROUNDS: [u8; 4] = [8, 4, 2, 1];
 /// Room left free, in parts of the budget: what clients ask for comes first.
 const ROOM_LEFT: usize = 32;
-/// One lookup in so many is counted.
-pub(super) const COUNTED_IN: u64 = 4;
 
 /// A walk under way.
 #[derive(Debug)]
