@@ -24,10 +24,15 @@ pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (mut value, expires_at) =
         old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     let (at, mask) = ((offset / 8) as usize, 0x80 >> (offset % 8));
-    if value.len() <= at {
+    let grows = value.len() <= at;
+    if grows {
         value.resize(at + 1, 0);
     }
     let before = value[at] & mask != 0;
+    if !grows && before == on {
+        call.reply.flag(before);
+        return Ok(());
+    }
     if on {
         value[at] |= mask
     } else {
