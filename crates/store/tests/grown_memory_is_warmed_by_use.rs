@@ -53,6 +53,6 @@ fn by_use_the_hot_ones_by_walk_whatever_comes_first() {
     let off = hot_after_growing(Warming::Off);
     let walk = hot_after_growing(Warming::Sequential);
     let useful = hot_after_growing(Warming::Useful);
-    println!("hot entries in memory: {off} unwarmed, {walk} by walk, {useful} by use");
+    eprintln!("hot entries in memory: {off} unwarmed, {walk} by walk, {useful} by use");
     assert!(useful > HOT * 9 / 10 && useful > walk && walk > off, "{off} {walk} {useful}");
 }

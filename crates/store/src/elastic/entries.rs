@@ -31,7 +31,7 @@ impl Elastic {
             Some(state) if state.is_known() => self.restart(&staged_key),
             _ => {}
         }
-        Load::Pending(self.stage(staged_key, hash))
+        Load::Pending(self.stage(&staged_key, hash))
     }
 
     /// Makes the entry readable for the running command, which does not write it. Cheaper than
@@ -103,7 +103,7 @@ impl Elastic {
             }
             Some(State::Absent) => Load::Absent,
             Some(State::Failed { error, .. }) => Load::Failed(error.clone()),
-            _ => Load::Pending(self.stage(StagedKey::Key(key.into()), hash)),
+            _ => Load::Pending(self.stage(&StagedKey::Key(key.into()), hash)),
         }
     }
 

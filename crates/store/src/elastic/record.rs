@@ -26,7 +26,7 @@ impl Address {
     pub(super) const NONE: Self = Self(0);
 
     pub(super) fn new(segment: u64, offset: u64) -> Self {
-        Self(segment << 24 | offset / UNIT_BYTES as u64)
+        Self((segment << 24) | (offset / UNIT_BYTES as u64))
     }
 
     pub(super) fn segment(self) -> u64 {

@@ -185,7 +185,9 @@ fn read_superblock(
             expected: "a store, or an empty directory".to_owned(),
         });
     }
-    let superblock = Superblock { segment_bytes: config.segment_bytes, hash_key: config.hash_key };
+    let segment_bytes = config.segment_bytes.next_power_of_two();
+    let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+    let superblock = Superblock { segment_bytes, hash_key: config.hash_key };
     let mut bytes = Vec::new();
     superblock.write(&mut bytes);
     device.create(file, BLOCK_BYTES as u64).map_err(write_failed(file))?;
@@ -356,7 +358,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     class: None,
                     kills,
                     expires_s: u32::MAX,
-                }))
+                }));
             }
         }
     }

@@ -48,7 +48,7 @@ impl Line {
     }
 
     fn write(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.hash << 24 | self.offset / 16).to_le_bytes());
+        out.extend_from_slice(&((self.hash << 24) | (self.offset / 16)).to_le_bytes());
         out.extend_from_slice(&self.kills.0.to_le_bytes());
         out.extend_from_slice(&self.expires_s.to_le_bytes());
         let class = self.class.map_or(0, |class| 1 << 16 | u32::from(class.0));

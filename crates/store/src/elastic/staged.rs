@@ -122,11 +122,11 @@ impl Elastic {
     }
 
     /// Begins to wait, or joins those who do.
-    pub(super) fn stage(&mut self, key: StagedKey, hash: u64) -> Ticket {
+    pub(super) fn stage(&mut self, key: &StagedKey, hash: u64) -> Ticket {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         self.tickets.insert(ticket, key.clone());
-        let is_new = !self.staged.contains_key(&key);
+        let is_new = !self.staged.contains_key(key);
         let staged = self.staged.entry(key.clone()).or_insert_with(|| Staged {
             hash,
             state: State::Reading { tried: Vec::new() },
@@ -140,7 +140,7 @@ impl Elastic {
             _ => self.loaded.push_back(ticket),
         }
         if is_new {
-            self.advance(&key);
+            self.advance(key);
         }
         ticket
     }

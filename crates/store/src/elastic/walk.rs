@@ -35,7 +35,7 @@ impl Elastic {
             }
             let page = self.table.page_of(from);
             if !self.table.is_resident(page) {
-                pending.push(self.stage(StagedKey::Page(page), from));
+                pending.push(self.stage(&StagedKey::Page(page), from));
                 break from;
             }
             let entries = self.table.page_entries(page, from);
@@ -83,11 +83,11 @@ impl Elastic {
         loop {
             let page = self.table.page_of(from);
             if !self.table.is_resident(page) {
-                return RandomKey::Pending(self.stage(StagedKey::Page(page), from));
+                return RandomKey::Pending(self.stage(&StagedKey::Page(page), from));
             }
             let entries = self.table.page_entries(page, 0);
             if !entries.is_empty() {
-                let at = (random & 0xff_ffff) as usize * entries.len() >> 24;
+                let at = ((random & 0xff_ffff) as usize * entries.len()) >> 24;
                 let (hash, slot) = entries[at];
                 match self.slot_key(hash, slot) {
                     SlotKey::Known(key, _) => return RandomKey::Ready(Some(key)),
@@ -117,9 +117,9 @@ impl Elastic {
             Some(State::Absent | State::Found { .. }) => {
                 // There was another record at this place.
                 self.restart(&staged_key);
-                SlotKey::Pending(self.stage(staged_key, hash))
+                SlotKey::Pending(self.stage(&staged_key, hash))
             }
-            _ => SlotKey::Pending(self.stage(staged_key, hash)),
+            _ => SlotKey::Pending(self.stage(&staged_key, hash)),
         }
     }
 
