@@ -1,8 +1,8 @@
 //! Nodes, links and routes.
 //!
 //! Nodes are numbered cores, spines, ToRs, then rack by rack servers and gateways. A link is one
-//! direction of a cable. What waits for a link is not stored anywhere: a packet's arrival is known
-//! when it is sent, because nothing overtakes on a link.
+//! direction of a cable, with a queue before it. A packet costs one event a link, and one more if it
+//! has to wait there.
 
 mod shape;
 
@@ -10,9 +10,9 @@ pub(crate) use shape::Shape;
 
 use crate::{
     ecmp,
-    packet::{Packet, PacketId, Packets, Stage, flag},
+    packet::{NONE, Packet, PacketId, Packets, Stage, flag},
     topology::{Link, Topology},
-    wheel::Wheel,
+    wheel::{Wheel, earlier},
 };
 
 /// Largest packet on a link, bytes: a datagram of [`crate::workload::DATAGRAM_BYTES_MAX`] and its
@@ -20,12 +20,15 @@ use crate::{
 const PACKET_BYTES_MAX: usize = 8_192 + 128;
 
 /// DCTCP marks a packet that finds this much waiting, bytes: 65 packets of 1,106 bytes.
-const MARK_BYTES: u64 = 65 * 1_106;
+const MARK_BYTES: u32 = 65 * 1_106;
 
 #[derive(Debug)]
 pub(crate) struct Network {
     pub shape: Shape,
     ports: Vec<Port>,
+    /// By port: the node behind it.
+    far_ends: Vec<u32>,
+    buffer_bytes: u32,
     host_link: Timing,
     fabric_link: Timing,
     /// One number a switch, or none: then only the packet's addresses decide its path.
@@ -35,14 +38,29 @@ pub(crate) struct Network {
     pub dropped: u64,
 }
 
-/// One direction of a link.
-#[derive(Debug, Clone, Copy, Default)]
+/// One direction of a link, and what waits for it.
+#[derive(Debug, Clone, Copy)]
 struct Port {
-    /// When the last packet sent so far has left.
+    /// When it has sent what it is sending.
     free_ns: u64,
-    /// Since when it has been sending without a pause, and how much.
-    busy_since_ns: u64,
-    busy_bytes: u64,
+    /// The event that says so.
+    free_event: u32,
+    waiting_bytes: u32,
+    /// Packets behind the first that waits; that one is in the calendar.
+    first: PacketId,
+    last: PacketId,
+    waiting: bool,
+}
+
+impl Port {
+    const IDLE: Self = Self {
+        free_ns: 0,
+        free_event: 0,
+        waiting_bytes: 0,
+        first: NONE,
+        last: NONE,
+        waiting: false,
+    };
 }
 
 #[derive(Debug)]
@@ -50,23 +68,17 @@ struct Timing {
     delay_ns: u64,
     /// By size: bits over rate, whole nanoseconds.
     transmission_ns: Vec<u32>,
-    /// A queue that takes less time than this cannot be full.
-    surely_room_ns: u64,
-    buffer_bytes: u64,
 }
 
 impl Timing {
-    fn new(link: Link, buffer_bytes: u64) -> Self {
+    fn new(link: Link) -> Self {
         let transmission = |bytes: usize| {
             u32::try_from(bytes as u128 * 8_000_000_000 / u128::from(link.rate_bps))
                 .unwrap_or(u32::MAX)
         };
-        let full_ns = u128::from(buffer_bytes) * 8_000_000_000 / u128::from(link.rate_bps);
         Self {
             delay_ns: link.delay_ns,
             transmission_ns: (0..=PACKET_BYTES_MAX).map(transmission).collect(),
-            surely_room_ns: (full_ns / 4) as u64,
-            buffer_bytes,
         }
     }
 }
@@ -75,10 +87,12 @@ impl Network {
     pub(crate) fn new(topology: &Topology, seeds: Vec<u32>, marks: bool) -> Self {
         let shape = Shape::new(topology);
         Self {
-            ports: vec![Port::default(); shape.ports() as usize],
+            ports: vec![Port::IDLE; shape.ports() as usize],
+            far_ends: shape.far_ends(),
+            buffer_bytes: u32::try_from(topology.buffer_bytes).unwrap_or(u32::MAX),
             shape,
-            host_link: Timing::new(topology.host_link, topology.buffer_bytes),
-            fabric_link: Timing::new(topology.fabric_link, topology.buffer_bytes),
+            host_link: Timing::new(topology.host_link),
+            fabric_link: Timing::new(topology.fabric_link),
             seeds,
             marks,
             dropped: 0,
@@ -94,8 +108,7 @@ impl Network {
         now_ns: u64,
     ) {
         let host = packets[id].at;
-        let (port, tor) = (self.shape.port_of_host(host), self.shape.tor_of_host(host));
-        self.transmit(wheel, packets, id, port, tor, now_ns);
+        self.transmit(wheel, packets, id, self.shape.port_of_host(host), now_ns);
     }
 
     /// Forwards a packet from the switch it is at, towards its outer destination.
@@ -106,8 +119,8 @@ impl Network {
         id: PacketId,
         now_ns: u64,
     ) {
-        let (port, next) = self.route(&packets[id]);
-        self.transmit(wheel, packets, id, port, next, now_ns);
+        let (port, _) = self.route(&packets[id]);
+        self.transmit(wheel, packets, id, port, now_ns);
     }
 
     /// The switches between a host and another to which it sends by `turn`.
@@ -161,40 +174,82 @@ impl Network {
         packets: &mut Packets,
         id: PacketId,
         port: u32,
-        next: u32,
         now_ns: u64,
     ) {
-        let to_or_from_host = port < self.shape.host_ports;
-        let timing = if to_or_from_host { &self.host_link } else { &self.fabric_link };
-        let packet = &mut packets[id];
-        let port = &mut self.ports[port as usize];
-        if port.free_ns <= now_ns {
-            *port = Port { free_ns: now_ns, busy_since_ns: now_ns, busy_bytes: 0 };
-        } else if port.free_ns - now_ns > timing.surely_room_ns || self.marks {
-            let waiting = port.waiting_bytes(now_ns);
-            if waiting + u64::from(packet.bytes) > timing.buffer_bytes {
-                self.dropped += 1;
-                packets.remove(id);
-                return;
-            }
-            if self.marks && waiting > MARK_BYTES {
-                packet.cold.segment.flags |= flag::CONGESTED;
-            }
+        packets[id].at = port;
+        let state = &mut self.ports[port as usize];
+        let sent_already = state.free_ns < now_ns
+            || (state.free_ns == now_ns && earlier(state.free_event, wheel.now_event));
+        if sent_already && !state.waiting {
+            self.begin(wheel, packets, id, now_ns);
+            return;
         }
-        port.free_ns += u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
-        port.busy_bytes += u64::from(packet.bytes);
-        packet.at = next;
-        packet.stage = if next >= self.shape.switches { Stage::AtHost } else { Stage::AtSwitch };
-        let arrival_ns = port.free_ns + timing.delay_ns;
-        wheel.insert(packets, id, arrival_ns);
+        let packet = &mut packets[id];
+        let bytes = u32::from(packet.bytes);
+        if state.waiting_bytes + bytes > self.buffer_bytes {
+            self.dropped += 1;
+            packets.remove(id);
+            return;
+        }
+        if self.marks && state.waiting_bytes > MARK_BYTES {
+            packet.cold.segment.flags |= flag::CONGESTED;
+        }
+        state.waiting_bytes += bytes;
+        packet.stage = Stage::PortFree;
+        if !state.waiting {
+            state.waiting = true;
+            packet.event = state.free_event;
+            wheel.insert_numbered(packets, id, state.free_ns);
+            return;
+        }
+        packet.next = NONE;
+        match state.last {
+            NONE => state.first = id,
+            last => packets[last].next = id,
+        }
+        state.last = id;
     }
-}
 
-impl Port {
-    /// What has not left yet: the present busy period's bytes, by its part still to come.
-    fn waiting_bytes(&self, now_ns: u64) -> u64 {
-        let busy_ns = self.free_ns - self.busy_since_ns;
-        let left_ns = self.free_ns - now_ns;
-        (u128::from(self.busy_bytes) * u128::from(left_ns) / u128::from(busy_ns.max(1))) as u64
+    /// The port of the first packet that waits has become free.
+    pub(crate) fn port_free(
+        &mut self,
+        wheel: &mut Wheel,
+        packets: &mut Packets,
+        id: PacketId,
+        now_ns: u64,
+    ) {
+        let port = packets[id].at as usize;
+        let bytes = u32::from(packets[id].bytes);
+        self.begin(wheel, packets, id, now_ns);
+        let state = &mut self.ports[port];
+        state.waiting_bytes -= bytes;
+        let next = state.first;
+        if next == NONE {
+            state.waiting = false;
+            return;
+        }
+        state.first = packets[next].next;
+        if state.first == NONE {
+            state.last = NONE;
+        }
+        packets[next].event = state.free_event;
+        wheel.insert_numbered(packets, next, state.free_ns);
+    }
+
+    /// A packet begins to leave.
+    fn begin(&mut self, wheel: &mut Wheel, packets: &mut Packets, id: PacketId, now_ns: u64) {
+        let packet = &mut packets[id];
+        let port = packet.at;
+        let timing = if port < self.shape.host_ports { &self.host_link } else { &self.fabric_link };
+        let state = &mut self.ports[port as usize];
+        state.free_ns = now_ns + u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
+        state.free_event = wheel.number();
+        packet.stage = Stage::Arrived;
+        wheel.insert(packets, id, state.free_ns + timing.delay_ns);
+    }
+
+    /// Where a packet on a link arrives: a host, or a switch.
+    pub(crate) fn arrive(&self, packet: &mut Packet) {
+        packet.at = self.far_ends[packet.at as usize];
     }
 }

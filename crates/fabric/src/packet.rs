@@ -12,15 +12,33 @@ pub(crate) const NONE: PacketId = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(crate) enum Stage {
-    /// It arrives at the switch `at`.
+    /// It arrives at the far end of the port `at`.
     #[default]
-    AtSwitch,
-    /// It arrives at the server or gateway `at`.
+    Arrived,
+    /// It was sent to the very server it is `at`.
     AtHost,
     /// It leaves the switch `at` after its control plane.
     FromSwitch,
     /// It leaves the server or gateway `at` after a delay there.
     FromHost,
+    /// The port `at` has sent what was before it.
+    PortFree,
+    /// The control plane of the switch `at` turns to it.
+    ControlPlane,
+    /// No packet: something a connection does after all else of this nanosecond.
+    Later(Later),
+}
+
+/// What a connection does later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Later {
+    /// The server answers a SYN.
+    Accept,
+    /// The client's application learns that it is connected.
+    Connected,
+    /// Its data is sent.
+    Write,
 }
 
 /// What a packet is for.
@@ -43,7 +61,7 @@ pub(crate) struct Packet {
     pub header: Header,
     /// The next packet of the same time, or free place.
     pub next: PacketId,
-    /// The node it arrives at or leaves.
+    /// The node it arrives at or leaves; on a link, the port it left by.
     pub at: u32,
     /// What ECMP makes of its outer addresses.
     pub turn: u32,
@@ -53,12 +71,14 @@ pub(crate) struct Packet {
     pub kind: Kind,
     /// Switches passed.
     pub hops: u16,
+    /// The number of its next event: what orders events of the same nanosecond.
+    pub event: u32,
     pub cold: Cold,
 }
 
 /// What only the ends of a packet's way touch.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
+#[repr(C, packed(4))]
 pub(crate) struct Cold {
     pub sent_ns: u64,
     pub flow: u32,

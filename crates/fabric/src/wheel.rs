@@ -1,6 +1,6 @@
 //! The packets' calendar: one slot a nanosecond for the present epoch, one list an epoch beyond.
 //!
-//! Packets of the same nanosecond come out in the order they went in. A slot is the head of a list
+//! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head of a list
 //! threaded through the packets themselves, so nothing is allocated for an event.
 
 use std::collections::VecDeque;
@@ -27,6 +27,15 @@ pub(crate) struct Wheel {
     /// Emptied lists, to be used again.
     spare: Vec<Vec<(u64, PacketId)>>,
     pending: u64,
+    /// Events get ascending numbers when they are set; they wrap.
+    event: u32,
+    /// The number of the event that is happening.
+    pub now_event: u32,
+}
+
+/// Whether event `a` was set before event `b`.
+pub(crate) fn earlier(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
 }
 
 impl Wheel {
@@ -39,11 +48,30 @@ impl Wheel {
             later: VecDeque::new(),
             spare: Vec::new(),
             pending: 0,
+            event: 0,
+            now_event: 0,
         }
     }
 
-    /// Puts a packet in, due at `at_ns`, which is not before the last time taken out.
+    /// A number for an event that is set now.
+    pub(crate) fn number(&mut self) -> u32 {
+        self.event = self.event.wrapping_add(1);
+        self.event
+    }
+
+    /// What happens now was set before anything that waits, or after.
+    pub(crate) fn happen_outside(&mut self, before: bool) {
+        self.now_event = if before { self.event.wrapping_sub(1 << 30) } else { self.number() };
+    }
+
+    /// Sets a packet's next event, at `at_ns`, which is not before the last time taken out.
     pub(crate) fn insert(&mut self, packets: &mut Packets, id: PacketId, at_ns: u64) {
+        packets[id].event = self.number();
+        self.insert_numbered(packets, id, at_ns);
+    }
+
+    /// The same, with a number given earlier.
+    pub(crate) fn insert_numbered(&mut self, packets: &mut Packets, id: PacketId, at_ns: u64) {
         self.pending += 1;
         let epoch = at_ns >> EPOCH_BITS;
         if epoch == self.epoch {
@@ -116,7 +144,7 @@ impl Wheel {
                 self.insert_now(packets, id, at_ns);
             } else {
                 self.pending -= 1;
-                self.insert(packets, id, at_ns);
+                self.insert_numbered(packets, id, at_ns);
             }
         }
         self.spare.push(due);
@@ -130,7 +158,7 @@ impl Wheel {
         }
     }
 
-    /// Takes everything due at `at_ns` (of the present epoch) into `due`, last in first.
+    /// Takes everything due at `at_ns` (of the present epoch) into `due`, last first.
     pub(crate) fn take(&mut self, packets: &Packets, at_ns: u64, due: &mut Vec<PacketId>) {
         let slot = (at_ns & SLOT_MASK) as usize;
         let mut id = std::mem::replace(&mut self.slots[slot], NONE);
@@ -142,6 +170,15 @@ impl Wheel {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         if self.occupied[slot / 64] == 0 {
             self.words[slot / 4096] &= !(1 << (slot / 64 % 64));
+        }
+        // Nearly always in order already.
+        let age = |id: PacketId| self.event.wrapping_sub(packets[id].event);
+        for end in 1..due.len() {
+            let mut place = end;
+            while place > 0 && age(due[place - 1]) > age(due[place]) {
+                due.swap(place - 1, place);
+                place -= 1;
+            }
         }
     }
 }

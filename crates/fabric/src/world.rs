@@ -142,17 +142,19 @@ impl<R: Resolver + Send> Run for World<R> {
 impl<R: Resolver> World<R> {
     /// Everything of the next time at which anything happens. `false`: nothing does until then.
     fn advance(&mut self, until_ns: u64) -> Result<bool, Error> {
-        let outside_ns = self.next_outside();
+        let (before_ns, after_ns) = self.next_outside();
+        let outside_ns = before_ns.min(after_ns);
         let horizon_ns = outside_ns.min(until_ns);
         let next = self.wheel.next_time(&mut self.packets, self.now_ns, horizon_ns);
         match next {
-            Some(at_ns) if at_ns < outside_ns && at_ns <= until_ns => {
+            Some(at_ns) if at_ns < before_ns && at_ns <= after_ns && at_ns <= until_ns => {
                 self.move_clock(at_ns)?;
                 self.packets_due(at_ns)?;
             }
             _ if outside_ns <= until_ns => {
                 self.move_clock(outside_ns)?;
                 self.wheel.advance(outside_ns);
+                self.wheel.happen_outside(before_ns == outside_ns);
                 self.outside(outside_ns);
             }
             _ => return Ok(false),
@@ -173,26 +175,47 @@ impl<R: Resolver> World<R> {
         self.wheel.take(&self.packets, at_ns, &mut due);
         while let Some(id) = due.pop() {
             self.metrics.events += 1;
+            self.wheel.now_event = self.packets[id].event;
             match self.packets[id].stage {
-                Stage::AtSwitch => self.at_switch(id),
+                Stage::Arrived => {
+                    self.network.arrive(&mut self.packets[id]);
+                    if self.packets[id].at < self.network.shape.switches {
+                        self.at_switch(id);
+                    } else {
+                        self.at_host(id)?;
+                    }
+                }
+                Stage::PortFree => {
+                    self.network.port_free(&mut self.wheel, &mut self.packets, id, at_ns);
+                }
                 Stage::AtHost => self.at_host(id)?,
                 Stage::FromSwitch => {
                     self.network.forward(&mut self.wheel, &mut self.packets, id, at_ns);
                 }
-                Stage::FromHost => self.from_host(id),
+                Stage::ControlPlane => self.in_control_plane(id),
+                Stage::FromHost => self.depart(id),
+                Stage::Later(later) => self.later(id, later),
             }
         }
         self.due = due;
         Ok(())
     }
 
-    /// When the next thing happens that is not a packet.
-    fn next_outside(&self) -> u64 {
-        let timer_ns = self.timers.peek().map_or(NEVER, |Reverse(timer)| timer.0);
+    /// When the next thing happens that is not a packet: what goes before packets of the same time,
+    /// and what goes after.
+    fn next_outside(&self) -> (u64, u64) {
         let flow_ns = self.flows.get(self.next_flow).map_or(NEVER, |flow| flow.start_ns);
         let migration_ns = self.migrations.last().map_or(NEVER, |migration| migration.at_ns);
         let remap_ns = self.remaps.last().map_or(NEVER, |remap| remap.0);
-        timer_ns.min(flow_ns).min(migration_ns).min(remap_ns).min(self.next_sample_ns)
+        let timer_ns = self.timers.peek().map_or(NEVER, |Reverse(timer)| timer.0);
+        let before_ns = migration_ns.min(remap_ns).min(self.next_sample_ns).min(timer_ns);
+        // A datagram's application sends at once, a connection's is only started.
+        if self.settings.udp { (before_ns.min(flow_ns), NEVER) } else { (before_ns, flow_ns) }
+    }
+
+    /// Lets a packet wait where it is.
+    fn insert(&mut self, id: PacketId, at_ns: u64) {
+        self.wheel.insert(&mut self.packets, id, at_ns);
     }
 
     /// One thing that is not a packet.
@@ -206,13 +229,14 @@ impl<R: Resolver> World<R> {
             self.migrate(migration);
         } else if let Some((_, vip)) = self.remaps.pop_if(|remap| remap.0 <= now_ns) {
             self.remap(vip);
-        } else if let Some(flow) =
-            self.flows.get(self.next_flow).filter(|flow| flow.start_ns <= now_ns).copied()
+        } else if let Some(Reverse((_, connection, generation, client))) =
+            self.timers.peek().copied().filter(|Reverse(timer)| timer.0 <= now_ns)
         {
+            self.timers.pop();
+            self.wake(connection, generation, client);
+        } else if let Some(flow) = self.flows.get(self.next_flow).copied() {
             self.next_flow += 1;
             self.start_flow(self.next_flow - 1, &flow);
-        } else if let Some(Reverse((_, connection, generation, client))) = self.timers.pop() {
-            self.wake(connection, generation, client);
         }
     }
 

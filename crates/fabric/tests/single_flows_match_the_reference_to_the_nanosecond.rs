@@ -61,6 +61,24 @@ fn single_flows_match_the_reference_to_the_nanosecond() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Three learning packets, drawn at random, decide when the sender's ToR knows the receiver.
+#[test]
+fn a_single_flow_through_switchv2p_lies_between_what_draws_allow() {
+    let metrics = run("switchv2p", 2, 600_000, 5_000);
+    assert_eq!(
+        (metrics.sent, metrics.gateway_packets, metrics.first_packet_latency_ns),
+        (885, 1, 52_032)
+    );
+    // All hits at the gateway's ToR, as with GwCache, is the worst; all at the sender's, as Direct, the best.
+    assert!(
+        (279_103..=545_071).contains(&metrics.flow_completion_ns),
+        "{}",
+        metrics.flow_completion_ns
+    );
+    let hits: u64 = metrics.switches.iter().map(|switch| switch.hits).sum();
+    assert_eq!(hits, 588 + 296, "every packet but the first");
+}
+
 #[test]
 fn other_pairs_match_too() {
     for (scheme, destination, fct, fpl, hops) in [

@@ -31,7 +31,13 @@ fn flows(count: u64, bytes: impl Fn(u64) -> u64) -> Vec<Flow> {
     (1..=count).map(flow).collect()
 }
 
-fn run(config: &Config, topology: &Topology, flows: Vec<Flow>, scheme: Scheme, slice: u64) -> Metrics {
+fn run(
+    config: &Config,
+    topology: &Topology,
+    flows: Vec<Flow>,
+    scheme: Scheme,
+    slice: u64,
+) -> Metrics {
     let mut simulation = Simulation::new(config, topology, flows, scheme, 7).expect("a simulation");
     while !simulation.step(slice).expect("laws hold").finished {}
     simulation.metrics().clone()
@@ -52,7 +58,11 @@ fn every_scheme_delivers_everything_in_both_models_whatever_the_slices() {
                 let sliced = run(&config, &topology(), flows, scheme, 1_000);
                 assert_eq!(whole, sliced, "{scheme}, {transport:?}");
                 assert_eq!(whole.in_flight, 0, "{scheme}, {transport:?}");
-                assert_eq!((whole.flows, whole.flows_completed), (200, 200), "{scheme}, {transport:?}");
+                assert_eq!(
+                    (whole.flows, whole.flows_completed),
+                    (200, 200),
+                    "{scheme}, {transport:?}"
+                );
                 assert_eq!(whole.sent, whole.received + whole.repeated + whole.dropped, "{scheme}");
             }
         }
@@ -71,7 +81,13 @@ fn full_buffers_drop_and_tcp_still_delivers() {
             id: id as u32,
             bytes: 40_000,
         };
-        let metrics = run(&config(Model::paper(), transport), &small, (0..60).map(incast).collect(), Scheme::Direct, 5_000);
+        let metrics = run(
+            &config(Model::paper(), transport),
+            &small,
+            (0..60).map(incast).collect(),
+            Scheme::Direct,
+            5_000,
+        );
         assert!(metrics.dropped > 0, "{transport:?}");
         assert_eq!(metrics.flows_completed, 60, "{transport:?}");
         assert_eq!(metrics.in_flight, 0);
@@ -100,12 +116,24 @@ fn a_machine_that_moves_keeps_its_connections() {
         for name in ["nocache", "gwcache", "direct", "switchv2p", "switchv2p-no-invalidations"] {
             let scheme: Scheme = name.parse().expect("a scheme");
             let config = Config {
-                migrations: vec![Migration { vm: 60, server: 0, at_ns: 200_000 }],
+                migrations: (0..3_u32)
+                    .map(|move_to| Migration {
+                        vm: 60,
+                        server: move_to,
+                        at_ns: 200_000 + 30_000 * u64::from(move_to),
+                    })
+                    .collect(),
                 ..config(model, Transport::Cubic)
             };
-            let to_the_mover =
-                |id: u64| Flow { source: 8 + id as u32, destination: 60, start_ns: id * 1_000, id: id as u32, bytes: 500_000 };
-            let metrics = run(&config, &topology(), (0..8).map(to_the_mover).collect(), scheme, u64::MAX);
+            let to_the_mover = |id: u64| Flow {
+                source: 8 + id as u32,
+                destination: 60,
+                start_ns: id * 1_000,
+                id: id as u32,
+                bytes: 500_000,
+            };
+            let metrics =
+                run(&config, &topology(), (0..8).map(to_the_mover).collect(), scheme, u64::MAX);
             assert_eq!(metrics.flows_completed, 8, "{name}");
             assert!(metrics.misdelivered > 0, "{name}");
         }
@@ -117,7 +145,8 @@ fn a_controller_places_what_caches_hold_and_reads_what_passed() {
     let scheme = Scheme::Controller;
     let config = config(Model::paper(), Transport::Cubic);
     let flow = Flow { source: 0, destination: 60, start_ns: 100_000, id: 1, bytes: 5_000 };
-    let mut simulation = Simulation::new(&config, &topology(), vec![flow], scheme, 1).expect("a simulation");
+    let mut simulation =
+        Simulation::new(&config, &topology(), vec![flow], scheme, 1).expect("a simulation");
     // Cores 0 to 3, spines 4 to 7, ToRs 8 to 11: the sender's and the receiver's.
     let placements = [(8, 60), (11, 0)].map(|(switch, vm)| Placement { switch, vms: vec![vm] });
     simulation.place(&placements).expect("it fits");
@@ -151,13 +180,28 @@ fn what_cannot_run_is_refused_by_name() {
     let flow = Flow { source: 0, destination: 1, start_ns: 0, id: 1, bytes: 1 };
     let no_gateways = Topology { gateways: Vec::new(), ..topology() };
     for (error, words) in [
-        (refuse(&topology(), Flow { destination: 64, ..flow }, Scheme::Direct), "flow 0: destination: expected a virtual machine below 64, got 64"),
-        (refuse(&topology(), Flow { bytes: 0, ..flow }, Scheme::Direct), "flow 0: bytes: expected 1 to 4000000000, got 0"),
-        (refuse(&no_gateways, flow, Scheme::NoCache), "topology: gateways: expected gateways: nocache sends through them, got none"),
-        (refuse(&Topology { cores: 3, ..topology() }, flow, Scheme::Direct), "topology: cores: expected a multiple of spines_per_pod, got 3"),
+        (
+            refuse(&topology(), Flow { destination: 64, ..flow }, Scheme::Direct),
+            "flow 0: destination: expected a virtual machine below 64, got 64",
+        ),
+        (
+            refuse(&topology(), Flow { bytes: 0, ..flow }, Scheme::Direct),
+            "flow 0: bytes: expected 1 to 4000000000, got 0",
+        ),
+        (
+            refuse(&no_gateways, flow, Scheme::NoCache),
+            "topology: gateways: expected gateways: nocache sends through them, got none",
+        ),
+        (
+            refuse(&Topology { cores: 3, ..topology() }, flow, Scheme::Direct),
+            "topology: cores: expected a multiple of spines_per_pod, got 3",
+        ),
     ] {
         assert_eq!(error, words);
     }
     let unknown = "switchv3p".parse::<Scheme>().expect_err("unknown").to_string();
-    assert!(unknown.starts_with("unknown scheme \"switchv3p\": expected one of nocache, "), "{unknown}");
+    assert!(
+        unknown.starts_with("unknown scheme \"switchv3p\": expected one of nocache, "),
+        "{unknown}"
+    );
 }

@@ -70,8 +70,8 @@ impl Bluebird {
 }
 
 impl Tor {
-    /// How long the control plane takes, or nothing if its queue is full.
-    fn resolve(&mut self, bytes: u64, now_ns: u64) -> Option<u64> {
+    /// How long until the control plane turns to a packet, or nothing if its queue is full.
+    fn queue(&mut self, bytes: u64, now_ns: u64) -> Option<u64> {
         while let Some((start_ns, size)) = self.waiting.front().copied() {
             if start_ns > now_ns {
                 break;
@@ -87,13 +87,20 @@ impl Tor {
             self.waiting.push_back((start_ns, bytes));
             self.waiting_bytes += bytes;
         }
-        let transmission_ns = bytes * 8_000_000_000 / CONTROL_BPS;
-        self.free_ns = start_ns + transmission_ns + GAP_NS;
-        Some(start_ns + transmission_ns + LATENCY_NS - now_ns)
+        self.free_ns = start_ns + transmission_ns(bytes) + GAP_NS;
+        Some(start_ns - now_ns)
     }
 }
 
+fn transmission_ns(bytes: u64) -> u64 {
+    bytes * 8_000_000_000 / CONTROL_BPS
+}
+
 impl Resolver for Bluebird {
+    fn control_plane_ns(&self, bytes: u16) -> u64 {
+        transmission_ns(u64::from(bytes) - LINK_HEADER_BYTES) + LATENCY_NS
+    }
+
     fn reads_tunnel(&self, switch: u32) -> bool {
         self.tors[switch as usize].is_some()
     }
@@ -111,13 +118,14 @@ impl Resolver for Bluebird {
             return Step { hit: true, ..Step::default() };
         }
         let bytes = u64::from(passing.bytes) - LINK_HEADER_BYTES;
-        let Some(hold_ns) = tor.resolve(bytes, passing.now_ns) else {
+        let Some(hold_ns) = tor.queue(bytes, passing.now_ns) else {
             return Step { lost: true, ..Step::default() };
         };
         header.destination_pip = passing.directory.mapped(header.destination_vip);
-        let inserted_ns = passing.now_ns + hold_ns + INSERTION_NS;
+        let resolved_ns = passing.now_ns + hold_ns + transmission_ns(bytes) + LATENCY_NS;
+        let inserted_ns = resolved_ns + INSERTION_NS;
         let place = self.insertions.partition_point(|insertion| insertion.0 <= inserted_ns);
         self.insertions.insert(place, (inserted_ns, passing.switch, header.destination_vip));
-        Step { hold_ns, ..Step::default() }
+        Step { hold_ns: Some(hold_ns), ..Step::default() }
     }
 }

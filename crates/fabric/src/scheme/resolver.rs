@@ -42,8 +42,8 @@ pub(crate) struct Step {
     pub hit: bool,
     /// What the switch sends besides.
     pub emit: Option<Emit>,
-    /// It goes through the control plane and leaves so much later.
-    pub hold_ns: u64,
+    /// It goes through the control plane, which turns to it so much later.
+    pub hold_ns: Option<u64>,
     /// The control plane had no room for it.
     pub lost: bool,
 }
@@ -74,6 +74,11 @@ pub(crate) trait Resolver {
     /// A packet passes a switch.
     fn pass(&mut self, _passing: Passing<'_>) -> Step {
         Step::default()
+    }
+
+    /// How long a switch's control plane takes with a packet of this size.
+    fn control_plane_ns(&self, _bytes: u16) -> u64 {
+        0
     }
 
     /// A server receives a packet for a virtual machine it has; `back` leads to the sender.

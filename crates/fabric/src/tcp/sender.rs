@@ -52,8 +52,8 @@ pub(crate) struct Sender {
     sacked: Ranges,
     rate: Reduction,
     timer_due_ns: u64,
-    /// The application writes its data one nanosecond after the handshake.
-    kick_due_ns: u64,
+    /// The handshake is over, and the application does not know yet.
+    connected: bool,
 }
 
 /// Proportional rate reduction while recovering (RFC 6937).
@@ -105,7 +105,7 @@ impl Sender {
             sacked: Ranges::default(),
             rate: Reduction::default(),
             timer_due_ns: NEVER,
-            kick_due_ns: NEVER,
+            connected: false,
         }
     }
 
@@ -126,7 +126,17 @@ impl Sender {
 
     /// When [`Sender::wake`] is wanted.
     pub(crate) fn due_ns(&self) -> u64 {
-        self.timer_due_ns.min(self.kick_due_ns)
+        self.timer_due_ns
+    }
+
+    /// Whether the application is to be told that it may write; true once.
+    pub(crate) fn take_connected(&mut self) -> bool {
+        std::mem::take(&mut self.connected)
+    }
+
+    /// The application has written everything.
+    pub(crate) fn write(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
+        self.send_pending(segments, now_ns);
     }
 
     /// A segment from the server arrived.
@@ -160,16 +170,12 @@ impl Sender {
 
     /// One of its times has come.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
-        if self.kick_due_ns <= now_ns {
-            self.kick_due_ns = NEVER;
-            self.send_pending(segments, now_ns);
-        }
         if self.timer_due_ns <= now_ns {
             self.timer_due_ns = NEVER;
             match self.state {
                 State::SynSent => self.send_syn(segments, now_ns),
                 State::Established | State::FinWait1 | State::FinWait2 => {
-                    self.time_out(segments, now_ns)
+                    self.time_out(segments, now_ns);
                 }
                 State::TimeWait | State::Dropped => {}
             }
@@ -202,7 +208,7 @@ impl Sender {
         (self.lost_end, self.resend, self.measured_from) = (1, 1, 1);
         self.timer_due_ns = NEVER;
         self.send_ack(segments);
-        self.kick_due_ns = now_ns + 1;
+        self.connected = true;
     }
 
     fn send_ack(&mut self, segments: &mut Vec<Segment>) {

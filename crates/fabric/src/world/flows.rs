@@ -8,7 +8,7 @@ use super::World;
 use crate::{
     ecmp,
     network::Shape,
-    packet::{Cold, Kind, Packet, Segment, Stage, flag},
+    packet::{Cold, Kind, Later, Packet, PacketId, Segment, Stage, flag},
     scheme::resolver::{Path, Resolver},
     tcp::{NEVER, Receiver, Sender},
     topology::Topology,
@@ -154,8 +154,7 @@ impl<R: Resolver> World<R> {
 
     /// After a move: open connections of this virtual machine send from, and to, where it is now.
     pub(super) fn move_connections(&mut self, vip: u32) {
-        // Datagrams have no connections.
-        for index in 0..self.next_flow.min(self.connection_of.len()) {
+        for index in 0..self.connection_of.len() {
             let place = self.connection_of[index];
             let flow = self.flows[index];
             if place == CLOSED
@@ -212,12 +211,46 @@ impl<R: Resolver> World<R> {
             receiver.receive(&mut self.segments, segment, sent_ns, now_ns)
         } else {
             if asks {
+                self.do_later(flow as u32, sent_ns, Later::Accept, now_ns);
+            }
+            return true;
+        };
+        let connected = connection.sender.take_connected();
+        self.settle(place);
+        if connected {
+            self.do_later(flow as u32, 0, Later::Connected, now_ns);
+        }
+        counted
+    }
+
+    /// Sets an event that is no packet, after all that is set already.
+    fn do_later(&mut self, flow: u32, sent_ns: u64, later: Later, at_ns: u64) {
+        let id = self.packets.insert(Packet {
+            stage: Stage::Later(later),
+            cold: Cold { flow, sent_ns, ..Cold::default() },
+            ..Packet::default()
+        });
+        self.control.sent += 1;
+        self.insert(id, at_ns);
+    }
+
+    pub(super) fn later(&mut self, id: PacketId, later: Later) {
+        let Cold { flow, sent_ns, .. } = self.packets[id].cold;
+        self.packets.remove(id);
+        self.control.done += 1;
+        let (place, now_ns) = (self.connection_of[flow as usize], self.now_ns);
+        let Some(connection) = self.connections.get_mut(place as usize) else { return };
+        match later {
+            Later::Accept => {
                 connection.receiver = Some(Receiver::accept(&mut self.segments, sent_ns, now_ns));
             }
-            true
-        };
+            Later::Connected => {
+                self.do_later(flow, 0, Later::Write, now_ns + 1);
+                return;
+            }
+            Later::Write => connection.sender.write(&mut self.segments, now_ns),
+        }
         self.settle(place);
-        counted
     }
 
     pub(super) fn wake(&mut self, place: u32, generation: u32, client: bool) {
@@ -233,10 +266,10 @@ impl<R: Resolver> World<R> {
             if connection.sender.due_ns() <= now_ns {
                 connection.sender.wake(&mut self.segments, now_ns);
             }
-        } else if let Some(receiver) = &mut connection.receiver {
-            if receiver.due_ns() <= now_ns {
-                receiver.wake(&mut self.segments, now_ns);
-            }
+        } else if let Some(receiver) = &mut connection.receiver
+            && receiver.due_ns() <= now_ns
+        {
+            receiver.wake(&mut self.segments, now_ns);
         }
         self.settle(place);
     }
@@ -322,7 +355,7 @@ impl<R: Resolver> World<R> {
         });
         self.follow(id);
         if local || departure.delay_ns > 0 {
-            self.wheel.insert(&mut self.packets, id, self.now_ns + departure.delay_ns);
+            self.insert(id, self.now_ns + departure.delay_ns);
         } else {
             self.network.send_from_host(&mut self.wheel, &mut self.packets, id, self.now_ns);
         }

@@ -15,11 +15,9 @@ impl<R: Resolver> World<R> {
         self.note(id);
         let packet = &self.packets[id];
         let (host, vip) = (packet.at, packet.header.destination_vip);
-        if packet.cold.sent_ns > self.now_ns {
-            return Err(self.broken(
-                "causality",
-                format!("a packet sent at {} ns arrives", packet.cold.sent_ns),
-            ));
+        let sent_ns = packet.cold.sent_ns;
+        if sent_ns > self.now_ns {
+            return Err(self.broken("causality", format!("a packet sent at {sent_ns} ns arrives")));
         }
         if self.directory.home(vip) == host {
             self.deliver(id);
@@ -46,7 +44,7 @@ impl<R: Resolver> World<R> {
             self.turns.between(&self.network.shape, packet.header.source_pip, home)
         };
         packet.stage = Stage::FromHost;
-        self.wheel.insert(&mut self.packets, id, self.now_ns + self.settings.gateway_delay_ns);
+        self.insert(id, self.now_ns + self.settings.gateway_delay_ns);
     }
 
     /// The virtual machine is not here any more.
@@ -72,11 +70,11 @@ impl<R: Resolver> World<R> {
         packet.cold.home = 0;
         packet.turn = turn;
         packet.stage = Stage::FromHost;
-        self.wheel.insert(&mut self.packets, id, self.now_ns + FOLLOW_ME_NS);
+        self.insert(id, self.now_ns + FOLLOW_ME_NS);
     }
 
     /// A packet leaves after a delay in its server or gateway.
-    pub(super) fn from_host(&mut self, id: PacketId) {
+    pub(super) fn depart(&mut self, id: PacketId) {
         if self.network.shape.is_gateway(self.packets[id].at) {
             self.metrics.gateway_packets += 1;
         }

@@ -59,12 +59,23 @@ impl<R: Resolver> World<R> {
         if step.lost {
             self.control.lost += 1;
             self.packets.remove(id);
-        } else if step.hold_ns > 0 {
-            self.packets[id].stage = Stage::FromSwitch;
-            self.wheel.insert(&mut self.packets, id, self.now_ns + step.hold_ns);
+        } else if let Some(hold_ns) = step.hold_ns {
+            self.packets[id].stage = Stage::ControlPlane;
+            if hold_ns == 0 {
+                self.in_control_plane(id);
+            } else {
+                self.insert(id, self.now_ns + hold_ns);
+            }
         } else {
             self.network.forward(&mut self.wheel, &mut self.packets, id, self.now_ns);
         }
+    }
+
+    pub(super) fn in_control_plane(&mut self, id: PacketId) {
+        let packet = &mut self.packets[id];
+        packet.stage = Stage::FromSwitch;
+        let control_plane_ns = self.resolver.control_plane_ns(packet.bytes);
+        self.insert(id, self.now_ns + control_plane_ns);
     }
 
     /// Sends a learning packet to the sender's ToR, or an invalidation packet to a switch.
