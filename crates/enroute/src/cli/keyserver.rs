@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 
 mod load;
@@ -9,6 +10,9 @@ mod serve;
 mod vault;
 
 use crate::keyserver::{database, harden, speed, vault::KEK_VARIABLE};
+
+/// The environment variable with the database's address.
+const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -60,12 +64,25 @@ enum Command {
 #[derive(Debug, Args)]
 struct Vault {
     /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT
+    /// [default: $ENROUTE_DATABASE, where a password is not seen by everybody]
     #[arg(long, value_name = "ADDRESS")]
-    database: database::Address,
+    database: Option<database::Address>,
 
     /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]
     #[arg(long, value_name = "FILE")]
     kek_file: Option<PathBuf>,
+}
+
+impl Vault {
+    fn database(&self) -> anyhow::Result<database::Address> {
+        match &self.database {
+            Some(address) => Ok(address.clone()),
+            None => std::env::var(DATABASE_VARIABLE)
+                .map_err(|_| anyhow!("no database: say --database or set {DATABASE_VARIABLE}"))?
+                .parse()
+                .context(DATABASE_VARIABLE),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -4,11 +4,10 @@
 use std::{collections::VecDeque, fmt, str::FromStr, time::Duration};
 
 use anyhow::{Context, anyhow, bail, ensure};
-use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    sync::{mpsc, oneshot},
+    sync::{Mutex, mpsc, oneshot},
     time::timeout,
 };
 use wire::resp::{Frame, Limits, frame};
@@ -109,13 +108,20 @@ impl Database {
     async fn exchange(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
         let (answer, answered) = oneshot::channel();
         let command = Command { bytes: encode(arguments), answer };
-        let queue = self.queue.lock().clone();
-        let queue = match queue.filter(|queue| !queue.is_closed()) {
-            Some(queue) => queue,
-            None => self.connect().await?,
-        };
+        let queue = self.queue().await?;
         queue.send(command).await.map_err(|_| anyhow!("the connection broke"))?;
         answered.await.map_err(|_| anyhow!("the connection broke"))
+    }
+
+    /// The connection, made anew if it is gone. Who comes meanwhile waits for that one.
+    async fn queue(&self) -> anyhow::Result<mpsc::Sender<Command>> {
+        let mut kept = self.queue.lock().await;
+        if let Some(queue) = kept.as_ref().filter(|queue| !queue.is_closed()) {
+            return Ok(queue.clone());
+        }
+        let queue = self.connect().await?;
+        *kept = Some(queue.clone());
+        Ok(queue)
     }
 
     async fn connect(&self) -> anyhow::Result<mpsc::Sender<Command>> {
@@ -135,7 +141,6 @@ impl Database {
                 bail!("login refused: {text}");
             }
         }
-        *self.queue.lock() = Some(queue.clone());
         Ok(queue)
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         certificate: arguments.certificate.clone(),
         key: arguments.key.clone(),
         edge_authorities: arguments.edge_authorities.clone(),
-        database: arguments.vault.database.clone(),
+        database: arguments.vault.database()?,
         workers: arguments.workers.unwrap_or(cores).get(),
     };
     let server = Server::start(&configuration, Arc::clone(&service))?;
