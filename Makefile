@@ -30,6 +30,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute -- --ignored --nocapture
+	cargo test --locked -p fabric -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
