@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-fabric deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-fabric bench-keyserver deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -13,8 +13,11 @@ help: ## Say what can be made
 demo: ## See it work; needs nothing but Rust
 	@$(ENROUTE) demo
 
+demo-edge: deps ## See TLS whose keys are elsewhere; builds BoringSSL first, two minutes
+	@cargo run --release -q -p enroute --features edge -- demo edge
+
 test: deps lint ## Everything a change must pass
-	cargo test --workspace --locked
+	cargo test --workspace --features enroute/edge --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
@@ -28,6 +31,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p fabric -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -52,13 +56,16 @@ bench-cache: deps ## Measure what the cache costs and saves
 bench-fabric: deps ## Measure the fabric simulator beside ns-3
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- fabric
+bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
+	cargo build --release -q -p enroute --features edge
+	cargo run --release -q -p bench -- keyserver
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh
 
 lint: ## Check formatting and lints
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
 	unformatted=$$(gofmt -l checker origins) && \
 	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \

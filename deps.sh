@@ -16,7 +16,16 @@ redis-cli       redis-tools  5:7.0.*
 redis-benchmark redis-tools  5:7.0.*
 nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
-ip              iproute2     6.1.*"
+ip              iproute2     6.1.*
+memcached       memcached    1.6.*
+clang           clang        1:14.0*
+openssl         openssl      3.0.*
+curl            curl         7.88.*
+cmake           cmake        3.25.*
+c++             g++          4:12.2.*
+git             git          1:2.39.*"
+# The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
+libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
 pieces="ferretdb mongo-java python checker"
 
@@ -109,8 +118,8 @@ missing_packages() {
         done <<<"$debian_packages"
         # A library, which `make bench-fabric` compiles its peer against: no command to look for.
         [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
-        # The same, for the binding of HiGHS that `make lab-fabric` and `make soak` build.
-        compgen -G '/usr/lib/llvm-*/lib/libclang-[0-9]*.so*' >/dev/null || echo "libclang1-14=1:14.*"
+        # shellcheck disable=SC2086 # a pattern
+        ls $libclang_headers >/dev/null 2>&1 || echo libclang-common-14-dev libclang1-14
         # Debian splits what makes a virtualenv from its python3.
         if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
             echo python3-venv
@@ -136,7 +145,7 @@ install_packages() {
     fi
     [ "$status" = 0 ] || { tail -n 20 "$deps/apt.log" >&2; return "$status"; }
     local service
-    for service in redis-server nutcracker; do
+    for service in redis-server nutcracker memcached; do
         case " $* " in
         *" $service="*)
             [ ! -d /run/systemd/system ] || systemctl disable --now --quiet "$service" || true

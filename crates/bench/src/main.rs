@@ -1,4 +1,4 @@
-//! `enroute-bench`: what the cache costs and saves, measured beside its peers.
+//! `enroute-bench`: what the parts of enroute cost and save, measured beside their peers.
 //!
 //! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
 //! `enroute`; it imports nothing of ours and runs the binary as anybody would. Peers are measured in
@@ -32,13 +32,15 @@ struct Arguments {
     command: Command,
 }
 
-/// Measures what the cache costs and saves, beside its peers
+/// Measures what the parts of enroute cost and save, beside their peers
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
-    Cache(Measure),
+    Cache(Choice),
     /// Measure `enroute fabric`; results go to target/bench/fabric.json
-    Fabric(Measure),
+    Fabric(Choice),
+    /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
+    Keyserver(Choice),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
     Stub {
@@ -48,7 +50,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Measure {
+struct Choice {
     /// Only figures whose name contains this; repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -68,8 +70,9 @@ struct Measure {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Cache(arguments) => measure("cache", measure::ALL, &arguments),
-        Command::Fabric(arguments) => measure("fabric", measure::FABRIC, &arguments),
+        Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
+        Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
+        Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
     match outcome {
@@ -82,7 +85,11 @@ fn main() -> ExitCode {
 }
 
 #[allow(clippy::print_stdout, reason = "the table is what was asked for")]
-fn measure(name: &'static str, all: &[Measurement], arguments: &Measure) -> anyhow::Result<()> {
+fn measure(
+    subject: &'static str,
+    all: &'static [Measurement],
+    arguments: &Choice,
+) -> anyhow::Result<()> {
     open_files();
     let wanted = |name: &&&str| {
         arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()))
@@ -96,7 +103,7 @@ fn measure(name: &'static str, all: &[Measurement], arguments: &Measure) -> anyh
         bail!("--only names no figure; there are: {}", all.join(", "));
     }
     let rounds = arguments.rounds.unwrap_or(if arguments.short { 3 } else { 5 }).max(1);
-    let run = Run::new(name, &arguments.output, rounds, arguments.short)?;
+    let run = Run::new(subject, &arguments.output, rounds, arguments.short)?;
     let seconds = |measurement: &Measurement| {
         measurement.seconds + measurement.rounds * rounds as f64 * run.round().as_secs_f64()
     };

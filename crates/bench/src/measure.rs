@@ -3,7 +3,9 @@
 use crate::{figure::Figure, run::Run};
 
 mod echo;
+mod edge;
 mod fabric;
+mod keyserver;
 mod memory;
 mod mongo;
 mod redis;
@@ -20,8 +22,25 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// All of `enroute cache`, in the order they are run.
-pub(crate) const ALL: &[Measurement] = &[
+/// Of the key server, in the order they are run.
+pub(crate) const KEYSERVER: &[Measurement] = &[
+    Measurement {
+        names: &["ecdsa-per-core", "rsa2048-per-core", "premaster-padding"],
+        seconds: 4.0,
+        rounds: 4.0,
+        run: keyserver::per_core,
+    },
+    Measurement {
+        names: &["ecdsa-two-cores", "ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        seconds: 10.0,
+        rounds: 4.0,
+        run: keyserver::served,
+    },
+    Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
+];
+
+/// Of the cache, in the order they are run.
+pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
         seconds: 10.0,

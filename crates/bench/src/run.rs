@@ -27,13 +27,13 @@ pub(crate) enum Side {
 
 /// What all measurements of a run share.
 pub(crate) struct Run {
+    /// Names the file with the results.
+    subject: &'static str,
     pub(crate) servers: Servers,
     /// Interleaved rounds of each measurement.
     pub(crate) rounds: usize,
     /// Shorter and noisier.
     pub(crate) short: bool,
-    /// What is measured, which names the results.
-    name: &'static str,
     output: PathBuf,
     raw: PathBuf,
     progress: RefCell<Progress>,
@@ -49,9 +49,9 @@ struct Progress {
 }
 
 impl Run {
-    /// A run whose results go below `output`.
+    /// A run about `subject`, whose results go below `output`.
     pub(crate) fn new(
-        name: &'static str,
+        subject: &'static str,
         output: &Path,
         rounds: usize,
         short: bool,
@@ -69,10 +69,10 @@ impl Run {
             current: 0.0,
         };
         let run = Self {
+            subject,
             servers,
             rounds,
             short,
-            name,
             output: output.into(),
             raw,
             progress: RefCell::new(progress),
@@ -135,11 +135,6 @@ impl Run {
         Ok(rounds)
     }
 
-    /// Where the figures go.
-    pub(crate) fn results(&self) -> PathBuf {
-        self.output.join(self.name).with_extension("json")
-    }
-
     /// Where scratch files go.
     pub(crate) fn scratch(&self) -> &Path {
         &self.raw
@@ -152,8 +147,13 @@ impl Run {
 
     /// Writes the figures there are so far.
     pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep(self.name, &figures)?;
+        self.keep(self.subject, &figures)?;
         write(&self.results(), &figures)
+    }
+
+    /// Where the figures are.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.output.join(format!("{}.json", self.subject))
     }
 }
 
@@ -182,6 +182,7 @@ fn machine() -> serde_json::Value {
         "kernel": said("uname", &["-r"]),
         "load": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "redis-server": said("redis-server", &["--version"]),
+        "openssl": said("openssl", &["version"]),
         "nutcracker": said("nutcracker", &["--version"]),
         "java": said("java", &["-version"]),
     })

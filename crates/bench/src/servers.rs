@@ -67,6 +67,20 @@ impl Servers {
         Server::start(&mut command, address, cores, &self.file("enroute"))
     }
 
+    /// A command of `enroute`, to be run in `directory`.
+    pub(crate) fn enroute(&self, directory: &Path) -> Command {
+        let mut command = Command::new(&self.enroute);
+        command.args(["--log", "warn"]).current_dir(directory);
+        command
+    }
+
+    /// A directory of its own.
+    pub(crate) fn directory(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let directory = std::path::absolute(self.file(name))?;
+        fs::create_dir_all(&directory)?;
+        Ok(directory)
+    }
+
     /// `enroute link` before `to`.
     pub(crate) fn link(&self, to: SocketAddr, rtt: &str) -> anyhow::Result<Server> {
         let address = free_address()?;

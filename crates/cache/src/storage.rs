@@ -312,7 +312,8 @@ impl MemoryStorage {
         } else if expires_at <= now {
             Err(NotFilled::Expiry)
         } else {
-            let inserted = self.memory.insert(key.hash, generation.before(key), &value, Some(expires_at), now);
+            let inserted =
+                self.memory.insert(key.hash, generation.before(key), &value, Some(expires_at), now);
             inserted.map(drop).map_err(|_| NotFilled::Refused)
         };
         value.clear();

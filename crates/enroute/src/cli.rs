@@ -17,10 +17,13 @@ mod cache;
 mod config;
 mod demo;
 mod fabric;
+mod edge;
 mod intercept;
+mod keyserver;
 mod link;
 mod reload;
 mod signal;
+mod switch;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -55,10 +58,16 @@ enum Command {
     Demo(demo::Arguments),
     /// Simulate data-centre fabrics that resolve virtual addresses
     Fabric(fabric::Arguments),
+    /// End TLS near the client with keys that never leave the key server, and cache the content
+    Edge(edge::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
     Intercept(intercept::Arguments),
+    /// Keep private keys that edges use and never hold
+    Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
+    /// Answer hot items in the kernel, before their server sees the packet (NetCache)
+    Switch(switch::Arguments),
 }
 
 impl Command {
@@ -68,8 +77,11 @@ impl Command {
             Self::Config(arguments) => config::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Fabric(arguments) => fabric::run(arguments),
+            Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
+            Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
+            Self::Switch(arguments) => switch::run(arguments),
         }
     }
 }

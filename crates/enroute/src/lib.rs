@@ -17,9 +17,12 @@
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`demo`] | the paper's experiment on one machine |
 //! | [`fabric`] | experiments with simulated data-centre fabrics |
+//! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
+//! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `logging` | where log lines go and how detailed they are |
 
@@ -31,9 +34,13 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod fabric;
+#[cfg(feature = "edge")]
+pub mod edge;
 pub mod intercept;
+pub mod keyserver;
 pub mod link;
 mod logging;
 pub mod report;
 pub mod runtime;
+pub mod switch;
 pub mod workload;

@@ -12,7 +12,14 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
     ("fabric", &["policy"]),
-    ("enroute", &["cache", "fabric", "policy", "store", "wire"]),
+    ("switch", &["policy", "wire"]),
+    ("keyserver", &["wire"]),
+    ("content", &[]),
+    ("edge-tls", &[]),
+    (
+        "enroute",
+        &["cache", "content", "edge-tls", "fabric", "keyserver", "policy", "store", "switch", "wire"],
+    ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

@@ -55,7 +55,7 @@ pub(crate) fn seeded_turn(turn: u32, seed: u32, ways: u32) -> u32 {
     mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x7feb_352d);
     mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x846c_a68b);
     mixed ^= mixed >> 16;
-    (u64::from(mixed) * u64::from(ways) >> 32) as u32
+    ((u64::from(mixed) * u64::from(ways)) >> 32) as u32
 }
 
 const C: [u32; 4] = [0x239b_961b, 0xab0e_9789, 0x38b3_4ae5, 0xa1e3_8b93];

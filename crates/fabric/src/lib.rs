@@ -19,6 +19,7 @@ mod metrics;
 mod model;
 mod network;
 mod packet;
+pub mod rack;
 mod random;
 mod scheme;
 mod simulation;

@@ -193,7 +193,7 @@ impl<R: Resolver> World<R> {
                     self.network.forward(&mut self.wheel, &mut self.packets, id, at_ns);
                 }
                 Stage::ControlPlane => self.in_control_plane(id),
-                Stage::FromHost => self.from_host(id),
+                Stage::FromHost => self.depart(id),
                 Stage::Later(later) => self.later(id, later),
             }
         }

@@ -10,7 +10,7 @@ const TRACE: &str = "../../../shared/data/switchv2p/hadoop-first20000.csv.gz";
 fn flows() -> Option<Vec<Flow>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(TRACE);
     let Ok(file) = std::fs::File::open(&path) else {
-        println!("SKIPPED: {} is absent", path.display());
+        eprintln!("SKIPPED: {} is absent", path.display());
         return None;
     };
     let mut text = String::new();
@@ -53,7 +53,7 @@ fn run(scheme: &str, flows: Vec<Flow>) -> Metrics {
 
 fn check(scheme: &str, expected: [f64; 6], m: &Metrics) {
     let [packets, gateway, fct, fpl, latency, hops] = expected;
-    println!(
+    eprintln!(
         "{scheme}: {} packets, hit rate {:.4}, FCT {:.0}, FPL {:.0}, latency {:.0}, hops {:.3}",
         m.sent,
         m.hit_rate(),

@@ -100,12 +100,7 @@ impl Memory {
     }
 
     /// The value stored under `key` and not expired, without counting as a use.
-    pub fn peek<'k>(
-        &self,
-        hash: u64,
-        key: impl Into<Key<'k>>,
-        now: Duration,
-    ) -> Option<Peek<'_>> {
+    pub fn peek<'k>(&self, hash: u64, key: impl Into<Key<'k>>, now: Duration) -> Option<Peek<'_>> {
         let location = self.find(self.fold(hash), key.into())?;
         let item = self.log.item(location);
         let peek = Peek { value: item.value, expires_at: item.expires_at };

@@ -19,7 +19,10 @@
 )]
 
 mod error;
+pub mod memcache;
 pub mod mongo;
+pub mod netcache;
 pub mod resp;
+pub mod ski;
 
 pub use error::{Error, Result};

@@ -16,8 +16,10 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod directory;
+pub mod edge;
 pub mod enroute;
 pub mod history;
+pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;

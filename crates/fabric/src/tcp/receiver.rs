@@ -91,12 +91,11 @@ impl Receiver {
         }
         match self.state {
             State::SynReceived if syn => self.answer_syn(segments, now_ns),
-            State::SynReceived if fin => {
-                if segment.seq == self.next {
-                    self.establish();
-                    self.finish(segments, segment, now_ns);
-                }
+            State::SynReceived if fin && segment.seq == self.next => {
+                self.establish();
+                self.finish(segments, segment, now_ns);
             }
+            State::SynReceived if fin => {}
             State::SynReceived if segment.ack == 1 => {
                 self.establish();
                 // The first data is acknowledged at once.

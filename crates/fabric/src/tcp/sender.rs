@@ -175,7 +175,7 @@ impl Sender {
             match self.state {
                 State::SynSent => self.send_syn(segments, now_ns),
                 State::Established | State::FinWait1 | State::FinWait2 => {
-                    self.time_out(segments, now_ns)
+                    self.time_out(segments, now_ns);
                 }
                 State::TimeWait | State::Dropped => {}
             }

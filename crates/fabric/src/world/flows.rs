@@ -266,10 +266,10 @@ impl<R: Resolver> World<R> {
             if connection.sender.due_ns() <= now_ns {
                 connection.sender.wake(&mut self.segments, now_ns);
             }
-        } else if let Some(receiver) = &mut connection.receiver {
-            if receiver.due_ns() <= now_ns {
-                receiver.wake(&mut self.segments, now_ns);
-            }
+        } else if let Some(receiver) = &mut connection.receiver
+            && receiver.due_ns() <= now_ns
+        {
+            receiver.wake(&mut self.segments, now_ns);
         }
         self.settle(place);
     }

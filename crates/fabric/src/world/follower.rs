@@ -29,7 +29,7 @@ impl<R: Resolver> World<R> {
     pub(super) fn follow(&mut self, id: PacketId) {
         let Some(follower) = &mut self.follower else { return };
         let followed = &mut self.metrics.followed;
-        if self.metrics.sent % follower.every != 0 || followed.len() == FOLLOWED_MAX {
+        if !self.metrics.sent.is_multiple_of(follower.every) || followed.len() == FOLLOWED_MAX {
             return;
         }
         let cold = &self.packets[id].cold;

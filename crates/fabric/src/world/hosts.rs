@@ -74,7 +74,7 @@ impl<R: Resolver> World<R> {
     }
 
     /// A packet leaves after a delay in its server or gateway.
-    pub(super) fn from_host(&mut self, id: PacketId) {
+    pub(super) fn depart(&mut self, id: PacketId) {
         if self.network.shape.is_gateway(self.packets[id].at) {
             self.metrics.gateway_packets += 1;
         }

@@ -36,11 +36,11 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
-        let mut request = self.flow_of(command, message, asking, scratch);
         if command.flags.contains(Flags::BLOCKING) {
-            request.tag = Tag::Blocking;
+            let request = self.flow_of(command, message, asking, scratch);
+            return Request { tag: Tag::Blocking, ..request };
         }
-        request
+        self.flow_of(command, message, asking, scratch)
     }
 
     fn flow_of<'m>(
@@ -209,7 +209,11 @@ impl Resp {
 
     /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
     /// outcome depend on what was there.
-    fn stated<'m>(&self, message: &'m Message<'_>, scratch: &'m mut Scratch) -> Option<Box<States<'m>>> {
+    fn stated<'m>(
+        &self,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Option<Box<States<'m>>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {

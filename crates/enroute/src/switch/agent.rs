@@ -1,0 +1,63 @@
+//! A key-value server that speaks NetCache's protocol: the agent beside a map in memory.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context;
+use switch::agent::{Agent, Config, Stats};
+use wire::netcache::{Key, Message};
+
+use super::{CONTROL_PORT_ABOVE, now};
+
+/// Longest wait for a packet, so that a signal is seen.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// Serves `store` until told to stop.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn serve(
+    socket: &UdpSocket,
+    switch: IpAddr,
+    store: &mut BTreeMap<Key, Vec<u8>>,
+    stop: &AtomicBool,
+) -> anyhow::Result<Stats> {
+    let port = socket.local_addr()?.port();
+    let controller = SocketAddr::new(switch, port + CONTROL_PORT_ABOVE);
+    // Larger than any before, as long as the clock does not go back further than a restart takes.
+    let generation =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let data_plane = SocketAddr::new(switch, port);
+    let mut agent = Agent::new(Config::default(), controller, data_plane, generation, now());
+    let mut buffer = vec![0; 65_536];
+    while !stop.load(Relaxed) {
+        let until = agent.poll_timeout().map_or(WAIT, |at| at.saturating_sub(now()).min(WAIT));
+        socket.set_read_timeout(Some(until.max(Duration::from_micros(100))))?;
+        match socket.recv_from(&mut buffer) {
+            Ok((bytes, from)) => match Message::decode(&buffer[..bytes]) {
+                Ok(message) => agent.receive(from, &message, store, now()),
+                Err(error) => tracing::debug!("{from}: {error}"),
+            },
+            Err(error) if is_nothing(&error) => {}
+            Err(error) => return Err(error).context("cannot receive"),
+        }
+        if agent.poll_timeout().is_some_and(|at| at <= now()) {
+            agent.handle_timeout(store, now());
+        }
+        while let Some((to, bytes)) = agent.poll_output() {
+            // Who cannot be reached asks again.
+            let _ = socket.send_to(&bytes, to);
+        }
+    }
+    Ok(agent.stats())
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted | ConnectionRefused)
+}

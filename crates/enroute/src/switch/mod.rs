@@ -1,0 +1,268 @@
+//! `enroute switch` at work: the controller's sockets and clock, and the agent's.
+//!
+//! Read first: [`Switch::run`], one loop on one thread.
+
+pub mod agent;
+mod explain;
+mod pins;
+
+pub use explain::{explain, frame_of};
+pub use pins::{Saved, mount, remove, saved};
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+use anyhow::Context;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    time::{ClockId, clock_gettime},
+};
+use switch::{
+    controller::{Command, Config, Controller, Event, View},
+    layout::{Name, Protocol},
+    plane::DataPlane,
+};
+use wire::{
+    memcache::{frame::Frame, item},
+    netcache::Message,
+};
+
+/// The controller's port: this far above NetCache's.
+pub const CONTROL_PORT_ABOVE: u16 = 1;
+const PERIOD: Duration = Duration::from_secs(1);
+/// How often something that is waited for is looked after.
+const TICK: Duration = Duration::from_millis(2);
+/// Reports taken before messages are.
+const REPORTS_MAX: usize = 1024;
+const DATAGRAM_BYTES: usize = 65_536;
+/// Questions to memcached servers that may be under way.
+const QUESTIONS_MAX: usize = 16_384;
+
+/// The kernel's monotonic clock, as the data plane reads it.
+pub fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+struct Question {
+    place: u32,
+    version: u64,
+    epoch: u64,
+    asked: Duration,
+}
+
+/// The controller beside its data plane.
+pub struct Switch {
+    plane: DataPlane,
+    controller: Controller,
+    control: UdpSocket,
+    ask: UdpSocket,
+    questions: HashMap<u16, Question>,
+    question: u16,
+    period_ends: Duration,
+    config: Config,
+}
+
+struct Counters<'a>(&'a DataPlane);
+
+impl View for Counters<'_> {
+    fn count(&self, place: u32) -> u16 {
+        self.0.counters.counter(place)
+    }
+
+    fn is_valid(&self, place: u32) -> bool {
+        self.0.version(place).is_some_and(|(_, valid)| valid)
+    }
+}
+
+impl Switch {
+    /// Takes over an attached data plane, with nothing cached.
+    ///
+    /// # Errors
+    /// A socket cannot be opened.
+    pub fn new(plane: DataPlane) -> anyhow::Result<Self> {
+        let port = plane.config().netcache_port + CONTROL_PORT_ABOVE;
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let control = UdpSocket::bind((any, port))
+            .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
+        let ask = UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+        control.set_nonblocking(true)?;
+        ask.set_nonblocking(true)?;
+        let config = Config {
+            entries: plane.config().entries,
+            values: plane.config().values,
+            ..Config::default()
+        };
+        Ok(Self {
+            controller: Controller::new(config.clone()),
+            plane,
+            control,
+            ask,
+            questions: HashMap::new(),
+            question: 0,
+            period_ends: now() + PERIOD,
+            config,
+        })
+    }
+
+    /// Works until told to stop.
+    ///
+    /// # Errors
+    /// The kernel refuses something it never should.
+    pub fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        while !stop.load(Relaxed) {
+            self.wait()?;
+            for _ in 0..REPORTS_MAX {
+                let Some(report) = self.plane.report() else { break };
+                self.step(Event::Report(report))?;
+            }
+            self.take_messages()?;
+            self.take_answers()?;
+            if now() >= self.period_ends {
+                self.period_ends = now() + PERIOD;
+                self.step(Event::Period)?;
+                self.questions.retain(|_, question| question.asked + PERIOD > now());
+            }
+            self.step(Event::Tick)?;
+        }
+        Ok(())
+    }
+
+    /// What the controller did, and how many keys are cached.
+    pub fn stats(&self) -> (switch::controller::Stats, usize) {
+        (self.controller.stats(), self.controller.cached())
+    }
+
+    fn wait(&self) -> anyhow::Result<()> {
+        let limit = if self.controller.is_waiting() { TICK } else { TICK * 25 };
+        let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
+        let reports = self.plane.reports_fd();
+        let mut fds = [
+            PollFd::new(&reports, PollFlags::IN),
+            PollFd::new(&self.control, PollFlags::IN),
+            PollFd::new(&self.ask, PollFlags::IN),
+        ];
+        match poll(&mut fds, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("cannot wait for reports"),
+        }
+    }
+
+    fn take_messages(&mut self) -> anyhow::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES];
+        while let Some((bytes, from)) = receive(&self.control, &mut buffer)? {
+            match Message::decode(&buffer[..bytes]) {
+                Ok(message) => self.step(Event::Message(from, message))?,
+                Err(error) => tracing::debug!("{from}: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_answers(&mut self) -> anyhow::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES];
+        while let Some((bytes, from)) = receive(&self.ask, &mut buffer)? {
+            let Ok(frame) = Frame::decode(&buffer[..bytes]) else { continue };
+            let Some(question) = self.questions.remove(&frame.request) else { continue };
+            if frame.datagrams != 1 {
+                continue;
+            }
+            match item::answer(frame.payload) {
+                Ok(item) => {
+                    let Question { place, version, epoch, asked } = question;
+                    self.step(Event::Item { place, version, epoch, asked, item })?;
+                }
+                Err(error) => tracing::debug!("{from}: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event<'_>) -> anyhow::Result<()> {
+        self.controller.step(event, &Counters(&self.plane), now());
+        while let Some(command) = self.controller.ready() {
+            self.carry_out(command)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, command: Command) -> anyhow::Result<()> {
+        match command {
+            // An address that cannot be reached answers nothing, which the controller expects.
+            Command::Send(to, bytes) => drop(self.control.send_to(&bytes, to)),
+            Command::Admit(place, key, room, version) => {
+                self.plane.admit(place, &key, room, version)?;
+            }
+            Command::Fill(place, version, value) => drop(self.plane.fill(place, version, &value)),
+            Command::Evict(place, name) => self.plane.evict(place, &name),
+            Command::Ask(place, server, key) => self.question(place, server, &key),
+            Command::Lease(lease, until) => {
+                self.plane.leases[lease as usize].store(until.as_nanos() as u64, Relaxed);
+            }
+            Command::ClearStatistics => {
+                self.plane.counters.clear();
+                self.plane.sketch.clear();
+                self.plane.filter.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for an item, unless it was written so lately that the server may not have done so.
+    fn question(&mut self, place: u32, server: SocketAddr, key: &[u8]) {
+        let now = now();
+        let Some((version, valid)) = self.plane.version(place) else { return };
+        let shared = self.plane.shared();
+        let epoch = shared.epoch.load(Relaxed);
+        let entry = &self.plane.entries[place as usize];
+        if valid && entry.epoch.load(Relaxed) == epoch {
+            return;
+        }
+        let written = Duration::from_nanos(entry.written_ns.load(Relaxed)) + self.config.fill_wait;
+        let blocked = Duration::from_nanos(shared.fills_blocked_ns.load(Relaxed));
+        let may = written.max(blocked);
+        if may > now || self.questions.len() >= QUESTIONS_MAX {
+            self.controller.postpone(place, may.max(now + TICK));
+            return;
+        }
+        self.question = self.question.wrapping_add(1);
+        let text = item::question(key);
+        let frame = Frame::whole(self.question, &text).bytes();
+        if self.ask.send_to(&frame, server).is_ok() {
+            self.questions.insert(self.question, Question { place, version, epoch, asked: now });
+        }
+    }
+
+    /// The cached keys asked for most in this period.
+    pub fn hottest(plane: &DataPlane, count: usize) -> Vec<(u16, Name, Protocol)> {
+        let mut names: Vec<_> = plane
+            .names()
+            .into_iter()
+            .map(|(name, place)| {
+                let protocol = plane.entries[place as usize].protocol.load(Relaxed);
+                let protocol =
+                    if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
+                (plane.counters.counter(place), name, protocol)
+            })
+            .collect();
+        names.sort_by(|a, b| b.cmp(a));
+        names.truncate(count);
+        names
+    }
+}
+
+/// The next datagram, if there is one.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> anyhow::Result<Option<(usize, SocketAddr)>> {
+    match socket.recv_from(buffer) {
+        Ok((bytes, from)) => Ok(Some((bytes, from))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        // An earlier datagram found nobody.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+        Err(error) => Err(error).context("cannot receive"),
+    }
+}

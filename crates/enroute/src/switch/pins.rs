@@ -1,0 +1,120 @@
+//! Where a data plane lives on when its controller ends: maps and links in a BPF file system, and
+//! what they were loaded with in a file.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use policy::hotkey;
+use rustix::{fs::statfs, mount::MountFlags};
+use serde::{Deserialize, Serialize};
+use switch::plane::{Config, Values};
+
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// What a data plane was loaded with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Saved {
+    /// UDP port of NetCache's protocol.
+    pub netcache_port: u16,
+    /// Port of memcached.
+    pub memcache_port: u16,
+    /// Places for keys.
+    pub entries: u32,
+    /// Rows of register arrays; 0 for fixed slots.
+    pub rows: u32,
+    /// Sampled accesses from which a key is hot.
+    pub threshold: u16,
+    /// Accesses sampled, in 65,536ths.
+    pub sampled_per_65536: u32,
+    /// Keys the hashes.
+    pub seed: u64,
+}
+
+impl Saved {
+    /// The same for the loader.
+    pub fn config(&self, pins: PathBuf) -> Config {
+        Config {
+            netcache_port: self.netcache_port,
+            memcache_port: self.memcache_port,
+            entries: self.entries,
+            values: if self.rows == 0 {
+                Values::Slots
+            } else {
+                Values::Registers { rows: self.rows }
+            },
+            statistics: hotkey::Config {
+                threshold: self.threshold,
+                sampled_per_65536: self.sampled_per_65536,
+                ..hotkey::Config::default()
+            },
+            seed: self.seed,
+            pins: Some(pins),
+        }
+    }
+
+    /// Keeps it for `status`, `top` and `explain`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, pins: &Path) -> anyhow::Result<()> {
+        let path = file(pins);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        fs::write(&path, serde_json::to_vec(self)?)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// A BPF file system holds no plain file.
+fn file(pins: &Path) -> PathBuf {
+    let name = pins.to_string_lossy().replace('/', "-");
+    Path::new("/run/enroute").join(format!("switch{name}.json"))
+}
+
+/// What the data plane at `pins` was loaded with.
+///
+/// # Errors
+/// There is none.
+pub fn saved(pins: &Path) -> anyhow::Result<Saved> {
+    let text = fs::read(file(pins)).with_context(|| {
+        format!("no data plane at {}; `enroute switch attach` makes one", pins.display())
+    })?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file(pins).display()))
+}
+
+/// Makes sure that `pins` is on a BPF file system.
+///
+/// # Errors
+/// It is not, and none can be mounted.
+pub fn mount(pins: &Path) -> anyhow::Result<()> {
+    let root = pins.parent().context("--pins is no directory below a BPF file system")?;
+    if !root.exists() {
+        bail!("{} does not exist; create it, or choose --pins elsewhere", root.display());
+    }
+    let is_bpf = |path: &Path| statfs(path).is_ok_and(|found| found.f_type as i64 == BPF_FS_MAGIC);
+    if !is_bpf(root) {
+        rustix::mount::mount("bpf", root, "bpf", MountFlags::empty(), None)
+            .with_context(|| format!("cannot mount a BPF file system at {}", root.display()))?;
+    }
+    Ok(())
+}
+
+/// Removes every pin and the file beside them.
+///
+/// # Errors
+/// One cannot be removed.
+pub fn remove(pins: &Path) -> anyhow::Result<()> {
+    for gone in [fs::remove_dir_all(pins), fs::remove_file(file(pins))] {
+        match gone {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", pins.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

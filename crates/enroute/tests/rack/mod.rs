@@ -1,0 +1,176 @@
+//! A rack in network namespaces: a client, a router with the data plane, a server.
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::{
+    fs,
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+pub(crate) struct Rack {
+    id: u32,
+    pub(crate) pins: PathBuf,
+    children: Vec<Child>,
+}
+
+pub(crate) const SWITCH: &str = "10.2.0.254";
+pub(crate) const SERVER: &str = "10.2.0.2";
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_enroute");
+
+impl Rack {
+    /// `None`, with the reason printed, where there is no right to build one.
+    pub(crate) fn build() -> Option<Self> {
+        let skip = |reason: &str| {
+            println!("SKIPPED: {reason}");
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{reason}");
+        };
+        if switch::object::SWITCH.is_none() {
+            skip("built without clang");
+            return None;
+        }
+        let id = std::process::id();
+        if !run(&["netns", "add", &format!("er{id}c")]) {
+            skip("network namespaces need root and iproute2");
+            return None;
+        }
+        let rack = Self { id, pins: format!("/tmp/er{id}-bpf/pins").into(), children: Vec::new() };
+        fs::create_dir_all(&rack.pins).expect("a directory");
+        let root = rack.pins.parent().expect("a parent");
+        rustix::mount::mount("bpf", root, "bpf", rustix::mount::MountFlags::empty(), None)
+            .expect("a BPF file system");
+        for end in ["s", "d"] {
+            assert!(run(&["netns", "add", &rack.namespace(end)]));
+        }
+        for (end, here, there, net) in [("c", "up", "eth0", 1), ("d", "down", "eth0", 2)] {
+            let (switch, far) = (rack.namespace("s"), rack.namespace(end));
+            assert!(run(&["-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns", &far]));
+            let router = format!("10.{net}.0.254");
+            assert!(run(&["-n", &switch, "addr", "add", &format!("{router}/24"), "dev", here]));
+            assert!(run(&["-n", &switch, "link", "set", here, "up"]));
+            assert!(run(&["-n", &far, "addr", "add", &format!("10.{net}.0.2/24"), "dev", there]));
+            assert!(run(&["-n", &far, "link", "set", there, "up"]));
+            assert!(run(&["-n", &far, "link", "set", "lo", "up"]));
+            assert!(run(&["-n", &far, "route", "add", "default", "via", &router]));
+        }
+        assert!(rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).status().is_ok_and(|s| s.success()));
+        for end in ["c", "d"] {
+            rack.enroute(end, &["accept", "--interface", "eth0"]);
+        }
+        Some(rack)
+    }
+
+    pub(crate) fn namespace(&self, end: &str) -> String {
+        format!("er{}{end}", self.id)
+    }
+
+    fn command(&self, end: &str, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(end), program]).args(arguments);
+        command.stdout(Stdio::piped());
+        command
+    }
+
+    /// `enroute switch` at one end, to its end: what it printed.
+    pub(crate) fn enroute(&self, end: &str, arguments: &[&str]) -> String {
+        let pins = self.pins.to_str().expect("a path");
+        let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A program at one end, until it is killed or the rack is taken down.
+    pub(crate) fn start(&mut self, end: &str, program: &str, arguments: &[&str]) -> u32 {
+        let child = self.command(end, program, arguments).spawn().expect("it starts");
+        let id = child.id();
+        self.children.push(child);
+        id
+    }
+
+    /// The data plane and its controller.
+    pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
+        let pins = self.pins.to_str().expect("a path").to_owned();
+        let mut arguments =
+            vec!["switch", "--pins", &pins, "attach", "--interface", "up", "--interface", "down"];
+        arguments.extend(more);
+        let id = self.start("s", PROGRAM, &arguments);
+        let pins = self.pins.clone();
+        wait("the program is attached", || pins.join("link-ingress-down").exists());
+        id
+    }
+
+    pub(crate) fn kill(&mut self, id: u32) {
+        let at = self.children.iter().position(|child| child.id() == id).expect("ours");
+        let mut child = self.children.swap_remove(at);
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+
+    /// One line of `status`.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let status = self.enroute("s", &["status"]);
+        let line = status.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).expect("a counter")
+    }
+
+    /// Does something in the client's namespace.
+    pub(crate) fn as_client<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.namespace("c"));
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let namespace = fs::File::open(path).expect("the namespace");
+                move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(&namespace),
+                    Some(LinkNameSpaceType::Network),
+                )
+                .expect("to enter it");
+                act()
+            });
+            inside.join().expect("the client ends")
+        })
+    }
+}
+
+impl Drop for Rack {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for end in ["c", "s", "d"] {
+            run(&["netns", "del", &self.namespace(end)]);
+        }
+        let root: &Path = self.pins.parent().expect("a parent");
+        let _ = rustix::mount::unmount(root, rustix::mount::UnmountFlags::DETACH);
+        let _ = fs::remove_dir_all(root);
+    }
+}
+
+fn run(arguments: &[&str]) -> bool {
+    let output = Command::new("ip").args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Waits for a condition.
+pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// One datagram and its answer; `None` after a while without.
+pub(crate) fn ask(socket: &UdpSocket, datagram: &[u8]) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; 65_536];
+    socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+    socket.send(datagram).ok()?;
+    let bytes = socket.recv(&mut buffer).ok()?;
+    buffer.truncate(bytes);
+    Some(buffer)
+}

@@ -1,0 +1,158 @@
+//! The binary, a rack in network namespaces, a real memcached and the reference server.
+
+mod rack;
+
+use std::{
+    io::{Read, Write},
+    net::{TcpStream, UdpSocket},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use rack::{PROGRAM, Rack, SERVER, SWITCH, ask, wait};
+use wire::{
+    memcache::frame::Frame,
+    netcache::{Flags, Key, Message, Op},
+};
+
+static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+const KEY: Key = *b"0123456789abcdef";
+
+fn udp(port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket.connect((SERVER, port)).expect("an address");
+    socket
+}
+
+fn netcache(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
+    for _ in 0..30 {
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let message = Message { value, ..Message::new(op, sequence, KEY) };
+        if let Some(answer) = ask(socket, &message.bytes()) {
+            let answer = Message::decode(&answer).expect("a message");
+            assert_eq!(answer.sequence, sequence);
+            return (answer.flags, answer.value.to_vec());
+        }
+    }
+    panic!("no answer to {op:?}");
+}
+
+#[test]
+fn a_hot_item_is_served_by_the_kernel_and_never_stale() {
+    let Some(mut rack) = Rack::build() else { return };
+    rack.start("d", PROGRAM, &["switch", "agent", "--listen", "10.2.0.2:50000", "--switch", SWITCH]);
+    let controller = rack.attach(&["--threshold", "20", "--entries", "1024"]);
+    rack.as_client(|| {
+        let socket = udp(50_000);
+        netcache(&socket, Op::Put, b"0");
+        for round in 1..20u32 {
+            wait("the kernel answers", || netcache(&socket, Op::Get, b"").0.has(Flags::SWITCH));
+            let value = round.to_string().into_bytes();
+            netcache(&socket, Op::Put, &value);
+            for _ in 0..20 {
+                assert_eq!(netcache(&socket, Op::Get, b"").1, value, "round {round}");
+            }
+        }
+        wait("the kernel answers", || netcache(&socket, Op::Get, b"").0.has(Flags::SWITCH));
+    });
+    assert!(rack.enroute("s", &["top", "--seconds", "1"]).contains("0123456789abcdef"));
+    assert!(rack.count("update") >= 10, "values came by update");
+
+    // Its controller gone, the program goes on; another one begins anew.
+    rack.kill(controller);
+    rack.as_client(|| assert!(netcache(&udp(50_000), Op::Get, b"").0.has(Flags::SWITCH)));
+    rack.attach(&["--threshold", "20", "--entries", "1024"]);
+    rack.as_client(|| {
+        let socket = udp(50_000);
+        wait("the kernel answers", || netcache(&socket, Op::Get, b"").0.has(Flags::SWITCH));
+        assert_eq!(netcache(&socket, Op::Get, b"").1, b"19");
+        netcache(&socket, Op::Delete, b"");
+        assert!(!netcache(&socket, Op::Get, b"").0.has(Flags::FOUND));
+    });
+    rack.enroute("s", &["detach"]);
+    rack.as_client(|| assert!(!netcache(&udp(50_000), Op::Get, b"").0.has(Flags::SWITCH)));
+}
+
+fn say(stream: &mut TcpStream, said: &str) -> String {
+    stream.write_all(said.as_bytes()).expect("to be heard");
+    let mut buffer = [0; 4096];
+    let bytes = stream.read(&mut buffer).expect("an answer");
+    String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+}
+
+fn get(socket: &UdpSocket, said: &str) -> String {
+    for _ in 0..30 {
+        let request = SEQUENCE.fetch_add(1, Relaxed) as u16;
+        if let Some(answer) = ask(socket, &Frame::whole(request, said.as_bytes()).bytes()) {
+            let frame = Frame::decode(&answer).expect("a frame");
+            assert_eq!(frame.request, request);
+            return String::from_utf8_lossy(frame.payload).into_owned();
+        }
+    }
+    panic!("no answer to {said:?}");
+}
+
+#[test]
+fn memcached_clients_gain_and_notice_nothing_else() {
+    let memcached = ["/usr/bin/memcached", "/usr/sbin/memcached"];
+    let Some(memcached) = memcached.into_iter().find(|path| std::path::Path::new(path).exists()) else {
+        println!("SKIPPED: no memcached; ./deps.sh installs it");
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"));
+        return;
+    };
+    let Some(mut rack) = Rack::build() else { return };
+    rack.start("d", memcached, &["-u", "nobody", "-l", SERVER, "-p", "11211", "-U", "11211", "-t", "1"]);
+    rack.attach(&["--threshold", "20", "--entries", "1024"]);
+    let hits_grow = |rack: &Rack, said: &str| {
+        wait("the kernel answers", || {
+            let before = rack.count("hit");
+            rack.as_client(|| {
+                let socket = udp(11_211);
+                (0..40).for_each(|_| drop(get(&socket, said)));
+            });
+            rack.count("hit") >= before + 40
+        });
+    };
+    rack.as_client(|| {
+        wait("memcached listens", || TcpStream::connect((SERVER, 11_211)).is_ok());
+        let mut stream = TcpStream::connect((SERVER, 11_211)).expect("memcached");
+        assert_eq!(say(&mut stream, "set k 7 0 5\r\nfirst\r\n"), "STORED\r\n");
+        assert_eq!(say(&mut stream, "set other 0 0 1\r\nx\r\n"), "STORED\r\n");
+    });
+    hits_grow(&rack, "get k\r\n");
+    hits_grow(&rack, "get k other\r\n");
+    hits_grow(&rack, "mg k v\r\n");
+    rack.as_client(|| {
+        let (socket, mut stream) =
+            (udp(11_211), TcpStream::connect((SERVER, 11_211)).expect("memcached"));
+        assert_eq!(get(&socket, "get k\r\n"), "VALUE k 7 5\r\nfirst\r\nEND\r\n");
+        assert_eq!(get(&socket, "mg k v\r\n"), "VA 5\r\nfirst\r\n");
+        for round in 0..50 {
+            let text = format!("round {round:02}");
+            assert_eq!(say(&mut stream, &format!("set k 7 0 8\r\n{text}\r\n")), "STORED\r\n");
+            assert_eq!(get(&socket, "get k\r\n"), format!("VALUE k 7 8\r\n{text}\r\nEND\r\n"));
+        }
+        assert_eq!(say(&mut stream, "set n 0 0 1\r\n1\r\n"), "STORED\r\n");
+    });
+    // A value that ends: not served a moment longer than the server would.
+    hits_grow(&rack, "get k\r\n");
+    rack.as_client(|| {
+        let mut stream = TcpStream::connect((SERVER, 11_211)).expect("memcached");
+        assert_eq!(say(&mut stream, "set k 0 4 1\r\nx\r\n"), "STORED\r\n");
+    });
+    hits_grow(&rack, "get k\r\n");
+    rack.as_client(|| {
+        let (socket, mut stream) =
+            (udp(11_211), TcpStream::connect((SERVER, 11_211)).expect("memcached"));
+        wait("it ends at the server", || say(&mut stream, "get k\r\n") == "END\r\n");
+        assert_eq!(get(&socket, "get k\r\n"), "END\r\n");
+    });
+    // One packet told.
+    let frame = switch::frame::Frame::udp(
+        "10.1.0.2:4000".parse().expect("an address"),
+        format!("{SERVER}:11211").parse().expect("an address"),
+    );
+    let frame = frame.bytes(&Frame::whole(1, b"get other\r\n").bytes());
+    let digits: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    let told = rack.enroute("s", &["explain", &digits]);
+    assert!(told.contains("get other") && told.contains("verdict"), "{told}");
+}

@@ -1,0 +1,238 @@
+//! The second topology: NetCache's rack, one switch over servers that each own a partition.
+//!
+//! Clients ask at a fixed total rate; the switch answers what it holds and passes the rest to the
+//! server of the key, a queue with one rate. A write to an item in the switch makes it invalid there
+//! until its server's update comes back; the client has its answer before. Queries are looked at in
+//! the order they reach the switch, and nothing overtakes on the way to a server, so a query's fate
+//! is known when it is looked at: there is no calendar.
+
+mod zipf;
+
+use std::collections::HashMap;
+
+use crate::{Error, random::Random};
+use zipf::Zipf;
+
+/// A rack and what its clients ask (NetCache, §7: 128 servers of 10 M queries a second, 10,000 items
+/// cached).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rack {
+    /// Storage servers; each key belongs to one.
+    pub servers: u32,
+    /// What one server answers, queries a second.
+    pub server_qps: u64,
+    /// Queries that wait at one server before more are dropped.
+    pub server_queue: u32,
+    /// From the switch to a server and through it, without waiting, nanoseconds.
+    pub server_latency_ns: u64,
+    /// From a server back to the switch, nanoseconds.
+    pub update_ns: u64,
+    /// Hottest items in the switch; 0 caches nothing.
+    pub cached: u64,
+    /// Keys.
+    pub keys: u64,
+    /// The exponent of their popularity; 0 is uniform.
+    pub skew: f64,
+    /// The share of writes.
+    pub writes: f64,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            servers: 128,
+            server_qps: 10_000_000,
+            server_queue: 256,
+            server_latency_ns: 7_000,
+            update_ns: 1_000,
+            cached: 10_000,
+            keys: 100_000_000,
+            skew: 0.99,
+            writes: 0.0,
+        }
+    }
+}
+
+/// What came of the queries.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RackMetrics {
+    /// Queries asked.
+    pub asked: u64,
+    /// Answered by the switch.
+    pub switch_answers: u64,
+    /// Answered by each server.
+    pub server_answers: Vec<u64>,
+    /// Dropped at full servers.
+    pub dropped: u64,
+    /// Sum over answers of waiting and server time, nanoseconds; the switch's own is nothing.
+    pub latency_ns: u64,
+    /// Writes that made an item in the switch invalid for a while.
+    pub invalidated: u64,
+}
+
+impl RackMetrics {
+    /// Dropped over asked.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        self.dropped as f64 / self.asked.max(1) as f64
+    }
+
+    /// Answers of switch and servers.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.switch_answers + self.server_answers.iter().sum::<u64>()
+    }
+}
+
+/// Throughput is what a rack answers at no more than this loss (NetCache, §7.1).
+const LOSS_MAX: f64 = 0.01;
+
+/// Halvings of the interval in which the throughput is searched: one part in a thousand.
+const HALVINGS: u32 = 12;
+
+impl Rack {
+    /// Asks `queries` at `qps` in total, evenly spaced, repeatable from `seed`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] names what means nothing.
+    pub fn run(&self, qps: u64, queries: u64, seed: u64) -> Result<RackMetrics, Error> {
+        self.check(qps)?;
+        let zipf = Zipf::new(self.keys, self.skew);
+        let mut random = Random::new(seed);
+        let mut metrics = RackMetrics {
+            server_answers: vec![0; self.servers as usize],
+            ..RackMetrics::default()
+        };
+        // Times in units of 1 ns / (server_qps * qps): both rates are exact, and nothing is divided.
+        let mut free = vec![0_u128; self.servers as usize];
+        let service = 1_000_000_000 * u128::from(qps);
+        let queue = u128::from(self.server_queue) * service;
+        let unit = u128::from(self.server_qps) * u128::from(qps);
+        let in_ns = |time: u128| (time / unit) as u64;
+        let mut invalid_until = HashMap::new();
+        for query in 0..queries {
+            let now = u128::from(query) * 1_000_000_000 * u128::from(self.server_qps);
+            let rank = zipf.rank(random.unit());
+            let write = self.writes > 0.0 && random.unit() < self.writes;
+            metrics.asked += 1;
+            let cached = rank < self.cached;
+            if cached && !write && invalid_until.get(&rank).is_none_or(|until| *until <= now) {
+                metrics.switch_answers += 1;
+                continue;
+            }
+            let server = (mix(rank) % u64::from(self.servers)) as usize;
+            let waits = free[server].saturating_sub(now);
+            if waits >= queue {
+                metrics.dropped += 1;
+                continue;
+            }
+            free[server] = now + waits + service;
+            metrics.server_answers[server] += 1;
+            metrics.latency_ns += in_ns(waits) + self.server_latency_ns;
+            if cached && write {
+                metrics.invalidated += 1;
+                let away_ns = u128::from(self.server_latency_ns + self.update_ns);
+                invalid_until.insert(rank, now + waits + away_ns * unit);
+            }
+        }
+        Ok(metrics)
+    }
+
+    /// The greatest rate, in queries a second, at which no more than one query in a hundred is lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rack::run`].
+    pub fn throughput(&self, queries: u64, seed: u64) -> Result<u64, Error> {
+        let all = u64::from(self.servers) * self.server_qps;
+        // The switch answers at line rate; a hundred racks' worth is beyond anything it can save.
+        let (mut least, mut most) = (all / 1_000, 100 * all);
+        for _ in 0..HALVINGS {
+            let middle = ((least as f64) * (most as f64)).sqrt() as u64;
+            if self.run(middle, queries, seed)?.loss() <= LOSS_MAX {
+                least = middle;
+            } else {
+                most = middle;
+            }
+        }
+        Ok(least)
+    }
+
+    fn check(&self, qps: u64) -> Result<(), Error> {
+        let holds = [
+            ("servers", self.servers > 0, "at least 1", f64::from(self.servers)),
+            ("server_qps", self.server_qps > 0, "at least 1", self.server_qps as f64),
+            ("qps", qps > 0, "at least 1", qps as f64),
+            ("keys", self.keys > 0, "at least 1", self.keys as f64),
+            ("skew", (0.0..2.0).contains(&self.skew), "0 to less than 2", self.skew),
+            ("writes", (0.0..=1.0).contains(&self.writes), "0 to 1", self.writes),
+        ];
+        match holds.into_iter().find(|(_, holds, ..)| !holds) {
+            None => Ok(()),
+            Some((what, _, expected, got)) => {
+                Err(Error::Config { what, expected: expected.to_owned(), got: got.to_string() })
+            }
+        }
+    }
+}
+
+/// Spreads ranks over servers.
+fn mix(rank: u64) -> u64 {
+    Random::new(rank).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERIES: u64 = 60_000;
+
+    fn share_of_uniform(skew: f64, cached: u64) -> f64 {
+        let rack = Rack { skew, cached, ..Rack::default() };
+        let all = u64::from(rack.servers) * rack.server_qps;
+        rack.throughput(QUERIES, 1).expect("a rack") as f64 / all as f64
+    }
+
+    #[test]
+    fn without_a_cache_the_hottest_server_decides() {
+        // NetCache states 22.5 % and 15.6 % of the throughput of uniform keys.
+        for (skew, expected) in [(0.95, 0.225), (0.99, 0.156)] {
+            let share = share_of_uniform(skew, 0);
+            assert!((share / expected - 1.0).abs() < 0.25, "skew {skew}: {share}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_items_balance_a_hundred_servers() {
+        // NetCache states 3.6, 6.5 and 10 times the throughput without a cache.
+        for (skew, times) in [(0.9, 3.6), (0.95, 6.5), (0.99, 10.0)] {
+            let gain = share_of_uniform(skew, 10_000) / share_of_uniform(skew, 0);
+            assert!(gain > times * 0.7, "skew {skew}: {gain}");
+        }
+    }
+
+    #[test]
+    fn everything_is_accounted_for_and_repeats() {
+        let rack = Rack { writes: 0.2, ..Rack::default() };
+        let metrics = rack.run(900_000_000, QUERIES, 3).expect("a rack");
+        assert_eq!(metrics.asked, metrics.answers() + metrics.dropped);
+        assert!(metrics.dropped > 0 && metrics.invalidated > 0);
+        assert_eq!(metrics, rack.run(900_000_000, QUERIES, 3).expect("a rack"));
+    }
+
+    #[test]
+    fn writes_to_hot_items_take_the_gain_away() {
+        let gain = |writes| {
+            let rack = Rack { writes, ..Rack::default() };
+            rack.throughput(QUERIES, 1).expect("a rack")
+        };
+        assert!(gain(0.0) > 2 * gain(0.5));
+    }
+
+    #[test]
+    fn a_rack_of_nothing_is_refused() {
+        let error = Rack { servers: 0, ..Rack::default() }.run(1, 1, 1).expect_err("refused");
+        assert_eq!(error.to_string(), "configuration: servers: expected at least 1, got 0");
+    }
+}

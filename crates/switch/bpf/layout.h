@@ -1,0 +1,118 @@
+// What kernel and user space share. src/layout.rs is the same in Rust; both assert the sizes, and
+// tests write every field on one side and read it on the other.
+#pragma once
+#include "kernel.h"
+
+enum {
+    KEY_BYTES_MAX = 250,      // memcached's limit; NetCache's own keys are 16 or hashed to it
+    KEY_BYTES_BUFFER = 256,
+    VALUE_BYTES_MAX = 1408,   // 11 units: what a reply over IPv6 with a VLAN tag carries at MTU 1500
+    UNIT_BYTES = 128,
+    UNITS_MAX = VALUE_BYTES_MAX / UNIT_BYTES,
+    PAYLOAD_BYTES_MAX = 2048, // of one segment; longer ones are not read
+    LEASES_MAX = 1024,        // servers that speak NetCache's protocol
+    ENTRIES_DEFAULT = 65536,
+};
+
+enum protocol { PROTOCOL_NONE = 0, PROTOCOL_NETCACHE = 1, PROTOCOL_MEMCACHE = 2 };
+
+// One cached key. It may be served while valid_version == version: a write raises version with one
+// atomic addition, which makes the entry invalid and gives the write its tag at the same time; only
+// the value of that very write makes it valid again.
+struct entry {
+    u64 version;
+    u64 valid_version;
+    u64 writing;        // claimed by whoever stores a value
+    u64 expires_ns;     // by the coarse monotonic clock; no lease or memcached item outlives it
+    u64 epoch;          // memcached: served only in the epoch it was filled in
+    u32 lease;          // NetCache: which server's lease
+    u32 place;          // where its units are
+    u32 bitmap;         // which register arrays hold a unit of it
+    u16 value_bytes;
+    u16 value_sum;      // ones' complement sum of the value, so that a reply needs no pass over it
+    u16 key_bytes;
+    u16 port;           // of the server, network order
+    u8 protocol;
+    u8 absent;          // NetCache: the value is that there is none
+    u8 unused[2];
+    u8 server[16];      // IPv4 as ::ffff:a.b.c.d
+    u64 written_ns;     // memcached: when a write was seen last
+    u8 key[KEY_BYTES_BUFFER];
+};
+_Static_assert(sizeof(struct entry) == 344, "layout.rs");
+
+struct name {
+    u8 bytes[16];
+};
+
+struct line {
+    u8 bytes[64];
+};
+
+struct slot {
+    u64 words[VALUE_BYTES_MAX / 8];
+};
+
+struct unit {
+    u64 words[UNIT_BYTES / 8];
+};
+
+// What holds for all of memcached's entries.
+struct shared {
+    u64 epoch;             // raised by flush_all, and by whatever could not be understood
+    u64 fills_blocked_ns;  // no fill before
+};
+
+enum report_kind { REPORT_HOT = 1, REPORT_STALE = 2 };
+
+struct report {
+    struct name name;
+    u64 hash;
+    u32 kind;
+    u32 estimate;
+    u32 place;             // stale: of the entry in `entries`
+    u16 port;
+    u16 key_bytes;
+    u8 protocol;
+    u8 unused[7];
+    u8 server[16];
+    u8 key[KEY_BYTES_BUFFER];
+};
+_Static_assert(sizeof(struct report) == 320, "layout.rs");
+
+// A connection that sent writes: their keys, until they are answered.
+struct flow_key {
+    u8 client[16];
+    u8 server[16];
+    u16 client_port;
+    u16 server_port;
+    u32 transport;
+};
+
+enum { FLOW_WRITES = 8 };
+
+struct flow {
+    u64 at_ns;             // of the last write
+    u32 writes;            // recorded since the start; the last FLOW_WRITES are kept
+    u32 binary;            // spoke memcached's binary protocol
+    struct name names[FLOW_WRITES];
+    u64 named_at_ns[FLOW_WRITES];
+};
+
+enum counter {
+    COUNT_PACKETS,     // to a port of ours
+    COUNT_HIT,
+    COUNT_MISS,        // not in the lookup table
+    COUNT_INVALID,     // there, but a write is on its way, or not filled yet
+    COUNT_EXPIRED,     // lease or lifetime over
+    COUNT_WRITE,       // that changed a cached key
+    COUNT_UPDATE,      // values stored by update packets
+    COUNT_SUPERSEDED,  // update packets a later write had overtaken
+    COUNT_FLUSH,       // of everything of memcached's
+    COUNT_OPAQUE,      // of ours, but not understood: passed
+    COUNT_TORN,        // a write came while the value was copied: passed
+    COUNT_REPORT,
+    COUNT_REPORT_LOST, // the ring buffer was full
+    COUNT_ANSWERED,    // answers to writes seen on their way out
+    COUNTERS,
+};

@@ -1,0 +1,74 @@
+// All maps, and what user space decides before the programs are loaded.
+#pragma once
+#include "layout.h"
+
+// Constants to the verifier, which drops the branches they rule out.
+const volatile u16 netcache_port = 0;      // network order; 0: not spoken
+const volatile u16 memcache_port = 0;
+const volatile u32 registers = 0;          // values in register arrays, not in fixed slots
+const volatile u32 rows = ENTRIES_DEFAULT; // of each register array
+const volatile u64 seed = 0;
+const volatile u32 sampled_per_65536 = 65536;
+const volatile u32 threshold = 128;
+const volatile u32 sketch_rows = 4, sketch_bits = 16;
+const volatile u32 filter_rows = 3, filter_bits = 18;
+// A write to memcached that was not answered after so long is no longer waited for.
+const volatile u64 answer_wait_ns = 1000000000;
+
+#define LINES(bytes) ((bytes) / 64)
+
+struct { OF_TYPE(MAP_HASH); OF_ENTRIES(ENTRIES_DEFAULT); OF_KEY(struct name); OF_VALUE(u32); } lookup MAP;
+
+#define ARRAY(name, entries, what) \
+    struct { OF_TYPE(MAP_ARRAY); OF_FLAGS(MAP_MMAPABLE); OF_ENTRIES(entries); OF_KEY(u32); OF_VALUE(what); } name MAP
+ARRAY(entries, ENTRIES_DEFAULT, struct entry);
+ARRAY(slots, ENTRIES_DEFAULT, struct slot);
+ARRAY(units, 1, struct unit);
+ARRAY(leases, LEASES_MAX, u64);
+ARRAY(shared, 1, struct shared);
+ARRAY(counters, LINES(2 * ENTRIES_DEFAULT), struct line);
+ARRAY(sketch, LINES(2 * 4 << 16), struct line);
+ARRAY(filter, LINES((3 << 18) / 8), struct line);
+#undef ARRAY
+
+struct { OF_TYPE(MAP_RINGBUF); OF_ENTRIES(1 << 18); } reports MAP;
+struct { OF_TYPE(MAP_LRU_HASH); OF_ENTRIES(65536); OF_KEY(struct flow_key); OF_VALUE(struct flow); } flows MAP;
+struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(COUNTERS); OF_KEY(u32); OF_VALUE(u64); } counts MAP;
+struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(u64); } samplers MAP;
+
+enum { LINES_MAX = 32, ITEMS_MAX = 16 };
+
+// Working memory of one processor: what a packet says, while it is looked at.
+struct scratch {
+    u8 payload[PAYLOAD_BYTES_MAX];
+    u8 payload_end[64];          // reading a word at the last byte stays inside
+    u8 key[KEY_BYTES_BUFFER];
+    struct report report;
+    struct name name;
+    struct flow_key flow_key;
+    struct flow flow;
+    u64 hash;
+    u32 payload_bytes;
+    u32 key_bytes;
+    u32 lines;
+    u32 unsure;                  // something could not be understood: flush
+    u32 reply_bytes;
+    u64 server_mix;              // makes names of equal keys of different servers different
+    u16 line[LINES_MAX];
+    u32 item[ITEMS_MAX];         // entries of a get's keys
+    u64 item_version[ITEMS_MAX];
+};
+struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(struct scratch); } scratches MAP;
+
+INLINE void count(u32 what)
+{
+    u64 *counter = map_lookup(&counts, &what);
+    if (counter)
+        *counter += 1;
+}
+
+INLINE struct scratch *scratch_of_processor(void)
+{
+    u32 zero = 0;
+    return map_lookup(&scratches, &zero);
+}

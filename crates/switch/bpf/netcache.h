@@ -1,0 +1,261 @@
+// NetCache's own protocol: docs/protocols/netcache.md.
+#pragma once
+#include "entry.h"
+
+enum op {
+    OP_GET = 1, OP_PUT, OP_DELETE,
+    OP_PUT_CACHED, OP_DELETE_CACHED,              // the same, tagged by the switch on their way
+    OP_GET_REPLY, OP_PUT_REPLY, OP_DELETE_REPLY,
+    OP_UPDATE, OP_UPDATE_ACK,                     // the agent's value for the switch
+    OP_INVALIDATE, OP_INVALIDATE_ACK,             // for a write the switch did not tag
+};
+
+enum flag {
+    FLAG_LONG_KEY = 1,      // the key field is a hash; the key leads the value, after its length
+    FLAG_FOUND = 2,         // reply, update: there is a value
+    FLAG_SWITCH = 4,        // reply: answered on the way
+    FLAG_STORED = 8,        // ack: the value is served now, or the entry invalid now
+    FLAG_CACHED = 16,       // ack: the key is cached
+};
+
+struct netcache {
+    u8 op, flags;
+    u16 balance;            // keeps the checksum right when the switch tags a write
+    u32 sequence;
+    struct name key;
+    u64 version;
+} __attribute__((packed));
+_Static_assert(sizeof(struct netcache) == 32, "wire::netcache");
+
+// Whether the bytes at `offset` begin with this entry's long key. Sequence as in store_value: every
+// step is bounded by the frame and by the buffer.
+APART int same_long_key(struct xdp_md *context, u32 offset, u32 place)
+{
+    struct entry *entry = map_lookup(&entries, &place);
+    if (!entry || offset > 256)
+        return 0;
+    u8 *at = start_of(context) + offset;
+    void *end = end_of(context);
+    u32 bytes = entry->key_bytes;
+    if ((void *)(at + 1) > end || *at != bytes)
+        return 0;
+    at++;
+    ROLLED
+    for (u32 byte = 0; byte < KEY_BYTES_MAX; byte++) {
+        if (byte >= bytes)
+            return 1;
+        if ((void *)(at + 1) > end || *at != entry->key[byte])
+            return 0;
+        at++;
+    }
+    return bytes == KEY_BYTES_MAX;
+}
+
+INLINE void report_hot(const struct netcache *header, const struct packet *packet, const u8 *server,
+                       u64 hash, u32 estimate)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch)
+        return;
+    struct report *report = &scratch->report;
+    __builtin_memcpy(&report->name, &header->key, 16);
+    __builtin_memcpy(report->server, server, 16);
+    __builtin_memcpy(report->key, &header->key, 16);
+    report->hash = hash;
+    report->kind = REPORT_HOT;
+    report->estimate = estimate;
+    report->port = packet->destination;
+    // A long key's bytes come with the value, from its server.
+    report->key_bytes = header->flags & FLAG_LONG_KEY ? 0 : 16;
+    report->protocol = PROTOCOL_NETCACHE;
+    send_report(report);
+}
+
+INLINE int miss(const struct netcache *header, const struct packet *packet, const u8 *server)
+{
+    count(COUNT_MISS);
+    u64 hash = hash_of_name(&header->key);
+    u32 estimate = count_uncached(hash);
+    if (UNLIKELY(estimate))
+        report_hot(header, packet, server, hash, estimate);
+    return XDP_PASS;
+}
+
+// The header and the sum of a reply, whose value is in the frame already.
+INLINE int reply(struct xdp_md *context, const struct packet *packet, u32 op, u32 flags, u64 version,
+                 u32 value_bytes, u64 sum)
+{
+    void *start = start_of(context), *end = end_of(context);
+    struct netcache *header = start + packet->payload;
+    if ((void *)(header + 1) > end)
+        return XDP_DROP;
+    header->op = op;
+    header->flags = flags;
+    header->balance = 0;
+    header->version = version;
+    UNROLL
+    for (int word = 0; word < sizeof(*header) / 4; word++)
+        sum += ((u32 *)header)[word];
+    if (!turn_round(start, end, packet, sizeof(*header) + value_bytes, sum))
+        return XDP_DROP;
+    return XDP_TX;
+}
+
+INLINE int answer_get(struct xdp_md *context, struct packet *packet, const struct netcache *header,
+                      const u8 *server)
+{
+    struct cached cached = find(&header->key, server, packet->destination, PROTOCOL_NETCACHE);
+    struct entry *entry = cached.entry;
+    if (!entry)
+        return miss(header, packet, server);
+    u32 flags = header->flags & FLAG_LONG_KEY;
+    u32 frame_bytes = length_of(context);
+    u64 version = READ_ONCE(entry->version);
+    IN_ORDER();
+    int valid = is_valid(entry, version);
+    if (flags) {
+        if (!same_long_key(context, packet->payload + sizeof(*header), cached.place))
+            return miss(header, packet, server);
+    } else if (entry->key_bytes) {
+        return miss(header, packet, server);
+    }
+    // A key whose value is on its way is as hot as it was.
+    count_cached(cached.place);
+    if (!valid) {
+        count(COUNT_INVALID);
+        return XDP_PASS;
+    }
+    u32 lease = entry->lease;
+    u64 *until_ns = map_lookup(&leases, &lease);
+    if (!until_ns || now_coarse_ns() >= READ_ONCE(*until_ns)) {
+        count(COUNT_EXPIRED);
+        return XDP_PASS;
+    }
+    u32 bytes = entry->value_bytes;
+    u64 sum = entry->value_sum;
+    u32 offset = packet->payload + sizeof(*header);
+    flags |= FLAG_SWITCH | (entry->absent ? 0 : FLAG_FOUND);
+    if (bytes > VALUE_BYTES_MAX || !resize(context, offset + bytes))
+        return XDP_PASS;
+    int loaded = load_value(context, offset, entry->place, entry->bitmap, bytes);
+    IN_ORDER();
+    if (!loaded || READ_ONCE(entry->version) != version || !is_valid(entry, version)) {
+        // What was asked for is still there: its long key is what the value begins with.
+        count(COUNT_TORN);
+        return resize(context, frame_bytes) ? XDP_PASS : XDP_DROP;
+    }
+    count(COUNT_HIT);
+    return reply(context, packet, OP_GET_REPLY, flags, 0, bytes, sum);
+}
+
+// Coherence, step 1: the write makes the entry invalid, and is tagged on its way. The two bytes of
+// balance keep the UDP checksum what it was, whether it is complete or left to the card.
+INLINE int tag_write(struct packet *packet, struct netcache *header, const u8 *server)
+{
+    struct cached cached = find(&header->key, server, packet->destination, PROTOCOL_NETCACHE);
+    if (!cached.entry)
+        return XDP_PASS;
+    count(COUNT_WRITE);
+    u64 tag = __sync_fetch_and_add(&cached.entry->version, 1) + 1;
+    u16 *words = (u16 *)header, *version = words + 12;
+    u64 before = 0, after = 0;
+    before += words[0];
+    UNROLL
+    for (int word = 0; word < 4; word++)
+        before += version[word];
+    header->op = header->op == OP_PUT ? OP_PUT_CACHED : OP_DELETE_CACHED;
+    header->version = __builtin_bswap64(tag);
+    after += words[0];
+    UNROLL
+    for (int word = 0; word < 4; word++)
+        after += version[word];
+    header->balance = fold((u64)header->balance + before + (u16)~fold(after));
+    return XDP_PASS;
+}
+
+// Step 3: the value of the write that carries the entry's tag. One of an older write is
+// acknowledged and forgotten, since the newer one's is on its way.
+INLINE int take_update(struct xdp_md *context, struct packet *packet, const struct netcache *header,
+                       const u8 *source)
+{
+    struct cached cached = find(&header->key, source, packet->source, PROTOCOL_NETCACHE);
+    struct entry *entry = cached.entry;
+    u32 offset = packet->payload + sizeof(*header);
+    u32 bytes = packet->payload_bytes - sizeof(*header);
+    u64 version = __builtin_bswap64(header->version), carried = header->version;
+    u32 flags = header->flags & FLAG_LONG_KEY, found = header->flags & FLAG_FOUND;
+    u32 answer = flags | (entry ? FLAG_CACHED : 0);
+    if (!entry || READ_ONCE(entry->version) != version) {
+        count(COUNT_SUPERSEDED);
+        goto acknowledge;
+    }
+    if (!is_valid(entry, version)) {
+        if (!__sync_bool_compare_and_swap(&entry->writing, 0, 1))
+            return XDP_DROP;   // another copy of it is being stored; it is sent again
+        // While it is claimed nobody else stores, but perhaps somebody did.
+        int sum = READ_ONCE(entry->version) != version || is_valid(entry, version)
+            ? NO_ROOM : store_value(context, offset, entry->place, entry->bitmap, bytes);
+        if (sum != NO_ROOM) {
+            entry->value_bytes = bytes;
+            entry->value_sum = sum;
+            entry->absent = !found;
+            IN_ORDER();
+            WRITE_ONCE(entry->valid_version, version);
+            count(COUNT_UPDATE);
+        }
+        IN_ORDER();
+        WRITE_ONCE(entry->writing, 0);
+    }
+    answer |= is_valid(entry, version) ? FLAG_STORED : 0;
+acknowledge:
+    if (!resize(context, offset))
+        return XDP_DROP;
+    return reply(context, packet, OP_UPDATE_ACK, answer, carried, 0, 0);
+}
+
+// For a write that reached its server without a tag: makes the entry invalid and gives it one.
+INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
+                           const struct netcache *header, const u8 *source)
+{
+    struct cached cached = find(&header->key, source, packet->source, PROTOCOL_NETCACHE);
+    u32 offset = packet->payload + sizeof(*header);
+    u32 flags = header->flags & FLAG_LONG_KEY;
+    u64 tag = 0;
+    if (cached.entry) {
+        count(COUNT_WRITE);
+        tag = __sync_fetch_and_add(&cached.entry->version, 1) + 1;
+        flags |= FLAG_CACHED | FLAG_STORED;
+    }
+    if (!resize(context, offset))
+        return XDP_DROP;
+    return reply(context, packet, OP_INVALIDATE_ACK, flags, __builtin_bswap64(tag), 0, 0);
+}
+
+INLINE int netcache(struct xdp_md *context, struct packet *packet)
+{
+    void *start = start_of(context), *end = end_of(context);
+    struct netcache *header = start + packet->payload;
+    u8 source[16] __attribute__((aligned(8))), server[16] __attribute__((aligned(8)));
+    count(COUNT_PACKETS);
+    if (packet->payload_bytes < sizeof(*header) || (void *)(header + 1) > end)
+        goto opaque;
+    if (!addresses(start, end, packet, source, server))
+        goto opaque;
+    u32 value_bytes = packet->payload_bytes - sizeof(*header);
+    switch (header->op) {
+    case OP_GET:
+        if (value_bytes && !(header->flags & FLAG_LONG_KEY))
+            goto opaque;
+        return answer_get(context, packet, header, server);
+    case OP_PUT:
+    case OP_DELETE:
+        return tag_write(packet, header, server);
+    case OP_UPDATE:
+        return take_update(context, packet, header, source);
+    case OP_INVALIDATE:
+        return take_invalidate(context, packet, header, source);
+    }
+opaque:
+    count(COUNT_OPAQUE);
+    return XDP_PASS;
+}

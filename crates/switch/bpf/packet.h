@@ -1,0 +1,235 @@
+// Ethernet, VLAN tags, IPv4 and IPv6, UDP and TCP: where things are, and turning a packet round.
+#pragma once
+#include "maps.h"
+
+enum { VLAN_TAGS_MAX = 2, LAYER3_MAX = 14 + 4 * VLAN_TAGS_MAX };
+
+// Offsets from the start of the frame. All are small constants once the verifier has seen the
+// branches, and every use checks against data_end again.
+struct packet {
+    u32 layer3, layer4, payload;
+    u32 payload_bytes;     // as the headers say; what lies behind is padding
+    u16 source, destination;
+    u8 version;            // 4 or 6
+    u8 transport;
+};
+
+// The fields hold 32 bits and mean pointers. A compiler that knows only the former may keep half of
+// one on the stack, which the verifier refuses.
+INLINE void *start_of(struct xdp_md *context)
+{
+    void *start;
+    __asm__ volatile("%0 = *(u32 *)(%1 + 0)" : "=r"(start) : "r"(context));
+    return start;
+}
+
+INLINE void *end_of(struct xdp_md *context)
+{
+    void *end;
+    __asm__ volatile("%0 = *(u32 *)(%1 + 4)" : "=r"(end) : "r"(context));
+    return end;
+}
+
+enum parsed {
+    PARSED,
+    NOT_OURS,   // certainly nothing of ours
+    UNCLEAR,    // a fragment, options, or lengths that contradict each other
+};
+
+// The first 4 bytes of UDP and TCP are the ports.
+INLINE enum parsed parse_transport(void *start, void *end, struct packet *packet, u32 layer4_bytes)
+{
+    struct udp *udp = start + packet->layer4;
+    if ((void *)(udp + 1) > end)
+        return layer4_bytes < sizeof(*udp) ? NOT_OURS : UNCLEAR;
+    packet->source = udp->source;
+    packet->destination = udp->destination;
+    u32 header = sizeof(*udp);
+    if (packet->transport == IP_TCP) {
+        struct tcp *tcp = start + packet->layer4;
+        if ((void *)(tcp + 1) > end)
+            return UNCLEAR;
+        header = (tcp->length >> 4) * 4;
+        if (header < sizeof(*tcp))
+            return UNCLEAR;
+    } else if (HTONS(udp->bytes) != layer4_bytes) {
+        return UNCLEAR;
+    }
+    if (header > layer4_bytes || layer4_bytes > 4000)
+        return UNCLEAR;
+    packet->payload = packet->layer4 + header;
+    packet->payload_bytes = layer4_bytes - header;
+    return start + packet->layer4 + layer4_bytes > end ? UNCLEAR : PARSED;
+}
+
+INLINE enum parsed parse_ipv4(void *start, void *end, struct packet *packet)
+{
+    struct ipv4 *ip = start + packet->layer3;
+    if ((void *)(ip + 1) > end)
+        return NOT_OURS;
+    packet->version = 4;
+    packet->transport = ip->protocol;
+    packet->layer4 = packet->layer3 + sizeof(*ip);
+    if (ip->protocol != IP_UDP && ip->protocol != IP_TCP)
+        return NOT_OURS;
+    u32 total = HTONS(ip->total_bytes);
+    if (ip->version_length != 0x45 || total < sizeof(*ip))
+        return UNCLEAR;
+    u16 fragment = HTONS(ip->fragment);
+    if (fragment & FRAGMENT_OFFSET)
+        return NOT_OURS;   // its ports went with the first fragment
+    enum parsed parsed = parse_transport(start, end, packet, total - sizeof(*ip));
+    return fragment & FRAGMENT_MORE && parsed != NOT_OURS ? UNCLEAR : parsed;
+}
+
+// Extension headers of IPv6 that may stand before UDP or TCP.
+INLINE int hides_ports(u8 next)
+{
+    return next == 0 || next == 43 || next == 44 || next == 51 || next == 60 || next == 135
+        || next == 139 || next == 140;
+}
+
+INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
+{
+    struct ipv6 *ip = start + packet->layer3;
+    if ((void *)(ip + 1) > end)
+        return NOT_OURS;
+    packet->version = 6;
+    packet->transport = ip->next;
+    packet->layer4 = packet->layer3 + sizeof(*ip);
+    if (ip->next == IP_UDP || ip->next == IP_TCP)
+        return parse_transport(start, end, packet, HTONS(ip->payload_bytes));
+    return hides_ports(ip->next) ? UNCLEAR : NOT_OURS;
+}
+
+INLINE enum parsed parse(void *start, void *end, struct packet *packet)
+{
+    struct ethernet *ethernet = start;
+    if ((void *)(ethernet + 1) > end)
+        return NOT_OURS;
+    u16 type = ethernet->type;
+    packet->layer3 = sizeof(*ethernet);
+    packet->source = packet->destination = 0;
+    UNROLL
+    for (int tags = 0; tags < VLAN_TAGS_MAX; tags++) {
+        if (type != HTONS(TYPE_VLAN) && type != HTONS(TYPE_VLAN_OUTER))
+            break;
+        struct vlan_tag *tag = start + packet->layer3;
+        if ((void *)(tag + 1) > end)
+            return NOT_OURS;
+        type = tag->type;
+        packet->layer3 += sizeof(*tag);
+    }
+    if (type == HTONS(TYPE_IPV4))
+        return parse_ipv4(start, end, packet);
+    if (type == HTONS(TYPE_IPV6))
+        return parse_ipv6(start, end, packet);
+    return NOT_OURS;
+}
+
+// An address as IPv6 writes it.
+INLINE void mapped(u32 ipv4, u8 *out)
+{
+    u64 *words = (u64 *)out;
+    words[0] = 0;
+    words[1] = (u64)ipv4 << 32 | 0xffff0000ull;
+}
+
+// Source and destination of a parsed packet; 0 if it is not there.
+INLINE int addresses(void *start, void *end, const struct packet *packet, u8 *source, u8 *destination)
+{
+    if (packet->version == 4) {
+        struct ipv4 *ip = start + packet->layer3;
+        if ((void *)(ip + 1) > end)
+            return 0;
+        mapped(ip->source, source);
+        mapped(ip->destination, destination);
+        return 1;
+    }
+    struct ipv6 *ip = start + packet->layer3;
+    if ((void *)(ip + 1) > end)
+        return 0;
+    __builtin_memcpy(source, ip->source, 16);
+    __builtin_memcpy(destination, ip->destination, 16);
+    return 1;
+}
+
+INLINE u16 fold(u64 sum)
+{
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return sum;
+}
+
+// Back to where it came from, as UDP with `payload_bytes` whose ones' complement sum is given.
+// The frame has its length already. 0 if the packet is not there.
+INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 payload_bytes, u64 sum)
+{
+    struct ethernet *ethernet = start;
+    struct udp *udp = start + packet->layer4;
+    if ((void *)(ethernet + 1) > end || (void *)(udp + 1) > end)
+        return 0;
+    u8 station[6];
+    __builtin_memcpy(station, ethernet->source, 6);
+    __builtin_memcpy(ethernet->source, ethernet->destination, 6);
+    __builtin_memcpy(ethernet->destination, station, 6);
+
+    u32 udp_bytes = sizeof(*udp) + payload_bytes;
+    u16 length = HTONS(udp_bytes);
+    if (packet->version == 4) {
+        struct ipv4 *ip = start + packet->layer3;
+        if ((void *)(ip + 1) > end)
+            return 0;
+        u32 address = ip->source;
+        ip->source = ip->destination;
+        ip->destination = address;
+        ip->total_bytes = HTONS(sizeof(*ip) + udp_bytes);
+        ip->hops = 64;
+        ip->checksum = 0;
+        u64 header = 0;
+        UNROLL
+        for (int word = 0; word < 5; word++)
+            header += ((u32 *)ip)[word];
+        ip->checksum = ~fold(header);
+        sum += (u64)ip->source + ip->destination;
+    } else {
+        struct ipv6 *ip = start + packet->layer3;
+        if ((void *)(ip + 1) > end)
+            return 0;
+        UNROLL
+        for (int word = 0; word < 4; word++) {
+            u32 address = ip->source[word];
+            ip->source[word] = ip->destination[word];
+            ip->destination[word] = address;
+            sum += (u64)address + ip->source[word];
+        }
+        ip->payload_bytes = length;
+        ip->hops = 64;
+    }
+    u16 port = udp->source;
+    udp->source = udp->destination;
+    udp->destination = port;
+    udp->bytes = length;
+    udp->checksum = 0;
+    sum += (u64)udp->source + udp->destination + length + length + HTONS(IP_UDP);
+    u16 checksum = ~fold(sum);
+    udp->checksum = checksum ? checksum : 0xffff;
+    return 1;
+}
+
+INLINE u32 length_of(struct xdp_md *context)
+{
+    u64 bytes = end_of(context) - start_of(context);
+    __asm__ volatile("" : "+r"(bytes));
+    return bytes;
+}
+
+// Makes the frame `bytes` long.
+INLINE int resize(struct xdp_md *context, u32 bytes)
+{
+    int delta = (int)bytes - (int)length_of(context);
+    return delta == 0 || xdp_adjust_tail(context, delta) == 0;
+}

@@ -1,0 +1,56 @@
+// The data plane: answers what is cached, counts what is not, lets everything else pass.
+//
+// Newest kernel features used, all in 5.15: atomic fetch-and-add and compare-and-swap (5.12), coarse
+// clock (5.11), ring buffer and growing a packet (5.8), functions verified on their own (5.6), mapped
+// arrays (5.5).
+#include "memcache.h"
+#include "netcache.h"
+
+SECTION("xdp") int serve(struct xdp_md *context)
+{
+    struct packet packet = {0};
+    enum parsed parsed = parse(start_of(context), end_of(context), &packet);
+    if (LIKELY(parsed == NOT_OURS))
+        return XDP_PASS;
+    if (parsed == UNCLEAR) {
+        // It may be a write to memcached. NetCache's agent asks when one comes without a tag.
+        if (memcache_port && (!packet.destination || packet.destination == memcache_port))
+            flush();
+        return XDP_PASS;
+    }
+    if (netcache_port && packet.destination == netcache_port && packet.transport == IP_UDP)
+        return netcache(context, &packet);
+    if (memcache_port && packet.destination == memcache_port)
+        return memcache(context, &packet);
+    return XDP_PASS;
+}
+
+// Where answers leave: keys written by the connection are forgotten once more, so that nothing that
+// was stored between the write's passing and its being applied outlives its answer.
+SECTION("classifier") int answered(struct __sk_buff *context)
+{
+    skb_pull_data(context, context->len < 128 ? context->len : 128);
+    void *start, *end;
+    __asm__ volatile("%0 = *(u32 *)(%1 + 76)" : "=r"(start) : "r"(context));
+    __asm__ volatile("%0 = *(u32 *)(%1 + 80)" : "=r"(end) : "r"(context));
+    struct packet packet = {0};
+    if (parse(start, end, &packet) == NOT_OURS || !memcache_port || packet.source != memcache_port)
+        return TC_ACT_OK;
+    struct flow_key key = {.client_port = packet.destination, .server_port = packet.source,
+                           .transport = packet.transport};
+    if (!addresses(start, end, &packet, key.server, key.client))
+        return TC_ACT_OK;
+    struct flow *flow = map_lookup(&flows, &key);
+    u64 now = now_coarse_ns();
+    if (!flow || now - flow->at_ns >= answer_wait_ns)
+        return TC_ACT_OK;
+    count(COUNT_ANSWERED);
+    ROLLED
+    for (u32 number = 0; number < FLOW_WRITES; number++) {
+        if (flow->named_at_ns[number] && now - flow->named_at_ns[number] < answer_wait_ns) {
+            struct name name = flow->names[number];
+            forget(&name, now);
+        }
+    }
+    return TC_ACT_OK;
+}

@@ -1,0 +1,487 @@
+//! The server's side of coherence: a pure state machine beside a key-value store.
+//!
+//! NetCache (SOSP 2017, section 4.3) in five steps. A write of a cached key makes the switch's entry
+//! invalid and arrives tagged (1); the agent applies it and answers at once (2), sends the new value
+//! to the switch and holds later writes *to that key* until the switch acknowledges (3), sends again
+//! until it does (4), and lets writes to other keys proceed (5). A key enters the cache under the
+//! same rule: from the moment its value is told until it is installed, its writes are held.
+//!
+//! Beyond the paper: the tag is a version, and only the value of the write that carries the entry's
+//! newest version makes it valid, so nothing that is late can. A write without a tag, or with one
+//! older than what was sent to the switch, first asks the switch for one. And what the switch may
+//! serve ends with a lease, so that a switch that stays away blocks no write for longer.
+//!
+//! `tests/every_interleaving_is_coherent.rs` explores this very code.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use wire::netcache::{Flags, Key, Message, Op};
+
+/// Limits and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// How long the switch may serve this server's keys after it asked.
+    pub lease: Duration,
+    /// How much longer nothing is assumed of it: clocks, and a packet on a processor.
+    pub margin: Duration,
+    /// Without an answer of the switch, it is asked again.
+    pub resend: Duration,
+    /// Keys cached at most.
+    pub cached_max: usize,
+    /// Writes held for one key at most; more are dropped, and their clients ask again.
+    pub held_max: usize,
+    /// Writers remembered, so that a write that arrives twice is applied once.
+    pub writers_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(5),
+            margin: Duration::from_millis(500),
+            resend: Duration::from_millis(5),
+            cached_max: 65_536,
+            held_max: 64,
+            writers_max: 65_536,
+        }
+    }
+}
+
+/// Counters since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Stats {
+    /// Reads answered: misses of the switch.
+    pub reads: u64,
+    /// Writes applied.
+    pub writes: u64,
+    /// Writes that had to wait for the switch.
+    pub held: u64,
+    /// Writes dropped because too many were held, or nothing is known of the switch yet.
+    pub dropped: u64,
+    /// Writes that arrived again after they were applied.
+    pub repeated: u64,
+    /// Values sent to the switch, again included.
+    pub updates: u64,
+    /// Times the lease ended and every key was forgotten.
+    pub lapses: u64,
+}
+
+/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
+/// key first.
+pub trait Store {
+    /// The value, if there is one.
+    fn read(&self, key: &Key) -> Option<Vec<u8>>;
+    /// Makes it the value.
+    fn write(&mut self, key: Key, value: &[u8]);
+    /// Makes it none.
+    fn delete(&mut self, key: &Key);
+}
+
+impl Store for BTreeMap<Key, Vec<u8>> {
+    fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        self.get(key).cloned()
+    }
+    fn write(&mut self, key: Key, value: &[u8]) {
+        self.insert(key, value.to_vec());
+    }
+    fn delete(&mut self, key: &Key) {
+        self.remove(key);
+    }
+}
+
+/// A write, as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Write {
+    client: SocketAddr,
+    sequence: u32,
+    flags: Flags,
+    /// 0: none.
+    tag: u64,
+    /// `None` deletes.
+    value: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Waiting {
+    Nothing,
+    /// The value was told; is it installed?
+    Installed { since: Duration },
+    /// The value was sent; was it taken?
+    Ack { since: Duration },
+    /// A tag was asked for, with this sequence number.
+    Tag { sequence: u32, since: Duration },
+}
+
+/// A key that may be in the switch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Cached {
+    /// Newest version the switch was sent a value of.
+    version: u64,
+    flags: Flags,
+    waiting: Waiting,
+    held: VecDeque<Write>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Agent {
+    config: Config,
+    /// Who controls the switch; nobody else is believed.
+    controller: SocketAddr,
+    /// Where packets reach the switch's data plane.
+    data_plane: SocketAddr,
+    generation: u64,
+    /// Nothing is served any more from then on.
+    served_until: Duration,
+    /// The controller knows this generation: it serves nothing older.
+    known: bool,
+    cached: BTreeMap<Key, Cached>,
+    applied: BTreeMap<(SocketAddr, Key), u32>,
+    writers: VecDeque<(SocketAddr, Key)>,
+    sequence: u32,
+    output: VecDeque<(SocketAddr, Vec<u8>)>,
+    stats: Stats,
+}
+
+impl Agent {
+    /// An agent that knows nothing: an earlier one may have left keys in the switch, so writes wait
+    /// until the controller knows this one's `generation`, larger than any before, or until what it
+    /// was promised has ended.
+    pub fn new(
+        config: Config,
+        controller: SocketAddr,
+        data_plane: SocketAddr,
+        generation: u64,
+        now: Duration,
+    ) -> Self {
+        Self {
+            config,
+            controller,
+            data_plane,
+            generation,
+            served_until: now + config.lease + config.margin,
+            known: false,
+            cached: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            writers: VecDeque::new(),
+            sequence: 0,
+            output: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Counters since the start.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Begins counting anew.
+    pub fn forget_statistics(&mut self) {
+        self.stats = Stats::default();
+    }
+
+    /// Takes one message from anybody.
+    pub fn receive(
+        &mut self,
+        from: SocketAddr,
+        message: &Message<'_>,
+        store: &mut impl Store,
+        now: Duration,
+    ) {
+        self.lapse(store, now);
+        let key = message.key;
+        match message.op {
+            Op::Get => self.answer(from, message, store),
+            Op::Put | Op::PutCached | Op::Delete | Op::DeleteCached => {
+                let deletes = matches!(message.op, Op::Delete | Op::DeleteCached);
+                let write = Write {
+                    client: from,
+                    sequence: message.sequence,
+                    flags: Flags(message.flags.0 & Flags::LONG_KEY.0),
+                    tag: if matches!(message.op, Op::PutCached | Op::DeleteCached) {
+                        message.version
+                    } else {
+                        0
+                    },
+                    value: (!deletes).then(|| message.value.to_vec()),
+                };
+                self.take(key, write, store, now);
+            }
+            Op::UpdateAck if from == self.data_plane => self.acknowledged(key, message, store, now),
+            Op::InvalidateAck if from == self.data_plane => self.tagged(key, message, store, now),
+            Op::Fetch if from == self.controller => self.fetch(key, message, store, now),
+            Op::Installed | Op::Abandoned if from == self.controller => {
+                self.settled(key, message, store, now);
+            }
+            Op::Lease if from == self.controller => self.grant(message, now),
+            _ => {}
+        }
+    }
+
+    /// The next datagram to send, and to whom.
+    pub fn poll_output(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.output.pop_front()
+    }
+
+    /// When [`Agent::handle_timeout`] wants to be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let resend = self.cached.values().filter_map(|cached| match cached.waiting {
+            Waiting::Nothing => None,
+            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
+                Some(since + self.config.resend)
+            }
+        });
+        let lapse = (!self.cached.is_empty()).then_some(self.served_until);
+        resend.chain(lapse).min()
+    }
+
+    /// Sends again what was not answered (step 4).
+    pub fn handle_timeout(&mut self, store: &mut impl Store, now: Duration) {
+        self.lapse(store, now);
+        let due = |cached: &Cached| match cached.waiting {
+            Waiting::Nothing => false,
+            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
+                since + self.config.resend <= now
+            }
+        };
+        let late: Vec<Key> =
+            self.cached.iter().filter(|(_, cached)| due(cached)).map(|(key, _)| *key).collect();
+        for key in late {
+            self.send(key, store, now);
+        }
+    }
+
+    fn answer(&mut self, from: SocketAddr, message: &Message<'_>, store: &impl Store) {
+        self.stats.reads += 1;
+        let value = store.read(&message.key);
+        let flags = Flags(message.flags.0 & Flags::LONG_KEY.0).with(Flags::FOUND, value.is_some());
+        let value = value.unwrap_or_default();
+        let reply = Message {
+            flags,
+            value: &value,
+            ..Message::new(Op::GetReply, message.sequence, message.key)
+        };
+        self.output.push_back((from, reply.bytes()));
+    }
+
+    fn take(&mut self, key: Key, write: Write, store: &mut impl Store, now: Duration) {
+        if self.applied.get(&(write.client, key)).is_some_and(|last| write.sequence <= *last) {
+            self.stats.repeated += 1;
+            self.reply(key, &write);
+            return;
+        }
+        if !self.known && now < self.served_until {
+            self.stats.dropped += 1;
+            return;
+        }
+        let Some(cached) = self.cached.get_mut(&key) else {
+            self.apply(key, write, store);
+            return;
+        };
+        if cached.waiting != Waiting::Nothing {
+            let known = |held: &Write| {
+                held.client == write.client && held.sequence == write.sequence
+            };
+            if let Some(held) = cached.held.iter_mut().find(|held| known(held)) {
+                // It passed the switch again.
+                held.tag = held.tag.max(write.tag);
+            } else if cached.held.len() < self.config.held_max {
+                self.stats.held += 1;
+                cached.held.push_back(write);
+            } else {
+                self.stats.dropped += 1;
+            }
+        } else if write.tag > cached.version {
+            // The entry is invalid, and stays so until this very write's value comes.
+            cached.version = write.tag;
+            cached.flags = write.flags;
+            self.apply(key, write, store);
+            self.wait(key, |since| Waiting::Ack { since }, store, now);
+        } else {
+            // The entry may be valid again, with what was sent since.
+            self.stats.held += 1;
+            cached.held.push_front(write);
+            self.sequence = self.sequence.wrapping_add(1);
+            let sequence = self.sequence;
+            self.wait(key, |since| Waiting::Tag { sequence, since }, store, now);
+        }
+    }
+
+    fn apply(&mut self, key: Key, write: Write, store: &mut impl Store) {
+        match &write.value {
+            Some(value) => store.write(key, value),
+            None => store.delete(&key),
+        }
+        self.stats.writes += 1;
+        self.reply(key, &write);
+        if self.applied.insert((write.client, key), write.sequence).is_none() {
+            self.writers.push_back((write.client, key));
+            if self.writers.len() > self.config.writers_max
+                && let Some(oldest) = self.writers.pop_front()
+            {
+                self.applied.remove(&oldest);
+            }
+        }
+    }
+
+    fn reply(&mut self, key: Key, write: &Write) {
+        let op = if write.value.is_some() { Op::PutReply } else { Op::DeleteReply };
+        let reply = Message { flags: write.flags, ..Message::new(op, write.sequence, key) };
+        self.output.push_back((write.client, reply.bytes()));
+    }
+
+    fn wait(
+        &mut self,
+        key: Key,
+        waiting: impl FnOnce(Duration) -> Waiting,
+        store: &impl Store,
+        now: Duration,
+    ) {
+        if let Some(cached) = self.cached.get_mut(&key) {
+            cached.waiting = waiting(now);
+            self.send(key, store, now);
+        }
+    }
+
+    /// What the key waits for is asked for, once more.
+    fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        let value = store.read(&key);
+        let flags = cached.flags.with(Flags::FOUND, value.is_some());
+        let value = value.unwrap_or_default();
+        let (op, to) = match &mut cached.waiting {
+            Waiting::Nothing => return,
+            Waiting::Installed { since } => {
+                *since = now;
+                (Op::Fetched, self.controller)
+            }
+            Waiting::Ack { since } => {
+                *since = now;
+                self.stats.updates += 1;
+                (Op::Update, self.data_plane)
+            }
+            Waiting::Tag { since, sequence } => {
+                *since = now;
+                let ask = Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
+                self.output.push_back((self.data_plane, ask.bytes()));
+                return;
+            }
+        };
+        let message =
+            Message { flags, version: cached.version, value: &value, ..Message::new(op, 0, key) };
+        self.output.push_back((to, message.bytes()));
+    }
+
+    fn acknowledged(
+        &mut self,
+        key: Key,
+        ack: &Message<'_>,
+        store: &mut impl Store,
+        now: Duration,
+    ) {
+        let Some(cached) = self.cached.get(&key) else { return };
+        let is_mine = matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
+        if is_mine && ack.flags.has(Flags::CACHED) {
+            self.resume(key, store, now);
+        } else if is_mine {
+            self.forget(key, store);
+        }
+    }
+
+    fn tagged(&mut self, key: Key, ack: &Message<'_>, store: &mut impl Store, now: Duration) {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        let Waiting::Tag { sequence, .. } = cached.waiting else { return };
+        if sequence != ack.sequence {
+            return;
+        }
+        if !ack.flags.has(Flags::CACHED) {
+            self.forget(key, store);
+            return;
+        }
+        if let Some(write) = cached.held.front_mut() {
+            write.tag = ack.version;
+        }
+        self.resume(key, store, now);
+    }
+
+    fn fetch(&mut self, key: Key, ask: &Message<'_>, store: &impl Store, now: Duration) {
+        if !self.known || now >= self.served_until {
+            return;
+        }
+        if !self.cached.contains_key(&key) && self.cached.len() >= self.config.cached_max {
+            return;
+        }
+        let flags = Flags(ask.flags.0 & Flags::LONG_KEY.0);
+        let cached = self.cached.entry(key).or_insert_with(|| Cached {
+            version: 0,
+            flags,
+            waiting: Waiting::Nothing,
+            held: VecDeque::new(),
+        });
+        if cached.waiting == Waiting::Nothing && ask.version > cached.version {
+            cached.version = ask.version;
+            self.wait(key, |since| Waiting::Installed { since }, store, now);
+        }
+    }
+
+    fn settled(&mut self, key: Key, told: &Message<'_>, store: &mut impl Store, now: Duration) {
+        let Some(cached) = self.cached.get(&key) else { return };
+        if !matches!(cached.waiting, Waiting::Installed { .. }) || cached.version != told.version {
+            return;
+        }
+        match told.op {
+            Op::Installed => self.resume(key, store, now),
+            _ => self.forget(key, store),
+        }
+    }
+
+    /// Lets the key's held writes go on, until one has to wait again.
+    fn resume(&mut self, key: Key, store: &mut impl Store, now: Duration) {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        cached.waiting = Waiting::Nothing;
+        while let Some(cached) = self.cached.get_mut(&key)
+            && cached.waiting == Waiting::Nothing
+            && let Some(write) = cached.held.pop_front()
+        {
+            self.take(key, write, store, now);
+        }
+    }
+
+    /// The switch has no entry for the key: its writes need not wait.
+    fn forget(&mut self, key: Key, store: &mut impl Store) {
+        let Some(cached) = self.cached.remove(&key) else { return };
+        for write in cached.held {
+            if self.applied.get(&(write.client, key)).is_none_or(|last| write.sequence > *last) {
+                self.apply(key, write, store);
+            }
+        }
+    }
+
+    fn grant(&mut self, ask: &Message<'_>, now: Duration) {
+        self.known |= ask.version == self.generation;
+        if self.known {
+            self.served_until = now + self.config.lease + self.config.margin;
+        }
+        let grant =
+            Message { version: self.generation, ..Message::new(Op::Leased, ask.sequence, ask.key) };
+        self.output.push_back((self.controller, grant.bytes()));
+    }
+
+    /// Once the lease is over nothing is served: every key is forgotten, and whoever still knows
+    /// this generation has to begin anew.
+    fn lapse(&mut self, store: &mut impl Store, now: Duration) {
+        if now < self.served_until || (!self.known && self.cached.is_empty()) {
+            return;
+        }
+        self.generation += 1;
+        self.known = false;
+        self.stats.lapses += 1;
+        for key in self.cached.keys().copied().collect::<Vec<_>>() {
+            self.forget(key, store);
+        }
+    }
+}

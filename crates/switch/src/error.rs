@@ -1,0 +1,46 @@
+//! What may go wrong between user space and the kernel.
+
+/// Why the data plane could not be loaded, attached or reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This build has no data plane in it.
+    #[error("built without the data plane: install clang, then rebuild")]
+    NotBuilt,
+    /// The program relies on loads and stores staying in their order.
+    #[error("the data plane needs an x86-64 processor; this is {0}")]
+    Processor(&'static str),
+    /// The kernel or the object refused.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// What was attempted.
+        what: String,
+        /// What the kernel said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The object lacks something.
+    #[error("the data plane has no {0}")]
+    Missing(&'static str),
+    /// A size is out of range.
+    #[error("{what}: expected {min} to {max}, got {got}")]
+    Size {
+        /// Which size.
+        what: &'static str,
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+        /// What was asked for.
+        got: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn kernel<E>(what: impl Into<String>) -> impl FnOnce(E) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let what = what.into();
+        move |source| Self::Kernel { what, source: source.into() }
+    }
+}

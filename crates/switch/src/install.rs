@@ -1,0 +1,172 @@
+//! Putting values into the data plane, and taking keys out, in the order that lets no processor see
+//! half of it.
+
+use std::{
+    hint,
+    net::SocketAddr,
+    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use crate::{
+    Error,
+    frame::ones_complement,
+    layout::{
+        Entry, Name, Protocol, UNIT_BYTES, UNIT_WORDS, UNITS_MAX, VALUE_BYTES_MAX, address_bytes,
+    },
+    plane::{DataPlane, Values},
+};
+
+/// A key to be cached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// How it stands in the lookup table.
+    pub name: Name,
+    /// The key itself; empty if the name is the key.
+    pub bytes: Vec<u8>,
+    /// Who stores it.
+    pub server: SocketAddr,
+    /// In which protocol.
+    pub protocol: Protocol,
+    /// Whose lease it is served under (NetCache).
+    pub lease: u32,
+}
+
+/// Where a value's units are: the row, and the register arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Row, or slot.
+    pub place: u32,
+    /// Bit for each array; not used with slots.
+    pub bitmap: u32,
+}
+
+impl Room {
+    /// How many bytes fit.
+    pub fn bytes(self, values: Values) -> usize {
+        match values {
+            Values::Slots => VALUE_BYTES_MAX,
+            Values::Registers { .. } => {
+                (self.bitmap.count_ones() as usize * UNIT_BYTES).min(VALUE_BYTES_MAX)
+            }
+        }
+    }
+}
+
+/// What is served for a key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Value {
+    /// NetCache: what follows the header; memcached: reply line, data, line end.
+    pub bytes: Vec<u8>,
+    /// NetCache: there is none, and that is the answer.
+    pub absent: bool,
+    /// No longer served from then on, in nanoseconds of the monotonic clock.
+    pub expires_ns: u64,
+    /// memcached: the epoch it was asked for in.
+    pub epoch: u64,
+}
+
+impl DataPlane {
+    /// Makes entry `number` stand for `key`: known to the data plane, not served yet. Writes from
+    /// now on raise its version above `version`. The entry must be one nothing stands in.
+    ///
+    /// # Errors
+    /// The lookup table is full.
+    pub fn admit(&mut self, number: u32, key: &Key, room: Room, version: u64) -> Result<(), Error> {
+        let Some(entry) = self.entries.get(number as usize) else {
+            return Err(Error::Missing("entry of this number"));
+        };
+        claim(entry);
+        entry.valid_version.store(0, Relaxed);
+        entry.version.store(version, Release);
+        entry.lease.store(key.lease, Relaxed);
+        entry.place.store(room.place, Relaxed);
+        entry.bitmap.store(room.bitmap, Relaxed);
+        entry.key_bytes.store(key.bytes.len() as u16, Relaxed);
+        entry.port.store(key.server.port().to_be(), Relaxed);
+        entry.protocol.store(key.protocol as u8, Relaxed);
+        for (word, bytes) in entry.server.iter().zip(address_bytes(key.server.ip()).chunks(8)) {
+            word.store(word_of(bytes), Relaxed);
+        }
+        let mut bytes = key.bytes.chunks(8);
+        for word in &entry.key.0 {
+            word.store(bytes.next().map_or(0, word_of), Relaxed);
+        }
+        entry.writing.store(0, Release);
+        self.show(&key.name, number)
+    }
+
+    /// Serves `value` from entry `number`, if nothing was written since `version`. False if
+    /// something was, or the value does not fit.
+    pub fn fill(&self, number: u32, version: u64, value: &Value) -> bool {
+        let Some(entry) = self.entries.get(number as usize) else { return false };
+        let room =
+            Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
+        if value.bytes.len() > room.bytes(self.config().values) {
+            return false;
+        }
+        claim(entry);
+        let current = entry.version.load(Acquire) == version
+            && entry.valid_version.load(Acquire) != version;
+        if current {
+            self.store(room, &value.bytes);
+            entry.value_bytes.store(value.bytes.len() as u16, Relaxed);
+            // As the data plane adds: in memory order.
+            entry.value_sum.store(ones_complement(&value.bytes).to_be(), Relaxed);
+            entry.absent.store(u8::from(value.absent), Relaxed);
+            entry.expires_ns.store(value.expires_ns, Relaxed);
+            entry.epoch.store(value.epoch, Relaxed);
+            entry.valid_version.store(version, Release);
+        }
+        entry.writing.store(0, Release);
+        current && entry.version.load(Acquire) == version
+    }
+
+    fn store(&self, room: Room, bytes: &[u8]) {
+        let words = bytes.chunks(8).map(word_of);
+        match self.config().values {
+            Values::Slots => {
+                let slot = &self.slots[room.place as usize];
+                slot.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
+            }
+            Values::Registers { rows } => {
+                let arrays = (0..UNITS_MAX as u32).filter(|array| room.bitmap >> array & 1 == 1);
+                let units = arrays.map(|array| &self.units[(array * rows + room.place) as usize]);
+                let room = units.flat_map(|unit| &unit[..UNIT_WORDS]);
+                room.zip(words).for_each(|(to, word)| to.store(word, Relaxed));
+            }
+        }
+    }
+
+    /// Takes a key out. What it leaves is not to be given to another key before every processor has
+    /// finished the packet it was at: the controller waits a period.
+    pub fn evict(&mut self, number: u32, name: &Name) {
+        self.hide(name);
+        if let Some(entry) = self.entries.get(number as usize) {
+            claim(entry);
+            // No update carries it, and adding to it does not come round in this age.
+            entry.version.store(1 << 63, Release);
+            entry.valid_version.store(0, Release);
+            entry.writing.store(0, Release);
+        }
+    }
+
+    /// The version of entry `number`, and whether it may be served as far as writes go.
+    pub fn version(&self, number: u32) -> Option<(u64, bool)> {
+        let entry = self.entries.get(number as usize)?;
+        let version = entry.version.load(Acquire);
+        Some((version, entry.valid_version.load(Acquire) == version))
+    }
+}
+
+/// The data plane holds a claim for as long as it copies one value, on another processor.
+fn claim(entry: &Entry) {
+    while entry.writing.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
+        hint::spin_loop();
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}

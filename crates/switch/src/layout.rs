@@ -1,0 +1,183 @@
+//! What kernel and user space share, as in `bpf/layout.h`. Everything is atomic: both sides look at
+//! once.
+
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64},
+};
+
+/// Longest key in bytes: memcached's limit.
+pub const KEY_BYTES_MAX: usize = 250;
+/// Longest value in bytes, NetCache's long key or memcached's reply line included. A slot's last
+/// word stays unused.
+pub const VALUE_BYTES_MAX: usize = 1_400;
+/// Words of a slot, or of all units of a row.
+pub const VALUE_WORDS: usize = 176;
+/// Words of one register array's element.
+pub const UNIT_WORDS: usize = 16;
+/// Bytes of one register array's element.
+pub const UNIT_BYTES: usize = UNIT_WORDS * 8;
+/// Register arrays.
+pub const UNITS_MAX: usize = VALUE_WORDS / UNIT_WORDS;
+/// Servers that may hold a lease.
+pub const LEASES_MAX: usize = 1024;
+
+/// How a key stands in the lookup table: itself, or two hashes of it.
+pub type Name = [u8; 16];
+
+/// The protocol an entry is served by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Protocol {
+    /// NetCache's own.
+    NetCache = 1,
+    /// memcached's.
+    Memcache = 2,
+}
+
+/// One cached key; `struct entry` says what the fields mean.
+#[repr(C)]
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "documented in bpf/layout.h, once")]
+pub struct Entry {
+    pub version: AtomicU64,
+    pub valid_version: AtomicU64,
+    pub writing: AtomicU64,
+    pub expires_ns: AtomicU64,
+    pub epoch: AtomicU64,
+    pub lease: AtomicU32,
+    pub place: AtomicU32,
+    pub bitmap: AtomicU32,
+    pub value_bytes: AtomicU16,
+    pub value_sum: AtomicU16,
+    pub key_bytes: AtomicU16,
+    pub port: AtomicU16,
+    pub protocol: AtomicU8,
+    pub absent: AtomicU8,
+    pub unused: [AtomicU8; 2],
+    pub server: [AtomicU64; 2],
+    pub written_ns: AtomicU64,
+    pub key: KeyWords,
+}
+
+/// A key, padded with zero bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct KeyWords(pub [AtomicU64; 32]);
+
+impl Default for KeyWords {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+/// 64 bytes of counters or bits.
+pub type Line = [AtomicU64; 8];
+/// A value in the fixed layout.
+pub type Slot = [AtomicU64; VALUE_WORDS];
+/// A part of a value in register arrays.
+pub type Unit = [AtomicU64; UNIT_WORDS];
+
+/// What holds for all of memcached's entries.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Raised whenever everything is to be forgotten.
+    pub epoch: AtomicU64,
+    /// No fill before, in nanoseconds of the monotonic clock.
+    pub fills_blocked_ns: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Entry>() == 344);
+const _: () = assert!(Report::BYTES == 320);
+
+/// Why the data plane reports a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportKind {
+    /// Not cached, and asked for often.
+    Hot,
+    /// Cached, and a write made it invalid (memcached only: NetCache's agent updates it).
+    Stale,
+}
+
+/// `struct report`, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Why.
+    pub kind: ReportKind,
+    /// How the key stands in the lookup table.
+    pub name: Name,
+    /// Its hash, as the sketch sees it.
+    pub hash: u64,
+    /// The sketch's estimate.
+    pub estimate: u32,
+    /// Stale: which entry.
+    pub place: u32,
+    /// Who stores it.
+    pub server: SocketAddr,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// The key; empty for NetCache's long ones, of which only the hash is known.
+    pub key: Vec<u8>,
+}
+
+impl Report {
+    const BYTES: usize = 320;
+
+    /// `None` if these bytes are no report.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let array = |at: usize| bytes.get(at..at + 16)?.try_into().ok();
+        let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        let key_bytes = usize::from(u16_at(38)?);
+        Some(Self {
+            kind: match u32_at(24)? {
+                1 => ReportKind::Hot,
+                2 => ReportKind::Stale,
+                _ => return None,
+            },
+            name: array(0)?,
+            hash: u64::from_ne_bytes(bytes.get(16..24)?.try_into().ok()?),
+            estimate: u32_at(28)?,
+            place: u32_at(32)?,
+            server: address(array(48)?, u16::from_be(u16_at(36)?)),
+            protocol: match bytes.get(40)? {
+                1 => Protocol::NetCache,
+                2 => Protocol::Memcache,
+                _ => return None,
+            },
+            key: bytes.get(64..64 + key_bytes.min(KEY_BYTES_MAX))?.to_vec(),
+        })
+    }
+}
+
+/// An address from the bytes both sides keep it in.
+pub fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
+    SocketAddr::new(Ipv6Addr::from(bytes).to_canonical(), port)
+}
+
+/// The bytes both sides keep an address in.
+pub fn address_bytes(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// What the data plane counts, in the order of `enum counter`: name, and what it means.
+pub const COUNTERS: [(&str, &str); 14] = [
+    ("packets", "to a port of ours"),
+    ("hit", "answered"),
+    ("miss", "not in the lookup table"),
+    ("invalid", "there, but a write is on its way"),
+    ("expired", "lease or lifetime over"),
+    ("write", "made a cached key invalid"),
+    ("update", "values stored by update packets"),
+    ("superseded", "update packets a later write had overtaken"),
+    ("flush", "everything of memcached's forgotten"),
+    ("opaque", "not understood, passed"),
+    ("torn", "a write came while the value was copied"),
+    ("report", "keys reported to the controller"),
+    ("report-lost", "the ring buffer was full"),
+    ("answered", "answers to writes on their way out"),
+];

@@ -1,0 +1,19 @@
+//! The compiled programs, where there was a compiler.
+
+/// The data plane.
+#[cfg(data_plane)]
+pub const SWITCH: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/switch.bpf.o")));
+
+/// The smallest responder, to measure against.
+#[cfg(data_plane)]
+pub const SMALLEST: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/smallest.bpf.o")));
+
+/// The data plane.
+#[cfg(not(data_plane))]
+pub const SWITCH: Option<&[u8]> = None;
+
+/// The smallest responder, to measure against.
+#[cfg(not(data_plane))]
+pub const SMALLEST: Option<&[u8]> = None;

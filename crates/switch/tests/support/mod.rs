@@ -1,0 +1,83 @@
+//! A data plane to try packets on, or the reason why there is none.
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::net::SocketAddr;
+
+use switch::{
+    frame::Frame,
+    install::{Key, Room, Value},
+    layout::Protocol,
+    object,
+    plane::{Config, DataPlane},
+};
+use wire::netcache::{self, Message, Op};
+
+pub(crate) const CLIENT: &str = "10.0.0.1:40000";
+pub(crate) const SERVER: &str = "10.0.0.2:50000";
+
+/// `None`, with the reason printed, where there is no compiler or no right to load programs. A
+/// machine of CI has both.
+pub(crate) fn data_plane(config: Config) -> Option<DataPlane> {
+    let reason = if object::SWITCH.is_none() {
+        "built without clang".to_owned()
+    } else {
+        match DataPlane::load(config) {
+            Ok(plane) => return Some(plane),
+            Err(error) if rights() => panic!("{error:?}"),
+            Err(error) => error.to_string(),
+        }
+    };
+    println!("SKIPPED: {reason}");
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{reason}");
+    None
+}
+
+fn rights() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t")))
+}
+
+pub(crate) fn small() -> Config {
+    Config { entries: 1024, ..Config::default() }
+}
+
+pub(crate) fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+pub(crate) fn name(number: u32) -> netcache::Key {
+    let mut name = *b"key:\0\0\0\0........";
+    name[4..8].copy_from_slice(&number.to_be_bytes());
+    name
+}
+
+pub(crate) fn to_server() -> Frame {
+    Frame::udp(at(CLIENT), at(SERVER))
+}
+
+pub(crate) fn get(number: u32) -> Vec<u8> {
+    to_server().bytes(&Message::new(Op::Get, 7, name(number)).bytes())
+}
+
+pub(crate) fn value(bytes: &[u8]) -> Value {
+    Value { bytes: bytes.to_vec(), expires_ns: u64::MAX, ..Value::default() }
+}
+
+/// Caches `key:number` in the place of the same number, under version 100.
+pub(crate) fn cache(plane: &mut DataPlane, number: u32, bytes: &[u8]) {
+    cache_at(plane, number, bytes, SERVER);
+}
+
+pub(crate) fn cache_at(plane: &mut DataPlane, number: u32, bytes: &[u8], server: &str) {
+    let key = Key {
+        name: name(number),
+        bytes: Vec::new(),
+        server: at(server),
+        protocol: Protocol::NetCache,
+        lease: 0,
+    };
+    plane.leases[0].store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    let room = Room { place: number, bitmap: 0x7ff };
+    plane.admit(number, &key, room, 100).expect("there is room");
+    assert!(plane.fill(number, 100, &value(bytes)));
+}

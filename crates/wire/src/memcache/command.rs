@@ -1,0 +1,126 @@
+//! What a packet on its way to a server may write. The data plane says the same in C
+//! (`crates/switch/bpf/memcache.h`), and is held against this.
+
+/// Commands whose word tells which keys they may change, and where these stand.
+pub const COMMANDS: [(&str, Shape); 17] = [
+    ("set ", Shape::Key),
+    ("add ", Shape::Key),
+    ("cas ", Shape::Key),
+    ("incr ", Shape::Key),
+    ("decr ", Shape::Key),
+    ("touch ", Shape::Key),
+    ("append ", Shape::Key),
+    ("delete ", Shape::Key),
+    ("replace ", Shape::Key),
+    ("prepend ", Shape::Key),
+    ("gat ", Shape::Keys),
+    ("gats ", Shape::Keys),
+    ("ms ", Shape::Meta),
+    ("md ", Shape::Meta),
+    ("ma ", Shape::Meta),
+    ("mg ", Shape::Meta),
+    ("flush_al", Shape::Everything),
+];
+
+/// Where a command's keys stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Behind the word.
+    Key,
+    /// Behind the word and a number, to the end of the line.
+    Keys,
+    /// Behind the word; a flag `b` says that it is coded.
+    Meta,
+    /// Nowhere: it changes all.
+    Everything,
+}
+
+/// What a packet may write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// These keys, in this order.
+    Keys(Vec<Vec<u8>>),
+    /// These for certain, and perhaps any other: a command is cut, coded, or there are too many.
+    Everything(Vec<Vec<u8>>),
+}
+
+/// Lines looked at in one packet.
+pub const LINES_MAX: usize = 32;
+/// Keys of one line.
+const KEYS_MAX: usize = 16;
+const BLANKS_MAX: usize = 3;
+const FLAG_BYTES_MAX: usize = 128;
+
+/// Reads one packet's payload: every line in it is taken for a command, for nobody knows which are
+/// data.
+pub fn written(payload: &[u8]) -> Written {
+    let mut keys = Vec::new();
+    let mut rest = payload;
+    let mut lines = Vec::new();
+    while !rest.is_empty() {
+        lines.push(rest);
+        let next = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+        rest = rest.get(next..).unwrap_or_default();
+    }
+    if lines.len() > LINES_MAX {
+        return Written::Everything(keys);
+    }
+    for line in lines {
+        if write_line(line, &mut keys).is_none() {
+            return Written::Everything(keys);
+        }
+    }
+    Written::Keys(keys)
+}
+
+/// `None`: not clear.
+fn write_line(line: &[u8], keys: &mut Vec<Vec<u8>>) -> Option<()> {
+    let found = COMMANDS.iter().find(|(word, _)| {
+        let compared = word.len().min(line.len());
+        word.as_bytes().get(..compared) == line.get(..compared)
+    });
+    let Some((word, shape)) = found else { return Some(()) };
+    let rest = line.get(word.len()..)?;
+    if *shape == Shape::Everything {
+        return None;
+    }
+    let (key, mut rest) = take_key(skip_blanks(rest)?)?;
+    match shape {
+        Shape::Keys => {
+            for _ in 0..KEYS_MAX {
+                rest = skip_blanks(rest)?;
+                if matches!(rest.first()?, b'\r' | b'\n') {
+                    return Some(());
+                }
+                let (key, behind) = take_key(rest)?;
+                keys.push(key.to_vec());
+                rest = behind;
+            }
+            None
+        }
+        Shape::Meta => {
+            keys.push(key.to_vec());
+            let end = rest.iter().take(FLAG_BYTES_MAX).position(|b| matches!(b, b'\r' | b'\n'))?;
+            let flags = rest.get(..end)?;
+            let mut tokens = flags.split(|byte| *byte == b' ');
+            (!tokens.any(|flag| flag.first() == Some(&b'b'))).then_some(())
+        }
+        _ => {
+            keys.push(key.to_vec());
+            Some(())
+        }
+    }
+}
+
+fn skip_blanks(line: &[u8]) -> Option<&[u8]> {
+    let blanks = line.iter().take_while(|byte| **byte == b' ').count();
+    if blanks > BLANKS_MAX { None } else { line.get(blanks..) }
+}
+
+fn take_key(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let bytes = line.iter().position(|byte| *byte <= b' ')?;
+    if bytes == 0 || bytes > super::KEY_BYTES_MAX {
+        return None;
+    }
+    line.split_at_checked(bytes)
+}

@@ -1,0 +1,77 @@
+//! One item: the meta get that asks for all of it, and the texts a client is answered with.
+
+use super::PROTOCOL;
+use crate::{Error, Result};
+
+/// What a server says of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The client's own flags.
+    pub flags: u32,
+    /// Seconds it still lives, rounded as the server does; `None` is for ever.
+    pub lives_s: Option<u64>,
+    /// Its bytes.
+    pub value: Vec<u8>,
+}
+
+/// The request for an item, its flags and its lifetime.
+pub fn question(key: &[u8]) -> Vec<u8> {
+    [b"mg ", key, b" t f v\r\n"].concat()
+}
+
+/// The answer to [`question`]: the item, or `None` if the server has none.
+///
+/// # Errors
+/// It is neither; a server's error is one of these.
+pub fn answer(payload: &[u8]) -> Result<Option<Item>> {
+    if payload == b"EN\r\n" {
+        return Ok(None);
+    }
+    read(payload).map(Some).ok_or_else(|| Error::Malformed {
+        protocol: PROTOCOL,
+        offset: 0,
+        expected: "VA, a size, t and f, the value, or EN",
+        got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload)).escape_debug().to_string(),
+    })
+}
+
+fn read(payload: &[u8]) -> Option<Item> {
+    let line_bytes = payload.windows(2).position(|two| two == b"\r\n")?;
+    let (line, rest) = payload.split_at_checked(line_bytes)?;
+    let mut tokens = std::str::from_utf8(line).ok()?.split(' ').filter(|token| !token.is_empty());
+    if tokens.next()? != "VA" {
+        return None;
+    }
+    let value_bytes: usize = tokens.next()?.parse().ok()?;
+    let (mut flags, mut lives_s) = (None, None);
+    for token in tokens {
+        match token.split_at_checked(1)? {
+            ("t", "-1") => lives_s = Some(None),
+            ("t", seconds) => lives_s = Some(Some(seconds.parse().ok()?)),
+            ("f", number) => flags = Some(number.parse().ok()?),
+            _ => return None,
+        }
+    }
+    let value = rest.get(2..2_usize.checked_add(value_bytes)?)?;
+    (rest.get(2 + value_bytes..)? == b"\r\n").then_some(())?;
+    Some(Item { flags: flags?, lives_s: lives_s?, value: value.to_vec() })
+}
+
+impl Item {
+    /// Its part of the answer to `get`: the line, the data, the line end.
+    pub fn get_text(&self, key: &[u8]) -> Vec<u8> {
+        let mut out = [b"VALUE ", key].concat();
+        out.extend(format!(" {} {}\r\n", self.flags, self.value.len()).into_bytes());
+        out.extend(&self.value);
+        out.extend(b"\r\n");
+        out
+    }
+
+    /// The answer to `mg <key> v`.
+    pub fn meta_text(&self) -> Vec<u8> {
+        let mut out = format!("VA {}\r\n", self.value.len()).into_bytes();
+        out.extend(&self.value);
+        out.extend(b"\r\n");
+        out
+    }
+}

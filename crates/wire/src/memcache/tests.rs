@@ -1,0 +1,58 @@
+use super::{
+    command::{Written, written},
+    frame::Frame,
+    item::{Item, answer, question},
+};
+
+fn keys(keys: &[&str]) -> Vec<Vec<u8>> {
+    keys.iter().map(|key| key.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn what_packets_write() {
+    for (packet, expected) in [
+        ("get a b\r\n", &[][..]),
+        ("set a 0 0 1\r\nx\r\n", &["a"]),
+        ("set a 0 0 1 noreply\r\nx\r\nincr n 1\r\ntouch t 1\r\n", &["a", "n", "t"]),
+        ("gat 10 a b\r\n", &["a", "b"]),
+        ("gats 10 a\r\n", &["a"]),
+        ("ms a 1 T9\r\nx\r\nmd b q\r\nma c\r\nmg d s\r\n", &["a", "b", "c", "d"]),
+        ("cas  a 0 0 1 9\r\nx\r\n", &["a"]),
+        ("tting a value\r\nversion\r\n", &[]),
+    ] {
+        assert_eq!(written(packet.as_bytes()), Written::Keys(keys(expected)), "{packet:?}");
+    }
+}
+
+#[test]
+fn packets_that_may_write_anything() {
+    for packet in [
+        "s", "se", "set", "set ", "set a", "x\r\nd", "delete ab", "flush_all\r\n", "flush_al",
+        "ms YQ== 1 b\r\nx\r\n", "md YQ== q b\r\n", "gat 10 a", "gat 10", "set     a 0 0 1\r\n", "mg a v",
+    ] {
+        assert!(matches!(written(packet.as_bytes()), Written::Everything(_)), "{packet:?}");
+    }
+    assert!(matches!(written(&b"\n".repeat(33)), Written::Everything(_)));
+    assert_eq!(written(&b"\n".repeat(32)), Written::Keys(Vec::new()));
+}
+
+#[test]
+fn items() {
+    assert_eq!(question(b"k"), b"mg k t f v\r\n");
+    let item = Item { flags: 7, lives_s: None, value: b"a\r\nb".to_vec() };
+    assert_eq!(answer(b"VA 4 t-1 f7\r\na\r\nb\r\n"), Ok(Some(item.clone())));
+    assert_eq!(answer(b"EN\r\n"), Ok(None));
+    assert_eq!(item.get_text(b"k"), b"VALUE k 7 4\r\na\r\nb\r\n");
+    assert_eq!(item.meta_text(), b"VA 4\r\na\r\nb\r\n");
+    for wrong in ["", "VA", "VA 4 f7\r\nabcd\r\n", "VA 5 t1 f7\r\nabcd\r\n", "SERVER_ERROR x\r\n"] {
+        assert!(answer(wrong.as_bytes()).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn frames() {
+    let frame = Frame::whole(0x1234, b"get k\r\n");
+    assert_eq!(frame.bytes(), b"\x12\x34\0\0\0\x01\0\0get k\r\n");
+    assert_eq!(Frame::decode(&frame.bytes()), Ok(frame));
+    assert!(Frame::decode(b"1234567").is_err());
+}

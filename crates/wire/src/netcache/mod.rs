@@ -1,0 +1,212 @@
+//! NetCache's protocol, over UDP: `docs/protocols/netcache.md`.
+//!
+//! A datagram is one message: a header of 32 bytes, all numbers big-endian, and a value to its end.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Error, Result};
+
+const PROTOCOL: &str = "netcache";
+
+/// Bytes before the value.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of a key field.
+pub const KEY_BYTES: usize = 16;
+/// Longest key whose hash stands in the key field.
+pub const LONG_KEY_BYTES_MAX: usize = 250;
+/// Longest value a message carries, its long key included.
+pub const VALUE_BYTES_MAX: usize = 65_000;
+
+/// The key field: the key itself, or 16 bytes made from a longer one.
+pub type Key = [u8; KEY_BYTES];
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Client: what is the key's value?
+    Get = 1,
+    /// Client: this is its value.
+    Put = 2,
+    /// Client: it has none.
+    Delete = 3,
+    /// [`Op::Put`], of a cached key: tagged by the switch.
+    PutCached = 4,
+    /// [`Op::Delete`], of a cached key: tagged by the switch.
+    DeleteCached = 5,
+    /// Server or switch: the value, if [`Flags::FOUND`].
+    GetReply = 6,
+    /// Server: applied.
+    PutReply = 7,
+    /// Server: applied.
+    DeleteReply = 8,
+    /// Agent: the value of the write with this version, for the switch.
+    Update = 9,
+    /// Switch: served now if [`Flags::STORED`]; else overtaken by a later write.
+    UpdateAck = 10,
+    /// Agent: a write is here that has no tag.
+    Invalidate = 11,
+    /// Switch: its tag, if the key is [`Flags::CACHED`].
+    InvalidateAck = 12,
+    /// Controller: hold writes to this key and tell its value, to be cached under this version.
+    Fetch = 13,
+    /// Agent: the value asked for.
+    Fetched = 14,
+    /// Controller: it is in the switch, release the writes.
+    Installed = 15,
+    /// Controller: it will not be, release the writes.
+    Abandoned = 16,
+    /// Controller: may your keys be served?
+    Lease = 17,
+    /// Agent: yes, for the agreed time after you asked, if you know me by this generation.
+    Leased = 18,
+}
+
+impl Op {
+    fn of(byte: u8) -> Option<Self> {
+        const ALL: [Op; 18] = [
+            Op::Get,
+            Op::Put,
+            Op::Delete,
+            Op::PutCached,
+            Op::DeleteCached,
+            Op::GetReply,
+            Op::PutReply,
+            Op::DeleteReply,
+            Op::Update,
+            Op::UpdateAck,
+            Op::Invalidate,
+            Op::InvalidateAck,
+            Op::Fetch,
+            Op::Fetched,
+            Op::Installed,
+            Op::Abandoned,
+            Op::Lease,
+            Op::Leased,
+        ];
+        ALL.get(usize::from(byte.checked_sub(1)?)).copied()
+    }
+}
+
+/// Bits beside the operation; those not named here are kept as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The key field is made from a longer key, which leads the value behind one byte of length.
+    pub const LONG_KEY: Self = Self(1);
+    /// There is a value.
+    pub const FOUND: Self = Self(2);
+    /// Answered on the way.
+    pub const SWITCH: Self = Self(4);
+    /// The switch did as asked.
+    pub const STORED: Self = Self(8);
+    /// The switch has an entry for the key.
+    pub const CACHED: Self = Self(16);
+
+    /// Whether all bits of `other` are set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the bits of `other`, if `when`.
+    #[must_use]
+    pub fn with(self, other: Self, when: bool) -> Self {
+        if when { Self(self.0 | other.0) } else { self }
+    }
+}
+
+/// One message; the value is borrowed from the datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// What it is.
+    pub op: Op,
+    /// Bits beside it.
+    pub flags: Flags,
+    /// What the switch added so that the datagram's checksum stays as it was; 0 from anybody else.
+    pub balance: u16,
+    /// Chosen by who asks, returned in the answer.
+    pub sequence: u32,
+    /// The key, or what stands for it.
+    pub key: Key,
+    /// Which write: 0 where there is none.
+    pub version: u64,
+    /// The value; behind [`Flags::LONG_KEY`], the key first.
+    pub value: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// A message without value, version or flags.
+    pub fn new(op: Op, sequence: u32, key: Key) -> Self {
+        Self { op, flags: Flags::default(), balance: 0, sequence, key, version: 0, value: &[] }
+    }
+
+    /// Reads one datagram.
+    ///
+    /// # Errors
+    /// It is shorter than a header, or its operation is unknown.
+    pub fn decode(datagram: &'a [u8]) -> Result<Self> {
+        let (header, value) = datagram.split_first_chunk::<HEADER_BYTES>().ok_or_else(|| {
+            malformed(datagram.len(), "32 bytes of header", format!("{}", datagram.len()))
+        })?;
+        let [op, flags, b0, b1, s0, s1, s2, s3, rest @ ..] = *header;
+        let (key, version) = split(rest);
+        Ok(Self {
+            op: Op::of(op)
+                .ok_or_else(|| malformed(0, "an operation from 1 to 18", op.to_string()))?,
+            flags: Flags(flags),
+            balance: u16::from_be_bytes([b0, b1]),
+            sequence: u32::from_be_bytes([s0, s1, s2, s3]),
+            key,
+            version: u64::from_be_bytes(version),
+            value,
+        })
+    }
+
+    /// Appends the datagram to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend([self.op as u8, self.flags.0]);
+        out.extend(self.balance.to_be_bytes());
+        out.extend(self.sequence.to_be_bytes());
+        out.extend(self.key);
+        out.extend(self.version.to_be_bytes());
+        out.extend(self.value);
+    }
+
+    /// The datagram.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.value.len());
+        self.encode(&mut out);
+        out
+    }
+
+    /// The key behind [`Flags::LONG_KEY`], and what follows it.
+    ///
+    /// # Errors
+    /// The value is too short for its key.
+    pub fn long_key(&self) -> Result<Option<(&'a [u8], &'a [u8])>> {
+        if !self.flags.has(Flags::LONG_KEY) {
+            return Ok(None);
+        }
+        let parts = self.value.split_first().and_then(|(length, rest)| {
+            rest.split_at_checked(usize::from(*length)).filter(|(key, _)| !key.is_empty())
+        });
+        let parts = parts.ok_or_else(|| {
+            malformed(HEADER_BYTES, "a length and so many bytes of key", self.value.len().to_string())
+        })?;
+        Ok(Some(parts))
+    }
+}
+
+fn split(rest: [u8; 24]) -> (Key, [u8; 8]) {
+    let (mut key, mut version) = ([0; KEY_BYTES], [0; 8]);
+    let (left, right) = rest.split_at(KEY_BYTES);
+    key.copy_from_slice(left);
+    version.copy_from_slice(right);
+    (key, version)
+}
+
+fn malformed(offset: usize, expected: &'static str, got: String) -> Error {
+    Error::Malformed { protocol: PROTOCOL, offset, expected, got }
+}
