@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-fabric bench-keyserver deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -29,9 +29,10 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo build --locked -p enroute --target-dir target/broken \
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
-		cargo test --locked -p enroute -- --ignored --nocapture
+		cargo test --locked -p enroute --features edge -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
 	cargo test --locked -p fabric -- --ignored --nocapture
+	cargo test --locked -p store -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -52,6 +53,10 @@ lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-db: deps ## Measure the elastic database beside redis-server and the paper
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3
 	cargo build --release -q -p enroute

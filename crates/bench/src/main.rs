@@ -37,6 +37,8 @@ struct Arguments {
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
     Cache(Choice),
+    /// Measure `enroute db`; results go to target/bench/db.json
+    Db(Choice),
     /// Measure `enroute fabric`; results go to target/bench/fabric.json
     Fabric(Choice),
     /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
@@ -71,6 +73,7 @@ struct Choice {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
+        Command::Db(choice) => measure("db", measure::DATABASE, &choice),
         Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
         Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),

@@ -2,6 +2,7 @@
 
 use crate::{figure::Figure, run::Run};
 
+mod database;
 mod echo;
 mod edge;
 mod fabric;
@@ -88,6 +89,29 @@ pub(crate) const CACHE: &[Measurement] = &[
         seconds: 10.0,
         rounds: 0.0,
         run: memory::idle_connections,
+    },
+];
+
+/// What is measured of `enroute db`.
+pub(crate) const DATABASE: &[Measurement] = &[
+    Measurement { names: &["get-p1"], seconds: 2.0, rounds: 2.0, run: database::get_p1 },
+    Measurement { names: &["get-p16"], seconds: 2.0, rounds: 2.0, run: database::get_p16 },
+    Measurement { names: &["set-p1"], seconds: 2.0, rounds: 2.0, run: database::set_p1 },
+    Measurement { names: &["set-p16"], seconds: 2.0, rounds: 2.0, run: database::set_p16 },
+    Measurement { names: &["two-threads"], seconds: 2.0, rounds: 2.0, run: database::two_threads },
+    Measurement { names: &["table-5"], seconds: 30.0, rounds: 0.0, run: database::table_5 },
+    Measurement { names: &["cold-vs-pread"], seconds: 20.0, rounds: 2.0, run: database::cold },
+    Measurement {
+        names: &["three-times-memory"],
+        seconds: 60.0,
+        rounds: 2.0,
+        run: database::three_times_memory,
+    },
+    Measurement {
+        names: &["zipf-1M-quarter-ops", "zipf-1M-quarter-max-ms"],
+        seconds: 150.0,
+        rounds: 0.0,
+        run: database::zipf,
     },
 ];
 

@@ -97,7 +97,9 @@ impl Entry {
     #[must_use]
     pub fn refreshed(&self, not_modified: &HeaderMap, asked: Duration, now: Duration) -> Self {
         let mut entry = self.clone();
-        let news = end_to_end(not_modified);
+        let mut news = end_to_end(not_modified);
+        // It is for the one client whose request made us ask.
+        news.remove(header::SET_COOKIE);
         for name in news.keys().filter(|name| !DESCRIBES_THE_BODY.contains(name)) {
             entry.headers.remove(name);
             for value in news.get_all(name) {
@@ -111,6 +113,12 @@ impl Entry {
         entry.initial_age = age::initial(&news, asked, now);
         entry.received = now;
         entry
+    }
+
+    /// May it be stored and shared? A 304 can take that away.
+    #[must_use]
+    pub fn is_storable(&self) -> bool {
+        self.policy().is_storable()
     }
 
     /// How far it goes for a request with these headers (which it [matches](Selecting::matches)).

@@ -299,6 +299,15 @@ fn a_304_makes_it_fresh_and_brings_new_headers() {
 }
 
 #[test]
+fn a_304_shares_no_cookie_and_can_forbid_storing() {
+    let entry = admit(&[], 200, &["cache-control: max-age=60", "etag: \"a\""]).expect("stored");
+    let cookie = entry.refreshed(&headers(&["set-cookie: a=b"]), NOW, NOW);
+    assert!(!cookie.headers.contains_key(header::SET_COOKIE) && cookie.is_storable());
+    let private = entry.refreshed(&headers(&["cache-control: private"]), NOW, NOW);
+    assert!(!private.is_storable());
+}
+
+#[test]
 fn age_is_told() {
     let entry = admit(&[], 200, &["cache-control: max-age=60", "age: 7"]).expect("stored");
     assert_eq!(entry.headers_at(NOW + Duration::from_secs(5))[header::AGE], "12");

@@ -100,10 +100,9 @@ fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
         }
     } else if let (Some(limit), Some(modified)) =
         (date(request, &header::IF_UNMODIFIED_SINCE), date(stored, &header::LAST_MODIFIED))
+        && modified > limit
     {
-        if modified > limit {
-            return Some(StatusCode::PRECONDITION_FAILED);
-        }
+        return Some(StatusCode::PRECONDITION_FAILED);
     }
     let seen = if request.contains_key(header::IF_NONE_MATCH) {
         let weak = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();

@@ -15,9 +15,10 @@ use crate::logging::{self, Level};
 
 mod cache;
 mod config;
+mod db;
 mod demo;
-mod fabric;
 mod edge;
+mod fabric;
 mod intercept;
 mod keyserver;
 mod link;
@@ -54,6 +55,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Check a configuration file
     Config(config::Arguments),
+    /// Serve the elastic database: more data than memory, and memory that grows and shrinks
+    Db(db::Arguments),
     /// See it work: the paper's experiment on this machine, under two minutes
     Demo(demo::Arguments),
     /// Simulate data-centre fabrics that resolve virtual addresses
@@ -75,6 +78,7 @@ impl Command {
         match self {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
+            Self::Db(arguments) => db::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Fabric(arguments) => fabric::run(arguments),
             Self::Edge(arguments) => edge::run(arguments),

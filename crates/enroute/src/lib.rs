@@ -15,6 +15,7 @@
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
+//! | [`database`] | the elastic database at work: sockets, threads, disks |
 //! | [`demo`] | the paper's experiment on one machine |
 //! | [`fabric`] | experiments with simulated data-centre fabrics |
 //! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
@@ -32,10 +33,11 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod database;
 pub mod demo;
-pub mod fabric;
 #[cfg(feature = "edge")]
 pub mod edge;
+pub mod fabric;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;

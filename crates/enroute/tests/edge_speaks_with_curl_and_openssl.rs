@@ -67,6 +67,8 @@ fn http_by_curl() {
             && asked.header("via") == "1.1 enroute"
     });
     assert!(forwarded, "{asked:?}");
+    edge.curl("shop.example", "/c", &["--http2", "-H", "Cookie: a=1", "-H", "Cookie: b=2"]);
+    assert_eq!(origin.asked("/c")[0].header("cookie"), "a=1; b=2");
     let long = format!("x: {}", "y".repeat(64 << 10));
     let refused = edge.try_curl("shop.example", "/page", &["--http1.1", "-H", &long]);
     assert_eq!(refused.map(|answer| answer.status), Ok(431));

@@ -11,6 +11,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
+    ("db", &["store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
     ("keyserver", &["wire"]),
@@ -18,7 +19,18 @@ const TABLE: &[(&str, &[&str])] = &[
     ("edge-tls", &[]),
     (
         "enroute",
-        &["cache", "content", "edge-tls", "fabric", "keyserver", "policy", "store", "switch", "wire"],
+        &[
+            "cache",
+            "content",
+            "db",
+            "edge-tls",
+            "fabric",
+            "keyserver",
+            "policy",
+            "store",
+            "switch",
+            "wire",
+        ],
     ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),

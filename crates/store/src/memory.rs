@@ -1,6 +1,5 @@
 //! The memory tier: index, log and policy put together.
 
-mod retired;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -13,8 +12,8 @@ use crate::index::Index;
 use crate::item::{Item, Key, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
+use crate::retired::Retired;
 use crate::stats::Stats;
-use retired::Retired;
 
 /// What an insert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +98,34 @@ impl Memory {
         Some(self.log.item(location).value)
     }
 
+    /// The item stored under `key`, counted as a use whatever its time: to be read by
+    /// [`Memory::value_at`] before anything else is done.
+    pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
+        let location = self.find(self.fold(hash), key.into())?;
+        self.policy.on_hit(&mut self.log, location);
+        Some(location)
+    }
+
+    /// The value of an item found just now.
+    pub(crate) fn value_at(&self, location: Location) -> &[u8] {
+        self.log.item(location).value
+    }
+
     /// The value stored under `key` and not expired, without counting as a use.
     pub fn peek<'k>(&self, hash: u64, key: impl Into<Key<'k>>, now: Duration) -> Option<Peek<'_>> {
         let location = self.find(self.fold(hash), key.into())?;
         let item = self.log.item(location);
         let peek = Peek { value: item.value, expires_at: item.expires_at };
         (!is_expired(&item, now)).then_some(peek)
+    }
+
+    /// The key of an item of this hash of which `is_it` says it is the one, without counting as a
+    /// use.
+    pub(crate) fn key_where(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+        let hash = self.fold(hash);
+        let location =
+            self.index.find(hash, |location| is_it(self.log.item(location).key.bytes))?;
+        Some(self.log.item(location).key.bytes)
     }
 
     /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if
@@ -172,6 +193,11 @@ impl Memory {
     /// (256 KiB) beyond it; true while there is more to do.
     pub fn step(&mut self, work: usize, now: Duration) -> bool {
         self.upkeep(work, now)
+    }
+
+    /// Items held.
+    pub(crate) fn items(&self) -> usize {
+        self.index.len()
     }
 
     /// The limits asked for last, and the policy.

@@ -114,5 +114,6 @@ enum counter {
     COUNT_REPORT,
     COUNT_REPORT_LOST, // the ring buffer was full
     COUNT_ANSWERED,    // answers to writes seen on their way out
+    COUNT_NO_ROOM,     // the driver left no room behind the packet for a longer one: passed
     COUNTERS,
 };

@@ -560,8 +560,12 @@ INLINE int answer_items(struct xdp_md *context, const struct packet *packet, str
     u32 tail = meta ? 0 : 5;
     u32 bytes = UDP_FRAME_BYTES + scratch->reply_bytes + tail;
     u32 request_bytes = scratch->payload_bytes;
-    if (bytes > REPLY_BYTES_MAX || !resize(context, packet->payload + bytes))
+    if (bytes > REPLY_BYTES_MAX)
         return XDP_PASS;
+    if (!resize(context, packet->payload + bytes)) {
+        count(COUNT_NO_ROOM);
+        return XDP_PASS;
+    }
     u64 sum = 0;
     u32 at = UDP_FRAME_BYTES;
     ROLLED

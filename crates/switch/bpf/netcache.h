@@ -135,8 +135,10 @@ INLINE int answer_get(struct xdp_md *context, struct packet *packet, const struc
     u64 sum = entry->value_sum;
     u32 offset = packet->payload + sizeof(*header);
     flags |= FLAG_SWITCH | (entry->absent ? 0 : FLAG_FOUND);
-    if (bytes > VALUE_BYTES_MAX || !resize(context, offset + bytes))
+    if (!resize(context, offset + bytes)) {
+        count(COUNT_NO_ROOM);
         return XDP_PASS;
+    }
     int loaded = load_value(context, offset, entry->place, entry->bitmap, bytes);
     IN_ORDER();
     if (!loaded || READ_ONCE(entry->version) != version || !is_valid(entry, version)) {

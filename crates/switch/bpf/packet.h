@@ -99,6 +99,10 @@ INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
     packet->layer4 = packet->layer3 + sizeof(*ip);
     if (ip->next == IP_UDP || ip->next == IP_TCP)
         return parse_transport(start, end, packet, HTONS(ip->payload_bytes));
+    // Listeners are reported behind such a header all the time.
+    u8 *hop_by_hop = (void *)(ip + 1);
+    if (ip->next == 0 && (void *)(hop_by_hop + 1) <= end && *hop_by_hop == IP_ICMPV6)
+        return NOT_OURS;
     return hides_ports(ip->next) ? UNCLEAR : NOT_OURS;
 }
 

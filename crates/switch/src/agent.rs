@@ -34,8 +34,6 @@ pub struct Config {
     pub cached_max: usize,
     /// Writes held for one key at most; more are dropped, and their clients ask again.
     pub held_max: usize,
-    /// Writers remembered, so that a write that arrives twice is applied once.
-    pub writers_max: usize,
 }
 
 impl Default for Config {
@@ -46,7 +44,6 @@ impl Default for Config {
             resend: Duration::from_millis(5),
             cached_max: 65_536,
             held_max: 64,
-            writers_max: 65_536,
         }
     }
 }
@@ -71,25 +68,50 @@ pub struct Stats {
 }
 
 /// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
-/// key first.
+/// key first. Who wrote what last is kept with the values and lives as long: a write may arrive
+/// again after the agent was restarted, and must not be applied again.
 pub trait Store {
     /// The value, if there is one.
     fn read(&self, key: &Key) -> Option<Vec<u8>>;
-    /// Makes it the value.
-    fn write(&mut self, key: Key, value: &[u8]);
-    /// Makes it none.
-    fn delete(&mut self, key: &Key);
+    /// Makes it the value, or none; this writer's last to this key was this one.
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
+    /// The writer's last write to the key.
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
 }
 
-impl Store for BTreeMap<Key, Vec<u8>> {
+/// Writers a [`Memory`] remembers; then the oldest is forgotten.
+pub const WRITERS_MAX: usize = 65_536;
+
+/// A store in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    values: BTreeMap<Key, Vec<u8>>,
+    last: BTreeMap<(SocketAddr, Key), u32>,
+    writers: VecDeque<(SocketAddr, Key)>,
+}
+
+impl Store for Memory {
     fn read(&self, key: &Key) -> Option<Vec<u8>> {
-        self.get(key).cloned()
+        self.values.get(key).cloned()
     }
-    fn write(&mut self, key: Key, value: &[u8]) {
-        self.insert(key, value.to_vec());
+
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
+        match value {
+            Some(value) => drop(self.values.insert(key, value.to_vec())),
+            None => drop(self.values.remove(&key)),
+        }
+        if self.last.insert((writer, key), sequence).is_none() {
+            self.writers.push_back((writer, key));
+            if self.writers.len() > WRITERS_MAX
+                && let Some(oldest) = self.writers.pop_front()
+            {
+                self.last.remove(&oldest);
+            }
+        }
     }
-    fn delete(&mut self, key: &Key) {
-        self.remove(key);
+
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
+        self.last.get(&(writer, *key)).copied()
     }
 }
 
@@ -109,11 +131,18 @@ struct Write {
 enum Waiting {
     Nothing,
     /// The value was told; is it installed?
-    Installed { since: Duration },
+    Installed {
+        since: Duration,
+    },
     /// The value was sent; was it taken?
-    Ack { since: Duration },
+    Ack {
+        since: Duration,
+    },
     /// A tag was asked for, with this sequence number.
-    Tag { sequence: u32, since: Duration },
+    Tag {
+        sequence: u32,
+        since: Duration,
+    },
 }
 
 /// A key that may be in the switch.
@@ -140,8 +169,6 @@ pub struct Agent {
     /// The controller knows this generation: it serves nothing older.
     known: bool,
     cached: BTreeMap<Key, Cached>,
-    applied: BTreeMap<(SocketAddr, Key), u32>,
-    writers: VecDeque<(SocketAddr, Key)>,
     sequence: u32,
     output: VecDeque<(SocketAddr, Vec<u8>)>,
     stats: Stats,
@@ -166,8 +193,6 @@ impl Agent {
             served_until: now + config.lease + config.margin,
             known: false,
             cached: BTreeMap::new(),
-            applied: BTreeMap::new(),
-            writers: VecDeque::new(),
             sequence: 0,
             output: VecDeque::new(),
             stats: Stats::default(),
@@ -269,7 +294,7 @@ impl Agent {
     }
 
     fn take(&mut self, key: Key, write: Write, store: &mut impl Store, now: Duration) {
-        if self.applied.get(&(write.client, key)).is_some_and(|last| write.sequence <= *last) {
+        if store.last_write(&key, write.client).is_some_and(|last| write.sequence <= last) {
             self.stats.repeated += 1;
             self.reply(key, &write);
             return;
@@ -279,13 +304,12 @@ impl Agent {
             return;
         }
         let Some(cached) = self.cached.get_mut(&key) else {
-            self.apply(key, write, store);
+            self.apply(key, &write, store);
             return;
         };
         if cached.waiting != Waiting::Nothing {
-            let known = |held: &Write| {
-                held.client == write.client && held.sequence == write.sequence
-            };
+            let known =
+                |held: &Write| held.client == write.client && held.sequence == write.sequence;
             if let Some(held) = cached.held.iter_mut().find(|held| known(held)) {
                 // It passed the switch again.
                 held.tag = held.tag.max(write.tag);
@@ -299,7 +323,7 @@ impl Agent {
             // The entry is invalid, and stays so until this very write's value comes.
             cached.version = write.tag;
             cached.flags = write.flags;
-            self.apply(key, write, store);
+            self.apply(key, &write, store);
             self.wait(key, |since| Waiting::Ack { since }, store, now);
         } else {
             // The entry may be valid again, with what was sent since.
@@ -311,21 +335,10 @@ impl Agent {
         }
     }
 
-    fn apply(&mut self, key: Key, write: Write, store: &mut impl Store) {
-        match &write.value {
-            Some(value) => store.write(key, value),
-            None => store.delete(&key),
-        }
+    fn apply(&mut self, key: Key, write: &Write, store: &mut impl Store) {
+        store.write(key, write.value.as_deref(), write.client, write.sequence);
         self.stats.writes += 1;
-        self.reply(key, &write);
-        if self.applied.insert((write.client, key), write.sequence).is_none() {
-            self.writers.push_back((write.client, key));
-            if self.writers.len() > self.config.writers_max
-                && let Some(oldest) = self.writers.pop_front()
-            {
-                self.applied.remove(&oldest);
-            }
-        }
+        self.reply(key, write);
     }
 
     fn reply(&mut self, key: Key, write: &Write) {
@@ -366,7 +379,8 @@ impl Agent {
             }
             Waiting::Tag { since, sequence } => {
                 *since = now;
-                let ask = Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
+                let ask =
+                    Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
                 self.output.push_back((self.data_plane, ask.bytes()));
                 return;
             }
@@ -376,15 +390,10 @@ impl Agent {
         self.output.push_back((to, message.bytes()));
     }
 
-    fn acknowledged(
-        &mut self,
-        key: Key,
-        ack: &Message<'_>,
-        store: &mut impl Store,
-        now: Duration,
-    ) {
+    fn acknowledged(&mut self, key: Key, ack: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get(&key) else { return };
-        let is_mine = matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
+        let is_mine =
+            matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
         if is_mine && ack.flags.has(Flags::CACHED) {
             self.resume(key, store, now);
         } else if is_mine {
@@ -455,8 +464,8 @@ impl Agent {
     fn forget(&mut self, key: Key, store: &mut impl Store) {
         let Some(cached) = self.cached.remove(&key) else { return };
         for write in cached.held {
-            if self.applied.get(&(write.client, key)).is_none_or(|last| write.sequence > *last) {
-                self.apply(key, write, store);
+            if store.last_write(&key, write.client).is_none_or(|last| write.sequence > last) {
+                self.apply(key, &write, store);
             }
         }
     }

@@ -60,6 +60,9 @@ impl Default for Config {
     }
 }
 
+/// So many periods in a row a key may be found invalid before it leaves.
+const PERIODS_INVALID_MAX: u8 = 3;
+
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -219,7 +222,7 @@ impl Controller {
             Event::Item { place, version, epoch, asked, item } => {
                 self.item(place, version, epoch, asked, item.as_ref());
             }
-            Event::Period => self.period(view),
+            Event::Period => self.period(view, now),
             Event::Tick => self.tick(now),
         }
     }
@@ -388,9 +391,14 @@ impl Controller {
         let op = if self.is_awaited(from, message) && self.installs(message, view) {
             Op::Installed
         } else {
-            match self.by_name.get(&message.key).and_then(|place| self.cached[*place as usize].as_ref())
+            match self
+                .by_name
+                .get(&message.key)
+                .and_then(|place| self.cached[*place as usize].as_ref())
             {
-                Some(cached) if cached.version == version && cached.key.server == from => Op::Installed,
+                Some(cached) if cached.version == version && cached.key.server == from => {
+                    Op::Installed
+                }
                 _ => Op::Abandoned,
             }
         };
@@ -399,9 +407,9 @@ impl Controller {
     }
 
     fn is_awaited(&self, from: SocketAddr, message: &Message<'_>) -> bool {
-        self.waiting.get(&message.key).is_some_and(|waiting| {
-            waiting.key.server == from && waiting.version == message.version
-        })
+        self.waiting
+            .get(&message.key)
+            .is_some_and(|waiting| waiting.key.server == from && waiting.version == message.version)
     }
 
     fn installs(&mut self, message: &Message<'_>, view: &impl View) -> bool {
@@ -458,7 +466,8 @@ impl Controller {
         let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();
         let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
         for room in allocation.reorganise(units, &taken) {
-            let place = self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
+            let place =
+                self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
             if let Some(place) = place {
                 self.evict(place as u32);
             }
@@ -510,21 +519,27 @@ impl Controller {
         self.ready.push_back(Command::Fill(place, version, value));
     }
 
-    fn period(&mut self, view: &impl View) {
+    fn period(&mut self, view: &impl View, now: Duration) {
         for (place, room) in std::mem::take(&mut self.resting) {
             self.free.push(place);
             if let Some(allocation) = &mut self.allocation {
                 allocation.release(room);
             }
         }
-        let mut gone = Vec::new();
+        let (mut gone, mut asked) = (Vec::new(), Vec::new());
         for (place, cached) in self.cached.iter_mut().enumerate() {
             let Some(cached) = cached else { continue };
             cached.invalid = if view.is_valid(place as u32) { 0 } else { cached.invalid + 1 };
             // Its write was lost, or its new value does not fit: begin anew, if it is still hot.
-            if cached.invalid > 2 {
-                gone.push(place as u32);
+            match cached.invalid {
+                0 => {}
+                1..=PERIODS_INVALID_MAX => asked.push(place as u32),
+                _ => gone.push(place as u32),
             }
+        }
+        // A report was lost, or everything was forgotten at once.
+        for place in asked {
+            self.ask_later(place, now);
         }
         for place in gone {
             self.evict(place);

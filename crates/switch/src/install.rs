@@ -99,14 +99,21 @@ impl DataPlane {
     /// something was, or the value does not fit.
     pub fn fill(&self, number: u32, version: u64, value: &Value) -> bool {
         let Some(entry) = self.entries.get(number as usize) else { return false };
-        let room =
-            Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
+        let room = Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
         if value.bytes.len() > room.bytes(self.config().values) {
             return false;
         }
         claim(entry);
-        let current = entry.version.load(Acquire) == version
-            && entry.valid_version.load(Acquire) != version;
+        let mut version = version;
+        let mut current = entry.version.load(Acquire) == version;
+        if current && entry.valid_version.load(Acquire) == version {
+            // There is a value. One of an epoch that is over may be replaced, as a write would, so
+            // that no processor that is still at it mixes both.
+            let over = entry.epoch.load(Acquire) != value.epoch;
+            current = over
+                && entry.version.compare_exchange(version, version + 1, AcqRel, Relaxed).is_ok();
+            version += 1;
+        }
         if current {
             self.store(room, &value.bytes);
             entry.value_bytes.store(value.bytes.len() as u16, Relaxed);

@@ -165,7 +165,7 @@ pub fn address_bytes(address: IpAddr) -> [u8; 16] {
 }
 
 /// What the data plane counts, in the order of `enum counter`: name, and what it means.
-pub const COUNTERS: [(&str, &str); 14] = [
+pub const COUNTERS: [(&str, &str); 15] = [
     ("packets", "to a port of ours"),
     ("hit", "answered"),
     ("miss", "not in the lookup table"),
@@ -180,4 +180,5 @@ pub const COUNTERS: [(&str, &str); 14] = [
     ("report", "keys reported to the controller"),
     ("report-lost", "the ring buffer was full"),
     ("answered", "answers to writes on their way out"),
+    ("no-room", "the driver left no room behind the packet for the answer"),
 ];

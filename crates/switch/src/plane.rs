@@ -144,7 +144,16 @@ fn lengths(config: &Config) -> [u32; 8] {
     let filter = (statistics.filter_rows as u32) << statistics.filter_width_bits;
     let lines = |bytes: u32| bytes.div_ceil(64);
     let counters = lines(2 * config.entries);
-    [config.entries, slots, units, LEASES_MAX as u32, 1, counters, lines(2 * sketch), lines(filter / 8)]
+    [
+        config.entries,
+        slots,
+        units,
+        LEASES_MAX as u32,
+        1,
+        counters,
+        lines(2 * sketch),
+        lines(filter / 8),
+    ]
 }
 
 impl DataPlane {
@@ -209,7 +218,8 @@ impl DataPlane {
     }
 
     fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 8]) -> Result<Self, Error> {
-        let lookup = HashMap::try_from(take(&mut ebpf, "lookup")?).map_err(Error::kernel("lookup"))?;
+        let lookup =
+            HashMap::try_from(take(&mut ebpf, "lookup")?).map_err(Error::kernel("lookup"))?;
         let counts =
             PerCpuArray::try_from(take(&mut ebpf, "counts")?).map_err(Error::kernel("counts"))?;
         let reports =
@@ -260,7 +270,9 @@ impl DataPlane {
     /// # Errors
     /// The kernel refuses, for example because the table is full.
     pub fn show(&mut self, name: &Name, place: u32) -> Result<(), Error> {
-        self.lookup.insert(name, place, 0).map_err(Error::kernel("cannot insert into the lookup table"))
+        self.lookup
+            .insert(name, place, 0)
+            .map_err(Error::kernel("cannot insert into the lookup table"))
     }
 
     /// Lets it not find it any more; fine if it could not.
@@ -343,8 +355,8 @@ fn seed_samplers(ebpf: &mut Ebpf, seed: u64) -> Result<(), Error> {
     let mut samplers: PerCpuArray<MapData, u64> =
         PerCpuArray::try_from(take(ebpf, "samplers")?).map_err(Error::kernel("samplers"))?;
     let processors = aya::util::nr_cpus().map_err(|(what, error)| Error::kernel(what)(error))?;
-    let states = (0..processors as u64).map(|number| seed.wrapping_add(number << 48)).collect::<Vec<_>>();
-    let states = aya::maps::PerCpuValues::try_from(states)
-        .map_err(Error::kernel("samplers"))?;
+    let states =
+        (0..processors as u64).map(|number| seed.wrapping_add(number << 48)).collect::<Vec<_>>();
+    let states = aya::maps::PerCpuValues::try_from(states).map_err(Error::kernel("samplers"))?;
     samplers.set(0, states, 0).map_err(Error::kernel("samplers"))
 }

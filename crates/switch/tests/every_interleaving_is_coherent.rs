@@ -7,13 +7,13 @@
 //! server stores.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     net::SocketAddr,
     time::Duration,
 };
 
-use switch::agent::{Agent, Config};
+use switch::agent::{Agent, Config, Memory, Store};
 use wire::netcache::{Flags, Key, Message, Op};
 
 const KEY: Key = *b"the only key....";
@@ -80,7 +80,7 @@ struct Broken {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     agent: Agent,
-    store: BTreeMap<Key, Vec<u8>>,
+    store: Memory,
     entry: Option<Entry>,
     lease: bool,
     promise: u8,
@@ -98,7 +98,7 @@ impl State {
     fn new(budgets: Budgets) -> Self {
         let mut state = Self {
             agent: agent(1, Duration::ZERO),
-            store: BTreeMap::new(),
+            store: Memory::default(),
             entry: None,
             lease: false,
             promise: 0,
@@ -166,7 +166,8 @@ impl State {
                     flags = flags.with(Flags::CACHED, true);
                     if entry.version == message.version || broken.any_update {
                         entry.valid_version = entry.version;
-                        entry.value = message.flags.has(Flags::FOUND).then(|| message.value.to_vec());
+                        entry.value =
+                            message.flags.has(Flags::FOUND).then(|| message.value.to_vec());
                     }
                 }
                 let ack = Message {
@@ -308,11 +309,13 @@ impl State {
             });
         }
         let asked = self.network.iter().any(|packet| {
-            Message::decode(&packet.bytes).is_ok_and(|said| matches!(said.op, Op::Lease | Op::Leased))
+            Message::decode(&packet.bytes)
+                .is_ok_and(|said| matches!(said.op, Op::Lease | Op::Leased))
         });
         if !asked {
             step("ask for the lease".into(), &|next| {
-                let ask = Message { version: next.generation, ..Message::new(Op::Lease, 0, [0; 16]) };
+                let ask =
+                    Message { version: next.generation, ..Message::new(Op::Lease, 0, [0; 16]) };
                 next.send(End::Controller, End::Agent, &ask);
             });
         }
@@ -321,7 +324,7 @@ impl State {
     fn is_coherent(&self) -> bool {
         match &self.entry {
             Some(entry) if self.lease && entry.version == entry.valid_version => {
-                entry.value == self.store.get(&KEY).cloned()
+                entry.value == self.store.read(&KEY)
             }
             _ => true,
         }

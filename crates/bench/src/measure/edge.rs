@@ -73,13 +73,13 @@ impl Stage {
         fs::write(directory.join("kek"), "11".repeat(32))?;
         let redis = run.servers.redis(CLIENT)?;
         let database = format!("redis://{}", redis.address);
-        let mut import = run.servers.enroute(&directory);
+        let mut import = run.servers.enroute_in(&directory);
         import.args(["keyserver", "import", "--database", &database, "--kek-file", "kek"]);
         let imported = import.arg("shop.example.key").output()?;
         let said = String::from_utf8_lossy(&imported.stderr).into_owned();
         ensure!(imported.status.success(), "the key cannot be imported: {said}");
         let at = free_address()?;
-        let mut serve = run.servers.enroute(&directory);
+        let mut serve = run.servers.enroute_in(&directory);
         serve.args(["keyserver", "serve", "--listen", &at.to_string(), "--database", &database]);
         serve.args([
             "--certificate",
@@ -114,7 +114,7 @@ impl Edge {
         );
         let file = format!("{name}.toml");
         fs::write(directory.join(&file), text)?;
-        let mut command = run.servers.enroute(directory);
+        let mut command = run.servers.enroute_in(directory);
         command.args(["edge", "--config", &file]);
         let log = directory.join(format!("{name}.log"));
         Ok(Self { server: Server::start(&mut command, at, SERVER, &log)?, admin })

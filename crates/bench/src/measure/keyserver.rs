@@ -29,7 +29,7 @@ pub(super) fn per_core(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let mut padding: Option<(Value, f64)> = None;
     let rounds = run.interleave("ecdsa-per-core", |side, _| match side {
         Side::Ours => {
-            let mut command = run.servers.enroute(&directory);
+            let mut command = run.servers.enroute_in(&directory);
             command.args(["keyserver", "speed", "--seconds", &seconds.to_string()]);
             let report: Value = serde_json::from_str(&output_on(SERVER, &mut command)?)?;
             let worst = worst_of(&report["padding"])?;
@@ -178,12 +178,12 @@ impl Site {
         let database = format!("redis://{}", redis.address);
         prepare(&directory)?;
         let vault = ["--database", &database, "--kek-file", "kek"];
-        let mut import = run.servers.enroute(&directory);
+        let mut import = run.servers.enroute_in(&directory);
         import.args(["keyserver", "import"]).args(vault).args(["ecdsa.key", "rsa.key"]);
         let ids = output(&mut import)?;
         let mut ids = ids.lines().map(|line| line.chars().take(64).collect::<String>());
         let (ecdsa, rsa) = ids.next().zip(ids.next()).context("import printed no two ids")?;
-        let mut serve = run.servers.enroute(&directory);
+        let mut serve = run.servers.enroute_in(&directory);
         serve.args(["keyserver", "serve", "--listen", "127.0.0.1:0"]).args(vault);
         serve.args(["--certificate", "localhost.pem", "--key", "localhost.key"]);
         serve.args([
@@ -206,7 +206,7 @@ impl Site {
         time: Duration,
         options: &[&str],
     ) -> Command {
-        let mut command = run.servers.enroute(&self.directory);
+        let mut command = run.servers.enroute_in(&self.directory);
         command.args([
             "keyserver",
             "load",

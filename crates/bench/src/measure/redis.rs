@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::{
     figure::{Figure, Goal, Reading, Rounds, median},
-    load::{Load, Session},
+    load::{Draw, Load, Operation, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
     stub,
@@ -211,7 +211,9 @@ pub(super) fn load(
     seed: u64,
 ) -> Load {
     let (keys, duration) = (KEYS, run.round());
-    Load { address, connections: CONNECTIONS, pipeline, keys, value_bytes, duration, seed }
+    let (operation, draw) = (Operation::Get, Draw::Evenly);
+    let connections = CONNECTIONS;
+    Load { operation, draw, address, connections, pipeline, keys, value_bytes, duration, seed }
 }
 
 /// Operations a second; beside them what an operation costs the server and how busy both ends were.

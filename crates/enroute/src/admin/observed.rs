@@ -16,8 +16,8 @@ pub trait Observed: Send + Sync + 'static {
     fn statistics(&self) -> Value;
     /// `GET /metrics`: text exposition format 0.0.4.
     fn exposition(&self) -> String;
-    /// `POST /flush`: forgets what is stored.
-    fn flush(&self);
+    /// `POST /flush`: forgets what is stored; false where what is stored is kept nowhere else.
+    fn flush(&self) -> bool;
     /// `POST /storage`: what is absent stays as it is; gives the room from now on.
     fn resize(&self, wanted: Room) -> Room;
 }
@@ -49,8 +49,9 @@ impl Observed for Shared {
         exposition(&Statistics::collect(self))
     }
 
-    fn flush(&self) {
+    fn flush(&self) -> bool {
         self.shards.clear();
+        true
     }
 
     fn resize(&self, wanted: Room) -> Room {

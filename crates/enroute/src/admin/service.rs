@@ -18,6 +18,8 @@ const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
+const NOT_FLUSHED: &str =
+    "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 type Answer = Response<Full<Bytes>>;
@@ -59,7 +61,9 @@ pub(super) async fn answer(
         "/metrics" => text(METRICS, shared.exposition()),
         "/stats" => json(&shared.statistics()),
         "/flush" => {
-            shared.flush();
+            if !shared.flush() {
+                return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
+            }
             info!("emptied, as asked over HTTP");
             json(&Flushed { flushed: true })
         }

@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     statistics: Option<Time>,
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
+pub(super) fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 

@@ -1,7 +1,6 @@
 //! `enroute switch`: NetCache in the kernel's data plane.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::{
@@ -14,6 +13,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use switch::{
+    agent::Memory,
     attach,
     layout::{COUNTERS, Protocol},
     plane::{DataPlane, Mode},
@@ -48,7 +48,12 @@ docs/guide/switch.md tells more.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Where maps and links are kept, below a BPF file system (mounted if it is none)
-    #[arg(long, global = true, value_name = "DIRECTORY", default_value = "/sys/fs/bpf/enroute-switch")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIRECTORY",
+        default_value = "/sys/fs/bpf/enroute-switch"
+    )]
     pins: PathBuf,
 
     #[command(subcommand)]
@@ -193,7 +198,8 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     }
     mount(pins)?;
     // Maps of another size cannot be taken over.
-    let same = |found: Saved| serde_json::to_value(found).ok() == serde_json::to_value(&loaded).ok();
+    let same =
+        |found: Saved| serde_json::to_value(found).ok() == serde_json::to_value(&loaded).ok();
     if !saved(pins).is_ok_and(same) {
         detach(pins)?;
     }
@@ -296,7 +302,7 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);
-    let stats = agent::serve(&socket, arguments.switch, &mut BTreeMap::new(), &stop)?;
+    let stats = agent::serve(&socket, arguments.switch, &mut Memory::default(), &stop)?;
     eprintln!("{stats:?}");
     Ok(())
 }

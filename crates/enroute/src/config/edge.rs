@@ -174,11 +174,10 @@ impl EdgeDocument {
             let message = "no [[edge.site]]: say which domain is served and from which origin";
             return Err((None, "site", message.to_owned()));
         }
-        if let Some(database) = &self.content.database {
-            if database.scheme != super::Scheme::Redis {
-                let message = format!("{database} is no database for content; write redis://…");
-                return Err((None, "content", message));
-            }
+        let database = self.content.database.as_ref();
+        if let Some(database) = database.filter(|place| place.scheme != super::Scheme::Redis) {
+            let message = format!("{database} is no database for content; write redis://…");
+            return Err((None, "content", message));
         }
         for (number, site) in self.sites.iter().enumerate() {
             let domain = &site.domain;

@@ -29,11 +29,11 @@ mod edge;
 mod mistake;
 mod value;
 
-pub(crate) use mistake::place;
 pub use edge::{
     ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
     SiteDocument,
 };
+pub(crate) use mistake::place;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.

@@ -45,7 +45,7 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     connection.shared.stats.requests.count();
     let is_head = request.method() == Method::HEAD;
-    let mut response = connection.answer(request).await.unwrap_or_else(|refusal| refusal);
+    let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
         // Its headers speak of a body that is not sent.
         let length = response.body().size_hint().exact();
@@ -58,7 +58,8 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-type Answer = Result<Response<Body>, Response<Body>>;
+/// What is refused is an answer too; boxed, since it is rare.
+type Answer = Result<Response<Body>, Box<Response<Body>>>;
 
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
@@ -96,8 +97,8 @@ impl Connection {
     }
 
     /// Host and target of a request for this connection's site.
-    fn target(&self, request: &Request<Incoming>) -> Result<(String, Uri), Response<Body>> {
-        let named = request.uri().authority().map(|authority| authority.as_str());
+    fn target(&self, request: &Request<Incoming>) -> Result<(String, Uri), Box<Response<Body>>> {
+        let named = request.uri().authority().map(http::uri::Authority::as_str);
         let header = || request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = named.or_else(header).unwrap_or_default().to_ascii_lowercase();
         let name = name_of(&host);
@@ -128,6 +129,12 @@ impl Connection {
         set(HeaderName::from_static("x-forwarded-for"), &self.peer.ip().to_string());
         set(HeaderName::from_static("x-forwarded-proto"), "https");
         headers.remove(header::EXPECT);
+        // HTTP/2 clients send one line for each cookie; HTTP/1.1 knows one for all (RFC 9113 §8.2.3).
+        let cookies = headers.get_all(header::COOKIE).into_iter().map(HeaderValue::as_bytes);
+        let cookies = cookies.collect::<Vec<_>>().join(b"; ".as_slice());
+        if let Some(joined) = HeaderValue::from_bytes(&cookies).ok().filter(|all| !all.is_empty()) {
+            headers.insert(header::COOKIE, joined);
+        }
         headers.append(header::VIA, HeaderValue::from_static("1.1 enroute"));
         headers
     }
@@ -278,10 +285,10 @@ fn finish(mut response: Response<Body>, how: &str) -> Response<Body> {
     response
 }
 
-fn refuse(status: StatusCode, why: &str) -> Response<Body> {
+fn refuse(status: StatusCode, why: &str) -> Box<Response<Body>> {
     let mut response = Response::new(full(format!("{status}: {why}\n").into()));
     *response.status_mut() = status;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
-    finish(response, "fwd=bypass; detail=refused")
+    Box::new(finish(response, "fwd=bypass; detail=refused"))
 }

@@ -23,7 +23,7 @@ use hyper::{
 use parking_lot::Mutex;
 use tokio::{
     sync::{oneshot, watch},
-    time::timeout,
+    time::{error::Elapsed, timeout},
 };
 use tracing::{debug, info};
 
@@ -183,6 +183,10 @@ impl Landing<'_> {
             (Ok(answer), Some(entry)) if answer.status() == StatusCode::NOT_MODIFIED => {
                 shared.stats.not_modified.count();
                 let entry = entry.refreshed(answer.headers(), asked, now());
+                if !entry.is_storable() {
+                    pass(shared, wanted).await;
+                    return Outcome::Alone;
+                }
                 self.keep(wanted, &entry).await;
                 Outcome::Shared(Arc::new(entry), How::NotModified)
             }
@@ -204,31 +208,9 @@ impl Landing<'_> {
         let admitted = Entry::admit(&wanted.headers, head.status, &head.headers, asked, now());
         let too_long = body.size_hint().lower() > site.body_bytes_max as u64;
         let why_not = match (admitted, too_long) {
-            (Ok(mut entry), false) => {
-                let read = read(body, site.body_bytes_max);
-                match timeout(shared.limits.origin_timeout, read).await {
-                    Ok(Ok(Read::Whole(bytes))) => {
-                        entry.body = bytes;
-                        self.keep(wanted, &entry).await;
-                        shared.stats.fills.count();
-                        return Outcome::Shared(Arc::new(entry), How::Fetched);
-                    }
-                    Ok(Ok(Read::TooLong(body))) => {
-                        pass(shared, wanted).await;
-                        let _ = hand_over.send(Response::from_parts(head, passing(body)));
-                        return Outcome::Alone;
-                    }
-                    broken => {
-                        let late = broken.is_err();
-                        info!("{} is not answered: its body broke off", wanted.target);
-                        shared.stats.origin_failures.count();
-                        return Outcome::Failed(if late {
-                            StatusCode::GATEWAY_TIMEOUT
-                        } else {
-                            StatusCode::BAD_GATEWAY
-                        });
-                    }
-                }
+            (Ok(entry), false) => {
+                let read = timeout(shared.limits.origin_timeout, read(body, site.body_bytes_max));
+                return self.fill(wanted, entry, head, read.await, hand_over).await;
             }
             (Ok(_), true) => format!("longer than {} bytes", site.body_bytes_max),
             (Err(why), _) => why.to_string(),
@@ -239,6 +221,36 @@ impl Landing<'_> {
         }
         let _ = hand_over.send(Response::from_parts(head, passing(body)));
         Outcome::Alone
+    }
+
+    /// Stores an answer whose body has come, or hands it over if that is too long.
+    async fn fill(
+        &self,
+        wanted: &Wanted,
+        mut entry: Entry,
+        head: http::response::Parts,
+        body: Result<hyper::Result<Read>, Elapsed>,
+        hand_over: oneshot::Sender<Response<Body>>,
+    ) -> Outcome {
+        let shared = self.shared;
+        let status = match body {
+            Ok(Ok(Read::Whole(bytes))) => {
+                entry.body = bytes;
+                self.keep(wanted, &entry).await;
+                shared.stats.fills.count();
+                return Outcome::Shared(Arc::new(entry), How::Fetched);
+            }
+            Ok(Ok(Read::TooLong(body))) => {
+                pass(shared, wanted).await;
+                let _ = hand_over.send(Response::from_parts(head, passing(body)));
+                return Outcome::Alone;
+            }
+            Ok(Err(_)) => StatusCode::BAD_GATEWAY,
+            Err(_) => StatusCode::GATEWAY_TIMEOUT,
+        };
+        info!("{} is not answered: its body broke off", wanted.target);
+        shared.stats.origin_failures.count();
+        Outcome::Failed(status)
     }
 
     /// Stores `entry` under the keys it is found by.

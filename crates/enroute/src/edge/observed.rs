@@ -67,8 +67,9 @@ impl Observed for Shared {
         text
     }
 
-    fn flush(&self) {
+    fn flush(&self) -> bool {
         self.content.clear();
+        true
     }
 
     fn resize(&self, wanted: Room) -> Room {

@@ -1,7 +1,6 @@
 //! A key-value server that speaks NetCache's protocol: the agent beside a map in memory.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -9,8 +8,8 @@ use std::{
 };
 
 use anyhow::Context;
-use switch::agent::{Agent, Config, Stats};
-use wire::netcache::{Key, Message};
+use switch::agent::{Agent, Config, Stats, Store};
+use wire::netcache::Message;
 
 use super::{CONTROL_PORT_ABOVE, now};
 
@@ -24,7 +23,7 @@ const WAIT: Duration = Duration::from_millis(50);
 pub fn serve(
     socket: &UdpSocket,
     switch: IpAddr,
-    store: &mut BTreeMap<Key, Vec<u8>>,
+    store: &mut impl Store,
     stop: &AtomicBool,
 ) -> anyhow::Result<Stats> {
     let port = socket.local_addr()?.port();

@@ -76,7 +76,10 @@ impl View for Counters<'_> {
     }
 
     fn is_valid(&self, place: u32) -> bool {
-        self.0.version(place).is_some_and(|(_, valid)| valid)
+        let entry = &self.0.entries[place as usize];
+        let is_of_epoch = entry.protocol.load(Relaxed) != Protocol::Memcache as u8
+            || entry.epoch.load(Relaxed) == self.0.shared().epoch.load(Relaxed);
+        is_of_epoch && self.0.version(place).is_some_and(|(_, valid)| valid)
     }
 }
 
@@ -90,7 +93,8 @@ impl Switch {
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let control = UdpSocket::bind((any, port))
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
-        let ask = UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+        let ask =
+            UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
         control.set_nonblocking(true)?;
         ask.set_nonblocking(true)?;
         let config = Config {
@@ -245,8 +249,7 @@ impl Switch {
             .into_iter()
             .map(|(name, place)| {
                 let protocol = plane.entries[place as usize].protocol.load(Relaxed);
-                let protocol =
-                    if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
+                let protocol = if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
                 (plane.counters.counter(place), name, protocol)
             })
             .collect();

@@ -6,6 +6,7 @@ use std::{
     net::UdpSocket,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -13,7 +14,7 @@ use std::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) struct Rack {
-    id: u32,
+    id: String,
     pub(crate) pins: PathBuf,
     children: Vec<Child>,
 }
@@ -33,22 +34,27 @@ impl Rack {
             skip("built without clang");
             return None;
         }
-        let id = std::process::id();
+        static RACKS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), RACKS.fetch_add(1, Relaxed));
         if !run(&["netns", "add", &format!("er{id}c")]) {
             skip("network namespaces need root and iproute2");
             return None;
         }
-        let rack = Self { id, pins: format!("/tmp/er{id}-bpf/pins").into(), children: Vec::new() };
-        fs::create_dir_all(&rack.pins).expect("a directory");
+        let pins = format!("/tmp/er{id}-bpf/pins").into();
+        let rack = Self { id, pins, children: Vec::new() };
         let root = rack.pins.parent().expect("a parent");
+        fs::create_dir_all(root).expect("a directory");
         rustix::mount::mount("bpf", root, "bpf", rustix::mount::MountFlags::empty(), None)
             .expect("a BPF file system");
         for end in ["s", "d"] {
             assert!(run(&["netns", "add", &rack.namespace(end)]));
         }
-        for (end, here, there, net) in [("c", "up", "eth0", 1), ("d", "down", "eth0", 2)] {
+        for (end, here, there, net) in [("c", "client0", "eth0", 1), ("d", "server0", "eth0", 2)] {
             let (switch, far) = (rack.namespace("s"), rack.namespace(end));
-            assert!(run(&["-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns", &far]));
+            assert!(run(&[
+                "-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns",
+                &far
+            ]));
             let router = format!("10.{net}.0.254");
             assert!(run(&["-n", &switch, "addr", "add", &format!("{router}/24"), "dev", here]));
             assert!(run(&["-n", &switch, "link", "set", here, "up"]));
@@ -57,9 +63,14 @@ impl Rack {
             assert!(run(&["-n", &far, "link", "set", "lo", "up"]));
             assert!(run(&["-n", &far, "route", "add", "default", "via", &router]));
         }
-        assert!(rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).status().is_ok_and(|s| s.success()));
+        assert!(
+            rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"])
+                .status()
+                .is_ok_and(|s| s.success())
+        );
         for end in ["c", "d"] {
-            rack.enroute(end, &["accept", "--interface", "eth0"]);
+            let pins = rack.pins.with_file_name(end);
+            rack.enroute_at(end, &pins, &["accept", "--interface", "eth0"]);
         }
         Some(rack)
     }
@@ -77,10 +88,19 @@ impl Rack {
 
     /// `enroute switch` at one end, to its end: what it printed.
     pub(crate) fn enroute(&self, end: &str, arguments: &[&str]) -> String {
-        let pins = self.pins.to_str().expect("a path");
-        let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        self.enroute_at(end, &self.pins, arguments)
+    }
+
+    fn enroute_at(&self, end: &str, pins: &Path, arguments: &[&str]) -> String {
+        let pins = pins.to_str().expect("a path");
+        let arguments: Vec<&str> =
+            ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
         let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -95,12 +115,20 @@ impl Rack {
     /// The data plane and its controller.
     pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path").to_owned();
-        let mut arguments =
-            vec!["switch", "--pins", &pins, "attach", "--interface", "up", "--interface", "down"];
+        let mut arguments = vec![
+            "switch",
+            "--pins",
+            &pins,
+            "attach",
+            "--interface",
+            "client0",
+            "--interface",
+            "server0",
+        ];
         arguments.extend(more);
         let id = self.start("s", PROGRAM, &arguments);
         let pins = self.pins.clone();
-        wait("the program is attached", || pins.join("link-ingress-down").exists());
+        wait("the program is attached", || pins.join("link-ingress-server0").exists());
         id
     }
 
