@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test soak lab lab-short bench-cache deps lint clean
+.PHONY: help demo test soak lab lab-short bench-cache bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -39,6 +39,10 @@ lab-short: deps ## The same with fewer batches: ten minutes
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-switch: ## Measure what a packet costs in the kernel's data plane; needs root and clang
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- switch
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh

@@ -37,6 +37,8 @@ struct Arguments {
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
     Cache(Cache),
+    /// Measure `enroute switch`; results go to target/bench/switch.json
+    Switch(Switch),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
     Stub {
@@ -64,9 +66,25 @@ struct Cache {
     output: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct Switch {
+    /// Interleaved rounds
+    #[arg(long, value_name = "COUNT", default_value_t = 7)]
+    rounds: usize,
+
+    /// The binary measured
+    #[arg(long, value_name = "FILE", default_value = "target/release/enroute")]
+    enroute: PathBuf,
+
+    /// Where results go
+    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
+    output: PathBuf,
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cache(arguments) => cache(&arguments),
+        Command::Switch(arguments) => switch(&arguments),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
     match outcome {
@@ -109,6 +127,17 @@ fn cache(arguments: &Cache) -> anyhow::Result<()> {
     }
     println!("{}", figure::table(&figures));
     println!("results: {}", arguments.output.join("cache.json").display());
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "the table is what was asked for")]
+fn switch(arguments: &Switch) -> anyhow::Result<()> {
+    let figures = measure::switch::figures(&arguments.enroute, arguments.rounds)?;
+    std::fs::create_dir_all(&arguments.output)?;
+    let path = arguments.output.join("switch.json");
+    std::fs::write(&path, serde_json::to_vec_pretty(&figures)?)?;
+    println!("{}", figure::table(&figures));
+    println!("results: {}", path.display());
     Ok(())
 }
 

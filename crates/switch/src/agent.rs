@@ -131,11 +131,18 @@ struct Write {
 enum Waiting {
     Nothing,
     /// The value was told; is it installed?
-    Installed { since: Duration },
+    Installed {
+        since: Duration,
+    },
     /// The value was sent; was it taken?
-    Ack { since: Duration },
+    Ack {
+        since: Duration,
+    },
     /// A tag was asked for, with this sequence number.
-    Tag { sequence: u32, since: Duration },
+    Tag {
+        sequence: u32,
+        since: Duration,
+    },
 }
 
 /// A key that may be in the switch.
@@ -301,9 +308,8 @@ impl Agent {
             return;
         };
         if cached.waiting != Waiting::Nothing {
-            let known = |held: &Write| {
-                held.client == write.client && held.sequence == write.sequence
-            };
+            let known =
+                |held: &Write| held.client == write.client && held.sequence == write.sequence;
             if let Some(held) = cached.held.iter_mut().find(|held| known(held)) {
                 // It passed the switch again.
                 held.tag = held.tag.max(write.tag);
@@ -373,7 +379,8 @@ impl Agent {
             }
             Waiting::Tag { since, sequence } => {
                 *since = now;
-                let ask = Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
+                let ask =
+                    Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
                 self.output.push_back((self.data_plane, ask.bytes()));
                 return;
             }
@@ -383,15 +390,10 @@ impl Agent {
         self.output.push_back((to, message.bytes()));
     }
 
-    fn acknowledged(
-        &mut self,
-        key: Key,
-        ack: &Message<'_>,
-        store: &mut impl Store,
-        now: Duration,
-    ) {
+    fn acknowledged(&mut self, key: Key, ack: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get(&key) else { return };
-        let is_mine = matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
+        let is_mine =
+            matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
         if is_mine && ack.flags.has(Flags::CACHED) {
             self.resume(key, store, now);
         } else if is_mine {

@@ -80,7 +80,9 @@ impl Allocation {
 
 /// The lowest `count` set bits.
 fn lowest(bits: u32, count: u32) -> u32 {
-    (0..count).fold((bits, 0), |(left, taken), _| (left & (left - 1), taken | left & left.wrapping_neg())).1
+    (0..count)
+        .fold((bits, 0), |(left, taken), _| (left & (left - 1), taken | left & left.wrapping_neg()))
+        .1
 }
 
 #[cfg(test)]

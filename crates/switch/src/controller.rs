@@ -391,9 +391,14 @@ impl Controller {
         let op = if self.is_awaited(from, message) && self.installs(message, view) {
             Op::Installed
         } else {
-            match self.by_name.get(&message.key).and_then(|place| self.cached[*place as usize].as_ref())
+            match self
+                .by_name
+                .get(&message.key)
+                .and_then(|place| self.cached[*place as usize].as_ref())
             {
-                Some(cached) if cached.version == version && cached.key.server == from => Op::Installed,
+                Some(cached) if cached.version == version && cached.key.server == from => {
+                    Op::Installed
+                }
                 _ => Op::Abandoned,
             }
         };
@@ -402,9 +407,9 @@ impl Controller {
     }
 
     fn is_awaited(&self, from: SocketAddr, message: &Message<'_>) -> bool {
-        self.waiting.get(&message.key).is_some_and(|waiting| {
-            waiting.key.server == from && waiting.version == message.version
-        })
+        self.waiting
+            .get(&message.key)
+            .is_some_and(|waiting| waiting.key.server == from && waiting.version == message.version)
     }
 
     fn installs(&mut self, message: &Message<'_>, view: &impl View) -> bool {
@@ -461,7 +466,8 @@ impl Controller {
         let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();
         let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
         for room in allocation.reorganise(units, &taken) {
-            let place = self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
+            let place =
+                self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
             if let Some(place) = place {
                 self.evict(place as u32);
             }

@@ -99,8 +99,7 @@ impl DataPlane {
     /// something was, or the value does not fit.
     pub fn fill(&self, number: u32, version: u64, value: &Value) -> bool {
         let Some(entry) = self.entries.get(number as usize) else { return false };
-        let room =
-            Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
+        let room = Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
         if value.bytes.len() > room.bytes(self.config().values) {
             return false;
         }

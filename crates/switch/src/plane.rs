@@ -63,7 +63,12 @@ impl Default for Config {
             memcache_port: 11_211,
             entries: 65_536,
             values: Values::Slots,
-            statistics: hotkey::Config::default(),
+            // A quarter of the accesses tells the same keys, and costs misses a quarter.
+            statistics: hotkey::Config {
+                threshold: 32,
+                sampled_per_65536: 16_384,
+                ..hotkey::Config::default()
+            },
             seed: 0,
             pins: None,
         }
@@ -144,7 +149,16 @@ fn lengths(config: &Config) -> [u32; 8] {
     let filter = (statistics.filter_rows as u32) << statistics.filter_width_bits;
     let lines = |bytes: u32| bytes.div_ceil(64);
     let counters = lines(2 * config.entries);
-    [config.entries, slots, units, LEASES_MAX as u32, 1, counters, lines(2 * sketch), lines(filter / 8)]
+    [
+        config.entries,
+        slots,
+        units,
+        LEASES_MAX as u32,
+        1,
+        counters,
+        lines(2 * sketch),
+        lines(filter / 8),
+    ]
 }
 
 impl DataPlane {
@@ -209,7 +223,8 @@ impl DataPlane {
     }
 
     fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 8]) -> Result<Self, Error> {
-        let lookup = HashMap::try_from(take(&mut ebpf, "lookup")?).map_err(Error::kernel("lookup"))?;
+        let lookup =
+            HashMap::try_from(take(&mut ebpf, "lookup")?).map_err(Error::kernel("lookup"))?;
         let counts =
             PerCpuArray::try_from(take(&mut ebpf, "counts")?).map_err(Error::kernel("counts"))?;
         let reports =
@@ -231,6 +246,12 @@ impl DataPlane {
             config,
             links: Vec::new(),
         })
+    }
+
+    pub(crate) fn serve_fd(&self) -> Result<&aya::programs::ProgramFd, Error> {
+        let program = self.ebpf.program("serve").ok_or(Error::Missing("serve"))?;
+        let program = <&Xdp>::try_from(program).map_err(Error::kernel("not an XDP program"))?;
+        program.fd().map_err(Error::kernel("not loaded"))
     }
 
     pub(crate) fn program(&mut self, name: &'static str) -> Result<&mut Program, Error> {
@@ -260,7 +281,9 @@ impl DataPlane {
     /// # Errors
     /// The kernel refuses, for example because the table is full.
     pub fn show(&mut self, name: &Name, place: u32) -> Result<(), Error> {
-        self.lookup.insert(name, place, 0).map_err(Error::kernel("cannot insert into the lookup table"))
+        self.lookup
+            .insert(name, place, 0)
+            .map_err(Error::kernel("cannot insert into the lookup table"))
     }
 
     /// Lets it not find it any more; fine if it could not.
@@ -343,8 +366,8 @@ fn seed_samplers(ebpf: &mut Ebpf, seed: u64) -> Result<(), Error> {
     let mut samplers: PerCpuArray<MapData, u64> =
         PerCpuArray::try_from(take(ebpf, "samplers")?).map_err(Error::kernel("samplers"))?;
     let processors = aya::util::nr_cpus().map_err(|(what, error)| Error::kernel(what)(error))?;
-    let states = (0..processors as u64).map(|number| seed.wrapping_add(number << 48)).collect::<Vec<_>>();
-    let states = aya::maps::PerCpuValues::try_from(states)
-        .map_err(Error::kernel("samplers"))?;
+    let states =
+        (0..processors as u64).map(|number| seed.wrapping_add(number << 48)).collect::<Vec<_>>();
+    let states = aya::maps::PerCpuValues::try_from(states).map_err(Error::kernel("samplers"))?;
     samplers.set(0, states, 0).map_err(Error::kernel("samplers"))
 }

@@ -65,11 +65,18 @@ fn sent(command: &Command) -> Option<Message<'_>> {
 
 /// Both sides know each other.
 fn granted(controller: &mut Controller) {
-    let key = Key { name: name(99), bytes: vec![], server: server(), protocol: Protocol::NetCache, lease: 0 };
+    let key = Key {
+        name: name(99),
+        bytes: vec![],
+        server: server(),
+        protocol: Protocol::NetCache,
+        lease: 0,
+    };
     controller.insert(key, false, NOW);
     for _ in 0..2 {
         let commands = commands(controller);
-        let ask = commands.iter().filter_map(sent).find(|said| said.op == Op::Lease).expect("a question");
+        let ask =
+            commands.iter().filter_map(sent).find(|said| said.op == Op::Lease).expect("a question");
         let mut grant = Message::new(Op::Leased, ask.sequence, [0; 16]);
         grant.version = 7;
         controller.step(Event::Message(server(), grant), &COLD, NOW);
@@ -85,7 +92,12 @@ fn fetch(controller: &mut Controller, number: u8) -> u64 {
 }
 
 fn fetched(controller: &mut Controller, number: u8, version: u64) -> Vec<Command> {
-    let value = Message { version, value: b"v", flags: Flags::FOUND, ..Message::new(Op::Fetched, 0, name(number)) };
+    let value = Message {
+        version,
+        value: b"v",
+        flags: Flags::FOUND,
+        ..Message::new(Op::Fetched, 0, name(number))
+    };
     controller.step(Event::Message(server(), value), &COLD, NOW);
     commands(controller)
 }
@@ -131,7 +143,10 @@ fn a_new_generation_costs_the_server_all_its_keys() {
     controller.step(Event::Message(server(), grant), &COLD, NOW);
     let done = commands(&mut controller);
     assert!(matches!(done[0], Command::Evict(_, evicted) if evicted == name(1)));
-    assert!(!done.iter().any(|command| matches!(command, Command::Lease(..))), "not before it is asked anew");
+    assert!(
+        !done.iter().any(|command| matches!(command, Command::Lease(..))),
+        "not before it is asked anew"
+    );
     let late = fetched(&mut controller, 2, waiting);
     assert_eq!(sent(&late[0]).map(|said| said.op), Some(Op::Abandoned));
 }
@@ -153,7 +168,11 @@ fn a_hot_key_replaces_a_colder_one_whose_place_then_rests() {
     assert_ne!(evicted, admitted, "a processor may still be looking at it");
     controller.step(Event::Period, &COLD, NOW);
     controller.step(hot(41, Protocol::Memcache, 500), &COLD, NOW);
-    assert!(commands(&mut controller).iter().any(|c| matches!(c, Command::Admit(p, ..) if *p == evicted)));
+    assert!(
+        commands(&mut controller)
+            .iter()
+            .any(|c| matches!(c, Command::Admit(p, ..) if *p == evicted))
+    );
 }
 
 #[test]

@@ -166,7 +166,8 @@ impl State {
                     flags = flags.with(Flags::CACHED, true);
                     if entry.version == message.version || broken.any_update {
                         entry.valid_version = entry.version;
-                        entry.value = message.flags.has(Flags::FOUND).then(|| message.value.to_vec());
+                        entry.value =
+                            message.flags.has(Flags::FOUND).then(|| message.value.to_vec());
                     }
                 }
                 let ack = Message {
@@ -308,11 +309,13 @@ impl State {
             });
         }
         let asked = self.network.iter().any(|packet| {
-            Message::decode(&packet.bytes).is_ok_and(|said| matches!(said.op, Op::Lease | Op::Leased))
+            Message::decode(&packet.bytes)
+                .is_ok_and(|said| matches!(said.op, Op::Lease | Op::Leased))
         });
         if !asked {
             step("ask for the lease".into(), &|next| {
-                let ask = Message { version: next.generation, ..Message::new(Op::Lease, 0, [0; 16]) };
+                let ask =
+                    Message { version: next.generation, ..Message::new(Op::Lease, 0, [0; 16]) };
                 next.send(End::Controller, End::Agent, &ask);
             });
         }

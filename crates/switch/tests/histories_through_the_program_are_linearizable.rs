@@ -111,7 +111,8 @@ fn controller() -> Controller {
 
 impl World {
     fn new(seed: u64, broken: bool) -> Option<Self> {
-        let statistics = policy::hotkey::Config { threshold: 2, ..policy::hotkey::Config::default() };
+        let statistics =
+            policy::hotkey::Config { threshold: 2, ..policy::hotkey::Config::default() };
         Some(Self {
             random: Random(seed),
             plane: data_plane(Config { entries: 32, statistics, ..small() })?,
@@ -229,7 +230,8 @@ impl World {
             (true, true) => Op::Delete,
         };
         let value = if op == Op::Put { text.as_bytes() } else { b"" };
-        let message = Message { value, ..Message::new(op, self.sequence, support::name(key)) }.bytes();
+        let message =
+            Message { value, ..Message::new(op, self.sequence, support::name(key)) }.bytes();
         let asked = Asked {
             sequence: self.sequence,
             key,
@@ -245,7 +247,8 @@ impl World {
     fn answered(&mut self, number: usize, payload: &[u8]) {
         let Ok(message) = Message::decode(payload) else { return };
         let is_reply = matches!(message.op, Op::GetReply | Op::PutReply | Op::DeleteReply);
-        let asked = self.clients[number].take_if(|asked| is_reply && asked.sequence == message.sequence);
+        let asked =
+            self.clients[number].take_if(|asked| is_reply && asked.sequence == message.sequence);
         let Some(asked) = asked else { return };
         let value = match asked.value {
             None if message.flags.has(Flags::FOUND) => {
@@ -274,7 +277,9 @@ impl World {
         let next = self.network.first_key_value().map(|((at, _), _)| *at);
         let soon = self.now + Duration::from_micros(200);
         self.now = next.map_or(soon, |at| at.clamp(self.now, soon));
-        while let Some(packet) = self.network.first_entry().filter(|first| first.key().0 <= self.now) {
+        while let Some(packet) =
+            self.network.first_entry().filter(|first| first.key().0 <= self.now)
+        {
             let packet = packet.remove();
             self.deliver(packet);
         }
@@ -341,7 +346,8 @@ fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, usize, u
     // Writes that were not answered may have been applied.
     for (number, asked) in world.clients.iter().enumerate() {
         if let Some(Asked { key, value: Some(value), called, .. }) = asked {
-            let (op, value) = if *value == 0 { ("delete", "null".into()) } else { ("write", value.to_string()) };
+            let (op, value) =
+                if *value == 0 { ("delete", "null".into()) } else { ("write", value.to_string()) };
             let _ = writeln!(
                 world.history,
                 r#"{{"client":{number},"key":{key},"op":"{op}","value":{value},"ok":"unknown","call_ns":{called},"return_ns":{called}}}"#

@@ -103,35 +103,39 @@ fn hashes_of_golden_keys_reach_the_same_counters() {
 #[test]
 fn any_sizes_and_shares_count_alike() {
     stay_on_the_first_processor();
-    let cases = (1usize..=8, 4u32..=16, 1usize..=8, 9u32..=18, 1u16..40, 0u32..=65_536, any::<u64>());
+    let cases =
+        (1usize..=8, 4u32..=16, 1usize..=8, 9u32..=18, 1u16..40, 0u32..=65_536, any::<u64>());
     let mut runner = TestRunner::new(ProptestConfig { cases: 12, ..ProptestConfig::default() });
     runner
-        .run(&cases, |(sketch_rows, sketch_bits, filter_rows, filter_bits, threshold, share, seed)| {
-            let statistics = Statistics {
-                sketch_rows,
-                sketch_width_bits: sketch_bits.max(5),
-                filter_rows,
-                filter_width_bits: filter_bits,
-                threshold,
-                sampled_per_65536: share,
-            };
-            let Some(mut plane) = data_plane(Config { seed, statistics, ..small() }) else {
-                return Ok(());
-            };
-            let mut detector = Detector::new(statistics, seed).expect("sizes in range");
-            for access in 0..600u32 {
-                let key = access * access % 23;
-                let hot = detector.observe_hash(hash(&name(key), seed));
-                plane.run(&get(key), 1).expect("it runs");
-                prop_assert_eq!(plane.report().is_some(), hot, "access {}", access);
-            }
-            let counters = detector.sketch().counters().iter().flat_map(|c| c.to_le_bytes());
-            prop_assert!(plane.sketch.bytes().eq(counters));
-            let words = detector.filter().words().iter().flat_map(|word| word.to_le_bytes());
-            prop_assert!(plane.filter.bytes().eq(words));
-            plane.sketch.clear();
-            prop_assert!(plane.sketch.bytes().all(|byte| byte == 0));
-            Ok(())
-        })
+        .run(
+            &cases,
+            |(sketch_rows, sketch_bits, filter_rows, filter_bits, threshold, share, seed)| {
+                let statistics = Statistics {
+                    sketch_rows,
+                    sketch_width_bits: sketch_bits.max(5),
+                    filter_rows,
+                    filter_width_bits: filter_bits,
+                    threshold,
+                    sampled_per_65536: share,
+                };
+                let Some(mut plane) = data_plane(Config { seed, statistics, ..small() }) else {
+                    return Ok(());
+                };
+                let mut detector = Detector::new(statistics, seed).expect("sizes in range");
+                for access in 0..600u32 {
+                    let key = access * access % 23;
+                    let hot = detector.observe_hash(hash(&name(key), seed));
+                    plane.run(&get(key), 1).expect("it runs");
+                    prop_assert_eq!(plane.report().is_some(), hot, "access {}", access);
+                }
+                let counters = detector.sketch().counters().iter().flat_map(|c| c.to_le_bytes());
+                prop_assert!(plane.sketch.bytes().eq(counters));
+                let words = detector.filter().words().iter().flat_map(|word| word.to_le_bytes());
+                prop_assert!(plane.filter.bytes().eq(words));
+                plane.sketch.clear();
+                prop_assert!(plane.sketch.bytes().all(|byte| byte == 0));
+                Ok(())
+            },
+        )
         .expect("they agree");
 }

@@ -111,9 +111,21 @@ fn what_the_server_must_answer_passes() {
     cache(&mut plane, 0, "a", "1");
     cache(&mut plane, 2, "big", &"x".repeat(1300));
     for said in [
-        "get b\r\n", "get a b\r\n", "get a  a\r\n", "get a", "get a\r\n\r\n", "get a\n", "get \r\n", "gets a\r\n",
-        "get big big\r\n", "get a a a a a a a a a a a a a a a a a\r\n", "mg a\r\n", "mg a v k\r\n",
-        "mg b v\r\n", "version\r\n", "GET a\r\n",
+        "get b\r\n",
+        "get a b\r\n",
+        "get a  a\r\n",
+        "get a",
+        "get a\r\n\r\n",
+        "get a\n",
+        "get \r\n",
+        "gets a\r\n",
+        "get big big\r\n",
+        "get a a a a a a a a a a a a a a a a a\r\n",
+        "mg a\r\n",
+        "mg a v k\r\n",
+        "mg b v\r\n",
+        "version\r\n",
+        "GET a\r\n",
     ] {
         assert_eq!(ask(&mut plane, &udp(), said.as_bytes()), None, "{said:?}");
         if said.starts_with("mg a") {
@@ -157,7 +169,12 @@ fn a_fill_of_what_was_read_before_a_write_is_refused() {
 }
 
 /// Both protocols' answers of all keys, which were cached afresh.
-fn forgotten(plane: &mut DataPlane, keys: &[&str], from: &Frame, payload: &[u8]) -> BTreeSet<String> {
+fn forgotten(
+    plane: &mut DataPlane,
+    keys: &[&str],
+    from: &Frame,
+    payload: &[u8],
+) -> BTreeSet<String> {
     for (number, key) in keys.iter().enumerate() {
         cache(plane, number as u32 * 2, key, "1");
     }
@@ -195,9 +212,21 @@ fn every_command_that_changes_a_key_invalidates_it() {
     let Some(mut plane) = data_plane(small()) else { return };
     let keys = ["a", "b"];
     for said in [
-        "set a 0 0 1\r\n2\r\n", "add a 0 0 1\r\n2\r\n", "replace a 0 0 1\r\n2\r\n", "append a 0 0 1\r\n2\r\n",
-        "prepend a 0 0 1\r\n2\r\n", "cas a 0 0 1 7\r\n2\r\n", "incr a 1\r\n", "decr a 1\r\n", "delete a\r\n",
-        "touch a 9\r\n", "gat 9 a\r\n", "gats 9 a\r\n", "ms a 1\r\n2\r\n", "md a\r\n", "ma a\r\n",
+        "set a 0 0 1\r\n2\r\n",
+        "add a 0 0 1\r\n2\r\n",
+        "replace a 0 0 1\r\n2\r\n",
+        "append a 0 0 1\r\n2\r\n",
+        "prepend a 0 0 1\r\n2\r\n",
+        "cas a 0 0 1 7\r\n2\r\n",
+        "incr a 1\r\n",
+        "decr a 1\r\n",
+        "delete a\r\n",
+        "touch a 9\r\n",
+        "gat 9 a\r\n",
+        "gats 9 a\r\n",
+        "ms a 1\r\n2\r\n",
+        "md a\r\n",
+        "ma a\r\n",
     ] {
         for (from, payload) in [
             (tcp(), said.as_bytes().to_vec()),
@@ -247,18 +276,50 @@ fn the_parser_agrees_with_the_codec_on_whatever_comes() {
     let keys = ["a", "bb", "key:12345"];
     let word = prop_oneof![
         prop::sample::select(vec![
-            "set", "add", "cas", "incr", "decr", "touch", "append", "delete", "replace", "prepend", "gat",
-            "gats", "ms", "md", "ma", "mg", "flush_all", "get", "a", "bb", "key:12345", "\r\n", "\n", "\r",
-            "0", "noreply", "b", "bq", "T9", "  ", "     ",
+            "set",
+            "add",
+            "cas",
+            "incr",
+            "decr",
+            "touch",
+            "append",
+            "delete",
+            "replace",
+            "prepend",
+            "gat",
+            "gats",
+            "ms",
+            "md",
+            "ma",
+            "mg",
+            "flush_all",
+            "get",
+            "a",
+            "bb",
+            "key:12345",
+            "\r\n",
+            "\n",
+            "\r",
+            "0",
+            "noreply",
+            "b",
+            "bq",
+            "T9",
+            "  ",
+            "     ",
         ])
         .prop_map(|word| word.as_bytes().to_vec()),
         prop::collection::vec(any::<u8>(), 0..12),
         Just(vec![b'x'; 251]),
     ];
-    let payload = prop::collection::vec((word, prop::sample::select(vec![" ", "", " ", "\r\n"])), 1..14)
-        .prop_map(|words| {
-            words.into_iter().flat_map(|(word, gap)| [word, gap.into()].concat()).collect::<Vec<u8>>()
-        });
+    let payload =
+        prop::collection::vec((word, prop::sample::select(vec![" ", "", " ", "\r\n"])), 1..14)
+            .prop_map(|words| {
+                words
+                    .into_iter()
+                    .flat_map(|(word, gap)| [word, gap.into()].concat())
+                    .collect::<Vec<u8>>()
+            });
     let mut runner = TestRunner::new(ProptestConfig { cases: 3_000, ..ProptestConfig::default() });
     let plane = std::cell::RefCell::new(&mut plane);
     let ports = std::cell::Cell::new(1u16);
@@ -267,7 +328,10 @@ fn the_parser_agrees_with_the_codec_on_whatever_comes() {
             prop_assume!(payload.first() != Some(&0x80) && !payload.is_empty());
             // A connection that spoke the binary protocol is another matter.
             ports.set(ports.get() % 60_000 + 1);
-            let from = Frame { source: format!("10.0.0.1:{}", ports.get()).parse().expect("an address"), ..tcp() };
+            let from = Frame {
+                source: format!("10.0.0.1:{}", ports.get()).parse().expect("an address"),
+                ..tcp()
+            };
             let gone = forgotten(&mut plane.borrow_mut(), &keys, &from, &payload);
             prop_assert_eq!(gone, expected(&keys, &payload), "{}", payload.escape_ascii());
             Ok(())

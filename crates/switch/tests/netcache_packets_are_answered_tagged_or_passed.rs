@@ -38,14 +38,19 @@ fn hits_of_every_size_over_every_carrier() {
         let six = Frame::udp(at("[fd00::1]:40000"), at("[fd00::2]:50000"));
         let tagged = Frame { vlans: vec![5], ..to_server() };
         let twice = Frame { vlans: vec![5, 6], ..six.clone() };
-        for (number, bytes) in (0..=160).chain([255, 256, 257, 1000, 1023, 1024, 1399, 1400]).enumerate() {
+        for (number, bytes) in
+            (0..=160).chain([255, 256, 257, 1000, 1023, 1024, 1399, 1400]).enumerate()
+        {
             let number = number as u32;
             let stored: Vec<u8> = (0..bytes).map(|byte| (byte * 7 + bytes) as u8).collect();
             cache(&mut plane, number, &stored);
             cache_at(&mut plane, number + 300, &stored, "[fd00::2]:50000");
-            for (frame, number) in
-                [(to_server(), number), (tagged.clone(), number), (six.clone(), number + 300), (twice.clone(), number + 300)]
-            {
+            for (frame, number) in [
+                (to_server(), number),
+                (tagged.clone(), number),
+                (six.clone(), number + 300),
+                (twice.clone(), number + 300),
+            ] {
                 let asked = Message::new(Op::Get, 7, name(number)).bytes();
                 let (reply, value) = reply(&mut plane, &frame, &asked);
                 assert_eq!((reply.op, reply.sequence), (Op::GetReply, 7));
@@ -109,7 +114,8 @@ fn padding_of_a_short_frame_is_not_payload() {
 fn a_write_is_tagged_and_only_its_own_value_is_served_again() {
     let Some(mut plane) = data_plane(small()) else { return };
     cache(&mut plane, 1, b"old");
-    for (op, tagged, version) in [(Op::Put, Op::PutCached, 101), (Op::Delete, Op::DeleteCached, 102)]
+    for (op, tagged, version) in
+        [(Op::Put, Op::PutCached, 101), (Op::Delete, Op::DeleteCached, 102)]
     {
         let put = Message { value: b"new!!", ..Message::new(op, 9, name(1)) };
         let outcome = plane.run(&to_server().bytes(&put.bytes()), 1).expect("it runs");
@@ -183,7 +189,8 @@ fn long_keys_are_compared_whole() {
     assert!(plane.fill(1, 100, &support::value(&tail(&long, b"value"))));
     let asked = |key: &[u8]| {
         let value = tail(key, b"");
-        Message { flags: Flags::LONG_KEY, value: &value, ..Message::new(Op::Get, 7, name(1)) }.bytes()
+        Message { flags: Flags::LONG_KEY, value: &value, ..Message::new(Op::Get, 7, name(1)) }
+            .bytes()
     };
     let (message, value) = reply(&mut plane, &to_server(), &asked(&long));
     assert!(message.flags.has(Flags::LONG_KEY) && message.flags.has(Flags::FOUND));

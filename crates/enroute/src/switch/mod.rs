@@ -4,6 +4,7 @@
 
 pub mod agent;
 mod explain;
+pub mod measure;
 mod pins;
 
 pub use explain::{explain, frame_of};
@@ -93,7 +94,8 @@ impl Switch {
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let control = UdpSocket::bind((any, port))
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
-        let ask = UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+        let ask =
+            UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
         control.set_nonblocking(true)?;
         ask.set_nonblocking(true)?;
         let config = Config {
@@ -248,8 +250,7 @@ impl Switch {
             .into_iter()
             .map(|(name, place)| {
                 let protocol = plane.entries[place as usize].protocol.load(Relaxed);
-                let protocol =
-                    if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
+                let protocol = if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
                 (plane.counters.counter(place), name, protocol)
             })
             .collect();

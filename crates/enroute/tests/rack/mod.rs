@@ -51,7 +51,10 @@ impl Rack {
         }
         for (end, here, there, net) in [("c", "client0", "eth0", 1), ("d", "server0", "eth0", 2)] {
             let (switch, far) = (rack.namespace("s"), rack.namespace(end));
-            assert!(run(&["-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns", &far]));
+            assert!(run(&[
+                "-n", &switch, "link", "add", here, "type", "veth", "peer", "name", there, "netns",
+                &far
+            ]));
             let router = format!("10.{net}.0.254");
             assert!(run(&["-n", &switch, "addr", "add", &format!("{router}/24"), "dev", here]));
             assert!(run(&["-n", &switch, "link", "set", here, "up"]));
@@ -60,7 +63,11 @@ impl Rack {
             assert!(run(&["-n", &far, "link", "set", "lo", "up"]));
             assert!(run(&["-n", &far, "route", "add", "default", "via", &router]));
         }
-        assert!(rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).status().is_ok_and(|s| s.success()));
+        assert!(
+            rack.command("s", "sysctl", &["-qw", "net.ipv4.ip_forward=1"])
+                .status()
+                .is_ok_and(|s| s.success())
+        );
         for end in ["c", "d"] {
             let pins = rack.pins.with_file_name(end);
             rack.enroute_at(end, &pins, &["accept", "--interface", "eth0"]);
@@ -86,9 +93,14 @@ impl Rack {
 
     fn enroute_at(&self, end: &str, pins: &Path, arguments: &[&str]) -> String {
         let pins = pins.to_str().expect("a path");
-        let arguments: Vec<&str> = ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        let arguments: Vec<&str> =
+            ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
         let output = self.command(end, PROGRAM, &arguments).output().expect("it runs");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -103,8 +115,16 @@ impl Rack {
     /// The data plane and its controller.
     pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path").to_owned();
-        let mut arguments =
-            vec!["switch", "--pins", &pins, "attach", "--interface", "client0", "--interface", "server0"];
+        let mut arguments = vec![
+            "switch",
+            "--pins",
+            &pins,
+            "attach",
+            "--interface",
+            "client0",
+            "--interface",
+            "server0",
+        ];
         arguments.extend(more);
         let id = self.start("s", PROGRAM, &arguments);
         let pins = self.pins.clone();
@@ -173,12 +193,20 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// One datagram and its answer; `None` after a while without.
-pub(crate) fn ask(socket: &UdpSocket, datagram: &[u8]) -> Option<Vec<u8>> {
+/// One datagram and its answer, which is not a late one to another; `None` after a while without.
+pub(crate) fn ask(
+    socket: &UdpSocket,
+    datagram: &[u8],
+    answers: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 65_536];
     socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
     socket.send(datagram).ok()?;
-    let bytes = socket.recv(&mut buffer).ok()?;
-    buffer.truncate(bytes);
-    Some(buffer)
+    loop {
+        let bytes = socket.recv(&mut buffer).ok()?;
+        if answers(&buffer[..bytes]) {
+            buffer.truncate(bytes);
+            return Some(buffer);
+        }
+    }
 }

@@ -31,7 +31,9 @@ pub fn answer(payload: &[u8]) -> Result<Option<Item>> {
         protocol: PROTOCOL,
         offset: 0,
         expected: "VA, a size, t and f, the value, or EN",
-        got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload)).escape_debug().to_string(),
+        got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload))
+            .escape_debug()
+            .to_string(),
     })
 }
 

@@ -27,8 +27,21 @@ fn what_packets_write() {
 #[test]
 fn packets_that_may_write_anything() {
     for packet in [
-        "s", "se", "set", "set ", "set a", "x\r\nd", "delete ab", "flush_all\r\n", "flush_al",
-        "ms YQ== 1 b\r\nx\r\n", "md YQ== q b\r\n", "gat 10 a", "gat 10", "set     a 0 0 1\r\n", "mg a v",
+        "s",
+        "se",
+        "set",
+        "set ",
+        "set a",
+        "x\r\nd",
+        "delete ab",
+        "flush_all\r\n",
+        "flush_al",
+        "ms YQ== 1 b\r\nx\r\n",
+        "md YQ== q b\r\n",
+        "gat 10 a",
+        "gat 10",
+        "set     a 0 0 1\r\n",
+        "mg a v",
     ] {
         assert!(matches!(written(packet.as_bytes()), Written::Everything(_)), "{packet:?}");
     }

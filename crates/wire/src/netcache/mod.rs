@@ -193,7 +193,11 @@ impl<'a> Message<'a> {
             rest.split_at_checked(usize::from(*length)).filter(|(key, _)| !key.is_empty())
         });
         let parts = parts.ok_or_else(|| {
-            malformed(HEADER_BYTES, "a length and so many bytes of key", self.value.len().to_string())
+            malformed(
+                HEADER_BYTES,
+                "a length and so many bytes of key",
+                self.value.len().to_string(),
+            )
         })?;
         Ok(Some(parts))
     }
