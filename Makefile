@@ -2,19 +2,22 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test soak lab lab-short bench-cache bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## See it work; needs nothing but Rust
 	@$(ENROUTE) demo
 
+demo-edge: deps ## See TLS whose keys are elsewhere; builds BoringSSL first, two minutes
+	@cargo run --release -q -p enroute --features edge -- demo edge
+
 test: deps lint ## Everything a change must pass
-	cargo test --workspace --locked
+	cargo test --workspace --features enroute/edge --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
@@ -26,7 +29,9 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo build --locked -p enroute --target-dir target/broken \
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
-		cargo test --locked -p enroute -- --ignored --nocapture
+		cargo test --locked -p enroute --features edge -- --ignored --nocapture
+	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p store -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -36,9 +41,28 @@ lab-short: deps ## The same with fewer batches: ten minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab --short
 
+lab-fabric: deps ## Repeat the SwitchV2P paper's figures and tables: hours
+	cargo build --release -p enroute --features highs
+	$(PYTHON) -m lab.fabric
+
+lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
+	cargo build --release -p enroute --features highs
+	$(PYTHON) -m lab.fabric --short
+
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-db: deps ## Measure the elastic database beside redis-server and the paper
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- db
+
+bench-fabric: deps ## Measure the fabric simulator beside ns-3
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- fabric
+bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
+	cargo build --release -q -p enroute --features edge
+	cargo run --release -q -p bench -- keyserver
 
 bench-switch: ## Measure what a packet costs in the kernel's data plane; needs root and clang
 	cargo build --release -q -p enroute
@@ -49,7 +73,7 @@ deps: ## Install the servers and clients the tests need, mostly under .deps/
 
 lint: ## Check formatting and lints
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
 	unformatted=$$(gofmt -l checker origins) && \
 	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \

@@ -18,7 +18,14 @@ nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
 ip              iproute2     6.1.*
 memcached       memcached    1.6.*
-clang           clang        1:14.0*"
+clang           clang        1:14.0*
+openssl         openssl      3.0.*
+curl            curl         7.88.*
+cmake           cmake        3.25.*
+c++             g++          4:12.2.*
+git             git          1:2.39.*"
+# The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
+libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
 pieces="ferretdb mongo-java python checker"
 
@@ -109,6 +116,10 @@ missing_packages() {
         while read -r tool package series; do
             PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || echo "$package=$series"
         done <<<"$debian_packages"
+        # A library, which `make bench-fabric` compiles its peer against: no command to look for.
+        [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
+        # shellcheck disable=SC2086 # a pattern
+        ls $libclang_headers >/dev/null 2>&1 || echo libclang-common-14-dev libclang1-14
         # Debian splits what makes a virtualenv from its python3.
         if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
             echo python3-venv

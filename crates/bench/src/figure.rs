@@ -64,6 +64,8 @@ pub(crate) enum Goal {
     RatioMin(f64),
     /// The value, at most.
     ValueMax(f64),
+    /// The value, at least.
+    ValueMin(f64),
 }
 
 impl fmt::Display for Goal {
@@ -72,6 +74,7 @@ impl fmt::Display for Goal {
             Self::RatioMax(limit) => write!(out, "ratio ≤ {limit}"),
             Self::RatioMin(limit) => write!(out, "ratio ≥ {limit}"),
             Self::ValueMax(limit) => write!(out, "value ≤ {limit}"),
+            Self::ValueMin(limit) => write!(out, "value ≥ {limit}"),
         }
     }
 }
@@ -106,6 +109,7 @@ impl Figure {
             Goal::RatioMax(limit) => ratio <= limit,
             Goal::RatioMin(limit) => ratio >= limit,
             Goal::ValueMax(limit) => value <= limit,
+            Goal::ValueMin(limit) => value >= limit,
         };
         Self {
             name: name.to_owned(),
@@ -120,11 +124,19 @@ impl Figure {
         }
     }
 
-    /// `value` alone.
+    /// `value` alone, at most `limit`.
     pub(crate) fn alone(name: &str, value: f64, unit: &str, limit: f64) -> Self {
+        Self::single(name, value, unit, Goal::ValueMax(limit), value <= limit)
+    }
+
+    /// `value` alone, at least `limit`.
+    pub(crate) fn at_least(name: &str, value: f64, unit: &str, limit: f64) -> Self {
+        Self::single(name, value, unit, Goal::ValueMin(limit), value >= limit)
+    }
+
+    fn single(name: &str, value: f64, unit: &str, goal: Goal, met: bool) -> Self {
         let (peer, peer_value, ratio) = (None, None, None);
-        let goal = Goal::ValueMax(limit).to_string();
-        let (name, unit, met) = (name.to_owned(), unit.to_owned(), value <= limit);
+        let (name, unit, goal) = (name.to_owned(), unit.to_owned(), goal.to_string());
         Self { name, value, unit, peer, peer_value, ratio, goal, met, note: String::new() }
     }
 
@@ -137,13 +149,13 @@ impl Figure {
 /// The table of all figures.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let mut out = format!(
-        "{:<22} {:>12} {:>12} {:>8}  {:<14} {:<8} unit, peer\n",
+        "{:<28} {:>12} {:>12} {:>8}  {:<15} {:<8} unit, peer\n",
         "name", "value", "peer's", "ratio", "goal", "met"
     );
     for figure in figures {
         let number = |value: Option<f64>| value.map_or("–".to_owned(), short);
         out.push_str(&format!(
-            "{:<22} {:>12} {:>12} {:>8}  {:<14} {:<8} {}{}\n",
+            "{:<28} {:>12} {:>12} {:>8}  {:<15} {:<8} {}{}\n",
             figure.name,
             short(figure.value),
             number(figure.peer_value),
@@ -154,7 +166,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             figure.peer.as_ref().map(|peer| format!(", {peer}")).unwrap_or_default(),
         ));
         if !figure.note.is_empty() {
-            out.push_str(&format!("{:22} {}\n", "", figure.note));
+            out.push_str(&format!("{:28} {}\n", "", figure.note));
         }
     }
     out

@@ -23,13 +23,31 @@ use crate::resp::{
     self, GET_BYTES, KEY_BYTES, OK, value_reply_bytes, write_get, write_set, write_value,
 };
 
+/// Which keys are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Draw {
+    /// Each as often as any.
+    Evenly,
+    /// By Zipf's law, the popular ones spread over all.
+    Zipf(Zipf),
+}
+
+/// What is asked of each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Get,
+    Set,
+}
+
 /// What is asked, by how many at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
+    pub(crate) operation: Operation,
+    pub(crate) draw: Draw,
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
     pub(crate) pipeline: usize,
-    /// Keys are drawn uniformly from `0..keys`.
+    /// Keys are drawn from `0..keys`.
     pub(crate) keys: u64,
     pub(crate) value_bytes: usize,
     pub(crate) duration: Duration,
@@ -37,8 +55,10 @@ pub(crate) struct Load {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Outcome {
+    /// Nanoseconds each batch took, sorted.
+    pub(crate) taken: Vec<u32>,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     /// CPU time of the client.
@@ -46,6 +66,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Milliseconds within which this share of the batches was answered.
+    pub(crate) fn within_ms(&self, share: f64) -> f64 {
+        let at = (self.taken.len().saturating_sub(1) as f64 * share) as usize;
+        self.taken.get(at).map_or(f64::NAN, |&nanos| f64::from(nanos) / 1e6)
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
         self.operations as f64 / self.seconds
     }
@@ -60,6 +86,7 @@ struct Connection {
     stream: TcpStream,
     /// Numbers of the keys asked for in the batch under way.
     asked: Vec<u64>,
+    began: Instant,
     /// Bytes of the batch's replies that have come.
     received: usize,
 }
@@ -81,7 +108,7 @@ impl Load {
         for connection in &mut connections {
             connection.ask(self, &mut random, &mut requests)?;
         }
-        let mut operations = 0;
+        let (mut operations, mut taken) = (0, Vec::new());
         let mut events = Vec::with_capacity(self.connections);
         while began.elapsed() < self.duration {
             events.clear();
@@ -92,12 +119,16 @@ impl Load {
                 let connection = &mut connections[event.data.u64() as usize];
                 if connection.receive(self, &mut buffer, &mut head)? {
                     operations += self.pipeline as u64;
+                    let nanos = connection.began.elapsed().as_nanos();
+                    taken.push(u32::try_from(nanos).unwrap_or(u32::MAX));
                     connection.ask(self, &mut random, &mut requests)?;
                 }
             }
         }
         let client_seconds = thread_cpu() - cpu_began;
-        Ok(Outcome { operations, seconds: began.elapsed().as_secs_f64(), client_seconds })
+        let seconds = began.elapsed().as_secs_f64();
+        taken.sort_unstable();
+        Ok(Outcome { taken, operations, seconds, client_seconds })
     }
 
     fn connect(&self, poll: &OwnedFd) -> anyhow::Result<Vec<Connection>> {
@@ -111,7 +142,7 @@ impl Load {
                 stream.set_nonblocking(true)?;
                 let data = epoll::EventData::new_u64(index as u64);
                 epoll::add(poll, &stream, data, epoll::EventFlags::IN)?;
-                Ok(Connection { stream, asked: Vec::new(), received: 0 })
+                Ok(Connection { stream, asked: Vec::new(), began: Instant::now(), received: 0 })
             })
             .collect()
     }
@@ -128,11 +159,18 @@ impl Connection {
         self.asked.clear();
         self.received = 0;
         for _ in 0..load.pipeline {
-            let number = random.random_range(0..load.keys);
+            let number = match load.draw {
+                Draw::Evenly => random.random_range(0..load.keys),
+                Draw::Zipf(zipf) => zipf.draw(random.random_range(0.0..1.0)),
+            };
             self.asked.push(number);
-            write_get(number, requests);
+            match load.operation {
+                Operation::Get => write_get(number, requests),
+                Operation::Set => write_set(number, load.value_bytes, requests),
+            }
         }
         let mut written = 0;
+        self.began = Instant::now();
         while written < requests.len() {
             match self.stream.write(&requests[written..]) {
                 Ok(count) => written += count,
@@ -154,6 +192,12 @@ impl Connection {
             Err(error) => return Err(error.into()),
         };
         let end = self.received + count;
+        if load.operation == Operation::Set {
+            let expected = OK.iter().cycle().skip(self.received % OK.len()).take(count);
+            ensure!(buffer[..count].iter().eq(expected), "a SET was refused");
+            self.received = end;
+            return Ok(end == load.pipeline * OK.len());
+        }
         // Every reply whose start is whole in what came.
         let head_bytes = head.len() - KEY_BYTES;
         let mut reply = self.received.div_ceil(reply_bytes);
@@ -171,8 +215,71 @@ impl Connection {
     }
 }
 
+/// Zipf's law over `keys` keys (Gray et al., "Quickly generating billion-record synthetic
+/// databases"), each rank at a place of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Zipf {
+    keys: u64,
+    exponent: f64,
+    zeta: f64,
+    zeta_two: f64,
+}
+
+impl Zipf {
+    pub(crate) fn new(keys: u64, exponent: f64) -> Self {
+        let zeta = |count: u64| (1..=count).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>();
+        Self { keys, exponent, zeta: zeta(keys), zeta_two: zeta(2) }
+    }
+
+    /// The key at `uniform`, which is from 0 to 1.
+    fn draw(self, uniform: f64) -> u64 {
+        let Self { keys, exponent, zeta, zeta_two } = self;
+        let count = keys as f64;
+        let eta = (1.0 - (2.0 / count).powf(1.0 - exponent)) / (1.0 - zeta_two / zeta);
+        let scaled = uniform * zeta;
+        let rank = match scaled {
+            scaled if scaled < 1.0 => 0,
+            scaled if scaled < zeta_two => 1,
+            _ => (count * (eta * uniform - eta + 1.0).powf(1.0 / (1.0 - exponent))) as u64,
+        };
+        // A prime that divides no number of keys used here.
+        rank.min(keys - 1) * 2_654_435_761 % keys
+    }
+}
+
 fn value_reply_bytes_of(head: &[u8], value_bytes: usize) -> usize {
     head.len() - KEY_BYTES + value_bytes + 2
+}
+
+/// Asks for keys that may be gone, over `connections` connections, for `duration`; what is answered
+/// nobody looks at.
+pub(crate) fn ask_anything(
+    address: SocketAddr,
+    connections: usize,
+    zipf: Zipf,
+    duration: Duration,
+    seed: u64,
+) -> anyhow::Result<()> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut streams =
+        (0..connections).map(|_| connect(address)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (mut request, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
+    let began = Instant::now();
+    while began.elapsed() < duration {
+        // All ask, then all are heard: as many requests are under way as there are connections.
+        for stream in &mut streams {
+            request.clear();
+            write_get(zipf.draw(random.random_range(0.0..1.0)), &mut request);
+            stream.write_all(&request)?;
+        }
+        for stream in &mut streams {
+            let mut got = stream.read(&mut buffer)?;
+            while got > 5 && !buffer[..got].ends_with(b"\r\n") {
+                got += stream.read(&mut buffer[got..])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One connection that asks and waits.
@@ -221,6 +328,46 @@ impl Session {
             self.expect(&OK.repeat((last - first) as usize))?;
         }
         Ok(())
+    }
+
+    /// Sends a command that is answered OK.
+    pub(crate) fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        self.write_words(words)?;
+        self.expect(OK)
+    }
+
+    /// The number a command without arguments answers.
+    pub(crate) fn count(&mut self, command: &str) -> anyhow::Result<u64> {
+        self.write_words(&[command])?;
+        let line = self.line()?;
+        line.strip_prefix(':').and_then(|text| text.parse().ok()).context("expected a number")
+    }
+
+    /// How many reads have found something, as INFO says.
+    pub(crate) fn hits(&mut self) -> anyhow::Result<u64> {
+        self.write_words(&["INFO", "stats"])?;
+        let bytes: usize = self.line()?.trim_start_matches('$').parse()?;
+        let mut text = vec![0; bytes + 2];
+        self.stream.read_exact(&mut text)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let hits = text.lines().find_map(|line| line.strip_prefix("keyspace_hits:"));
+        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO says no keyspace_hits")
+    }
+
+    fn write_words(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        let mut request = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| request.push_str(&format!("${}\r\n{word}\r\n", word.len())));
+        Ok(self.stream.write_all(request.as_bytes())?)
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte)?;
+            line.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
     fn expect(&mut self, expected: &[u8]) -> anyhow::Result<()> {

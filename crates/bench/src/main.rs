@@ -1,4 +1,4 @@
-//! `enroute-bench`: what the cache costs and saves, measured beside its peers.
+//! `enroute-bench`: what the parts of enroute cost and save, measured beside their peers.
 //!
 //! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
 //! `enroute`; it imports nothing of ours and runs the binary as anybody would. Peers are measured in
@@ -32,11 +32,17 @@ struct Arguments {
     command: Command,
 }
 
-/// Measures what the cache costs and saves, beside its peers
+/// Measures what the parts of enroute cost and save, beside their peers
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
-    Cache(Cache),
+    Cache(Choice),
+    /// Measure `enroute db`; results go to target/bench/db.json
+    Db(Choice),
+    /// Measure `enroute fabric`; results go to target/bench/fabric.json
+    Fabric(Choice),
+    /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
+    Keyserver(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Switch),
     /// Run a server that does almost nothing, to measure others against
@@ -48,7 +54,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Cache {
+struct Choice {
     /// Only figures whose name contains this; repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -83,7 +89,10 @@ struct Switch {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Cache(arguments) => cache(&arguments),
+        Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
+        Command::Db(choice) => measure("db", measure::DATABASE, &choice),
+        Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
+        Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::Switch(arguments) => switch(&arguments),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
@@ -97,21 +106,25 @@ fn main() -> ExitCode {
 }
 
 #[allow(clippy::print_stdout, reason = "the table is what was asked for")]
-fn cache(arguments: &Cache) -> anyhow::Result<()> {
+fn measure(
+    subject: &'static str,
+    all: &'static [Measurement],
+    arguments: &Choice,
+) -> anyhow::Result<()> {
     open_files();
     let wanted = |name: &&&str| {
         arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()))
     };
-    let chosen: Vec<&Measurement> = measure::ALL
+    let chosen: Vec<&Measurement> = all
         .iter()
         .filter(|measurement| measurement.names.iter().any(|name| wanted(&name)))
         .collect();
     if chosen.is_empty() {
-        let all: Vec<&str> = measure::ALL.iter().flat_map(|one| one.names).copied().collect();
+        let all: Vec<&str> = all.iter().flat_map(|one| one.names).copied().collect();
         bail!("--only names no figure; there are: {}", all.join(", "));
     }
     let rounds = arguments.rounds.unwrap_or(if arguments.short { 3 } else { 5 }).max(1);
-    let run = Run::new(&arguments.output, rounds, arguments.short)?;
+    let run = Run::new(subject, &arguments.output, rounds, arguments.short)?;
     let seconds = |measurement: &Measurement| {
         measurement.seconds + measurement.rounds * rounds as f64 * run.round().as_secs_f64()
     };
@@ -126,7 +139,7 @@ fn cache(arguments: &Cache) -> anyhow::Result<()> {
         run.publish(&figures)?;
     }
     println!("{}", figure::table(&figures));
-    println!("results: {}", arguments.output.join("cache.json").display());
+    println!("results: {}", run.results().display());
     Ok(())
 }
 

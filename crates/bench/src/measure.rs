@@ -2,7 +2,11 @@
 
 use crate::{figure::Figure, run::Run};
 
+mod database;
 mod echo;
+mod edge;
+mod fabric;
+mod keyserver;
 mod memory;
 mod mongo;
 mod redis;
@@ -20,8 +24,25 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// All of them, in the order they are run.
-pub(crate) const ALL: &[Measurement] = &[
+/// Of the key server, in the order they are run.
+pub(crate) const KEYSERVER: &[Measurement] = &[
+    Measurement {
+        names: &["ecdsa-per-core", "rsa2048-per-core", "premaster-padding"],
+        seconds: 4.0,
+        rounds: 4.0,
+        run: keyserver::per_core,
+    },
+    Measurement {
+        names: &["ecdsa-two-cores", "ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        seconds: 10.0,
+        rounds: 4.0,
+        run: keyserver::served,
+    },
+    Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
+];
+
+/// Of the cache, in the order they are run.
+pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
         seconds: 10.0,
@@ -44,8 +65,8 @@ pub(crate) const ALL: &[Measurement] = &[
     },
     Measurement {
         names: &["redis-get-vs-nutcracker"],
-        seconds: 2.0,
-        rounds: 2.0,
+        seconds: 4.0,
+        rounds: 4.0,
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
@@ -69,5 +90,48 @@ pub(crate) const ALL: &[Measurement] = &[
         seconds: 10.0,
         rounds: 0.0,
         run: memory::idle_connections,
+    },
+];
+
+/// What is measured of `enroute db`.
+pub(crate) const DATABASE: &[Measurement] = &[
+    Measurement { names: &["get-p1"], seconds: 2.0, rounds: 2.0, run: database::get_p1 },
+    Measurement { names: &["get-p16"], seconds: 2.0, rounds: 2.0, run: database::get_p16 },
+    Measurement { names: &["set-p1"], seconds: 2.0, rounds: 2.0, run: database::set_p1 },
+    Measurement { names: &["set-p16"], seconds: 2.0, rounds: 2.0, run: database::set_p16 },
+    Measurement { names: &["two-threads"], seconds: 2.0, rounds: 2.0, run: database::two_threads },
+    Measurement { names: &["table-5"], seconds: 30.0, rounds: 0.0, run: database::table_5 },
+    Measurement { names: &["cold-vs-pread"], seconds: 20.0, rounds: 2.0, run: database::cold },
+    Measurement {
+        names: &["three-times-memory"],
+        seconds: 60.0,
+        rounds: 2.0,
+        run: database::three_times_memory,
+    },
+    Measurement {
+        names: &["zipf-1M-quarter-ops", "zipf-1M-quarter-max-ms"],
+        seconds: 150.0,
+        rounds: 0.0,
+        run: database::zipf,
+    },
+];
+
+/// All of `enroute fabric`. Their rounds are runs, each as long as it takes.
+pub(crate) const FABRIC: &[Measurement] = &[
+    Measurement {
+        names: &["packets-per-cpu-s-direct", "packets-per-cpu-s-switchv2p"],
+        seconds: 120.0,
+        rounds: 0.0,
+        run: fabric::packets,
+    },
+    Measurement { names: &["vs-ns3-dumbbell"], seconds: 60.0, rounds: 0.0, run: fabric::dumbbell },
+    Measurement { names: &["vs-ns3-fat-tree"], seconds: 150.0, rounds: 0.0, run: fabric::fat_tree },
+    Measurement { names: &["sweep-two-cores"], seconds: 90.0, rounds: 0.0, run: fabric::two_cores },
+    Measurement { names: &["ft16-peak-gib"], seconds: 60.0, rounds: 0.0, run: fabric::ft16 },
+    Measurement {
+        names: &["hop-cost-12800-over-128"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: fabric::hop_cost,
     },
 ];

@@ -27,6 +27,8 @@ pub(crate) enum Side {
 
 /// What all measurements of a run share.
 pub(crate) struct Run {
+    /// Names the file with the results.
+    subject: &'static str,
     pub(crate) servers: Servers,
     /// Interleaved rounds of each measurement.
     pub(crate) rounds: usize,
@@ -47,8 +49,13 @@ struct Progress {
 }
 
 impl Run {
-    /// A run whose results go below `output`.
-    pub(crate) fn new(output: &Path, rounds: usize, short: bool) -> anyhow::Result<Self> {
+    /// A run about `subject`, whose results go below `output`.
+    pub(crate) fn new(
+        subject: &'static str,
+        output: &Path,
+        rounds: usize,
+        short: bool,
+    ) -> anyhow::Result<Self> {
         let now = OffsetDateTime::now_utc();
         let date =
             now.format(format_description!("[year]-[month]-[day]T[hour][minute][second]Z"))?;
@@ -62,6 +69,7 @@ impl Run {
             current: 0.0,
         };
         let run = Self {
+            subject,
             servers,
             rounds,
             short,
@@ -127,6 +135,11 @@ impl Run {
         Ok(rounds)
     }
 
+    /// Where scratch files go.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.raw
+    }
+
     /// Keeps raw results.
     pub(crate) fn keep(&self, name: &str, results: &impl Serialize) -> anyhow::Result<()> {
         write(&self.raw.join(format!("{name}.json")), results)
@@ -134,8 +147,13 @@ impl Run {
 
     /// Writes the figures there are so far.
     pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep("cache", &figures)?;
-        write(&self.output.join("cache.json"), &figures)
+        self.keep(self.subject, &figures)?;
+        write(&self.results(), &figures)
+    }
+
+    /// Where the figures are.
+    pub(crate) fn results(&self) -> PathBuf {
+        self.output.join(format!("{}.json", self.subject))
     }
 }
 
@@ -164,6 +182,7 @@ fn machine() -> serde_json::Value {
         "kernel": said("uname", &["-r"]),
         "load": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "redis-server": said("redis-server", &["--version"]),
+        "openssl": said("openssl", &["version"]),
         "nutcracker": said("nutcracker", &["--version"]),
         "java": said("java", &["-version"]),
     })

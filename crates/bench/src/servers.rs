@@ -12,6 +12,19 @@ use anyhow::{Context, ensure};
 
 use crate::process::{Cores, Server, free_address};
 
+/// A running `enroute db`. Dropping it kills it and removes what it kept.
+pub(crate) struct Database {
+    pub(crate) server: Server,
+    pub(crate) directory: PathBuf,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Also while the server runs: its open files last until it ends, right after this.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
 /// Where servers are found and write what they say.
 pub(crate) struct Servers {
     directory: PathBuf,
@@ -30,6 +43,11 @@ impl Servers {
             enroute.display()
         );
         Ok(Self { directory, enroute, count: AtomicUsize::new(0) })
+    }
+
+    /// `enroute` itself.
+    pub(crate) fn enroute(&self) -> Command {
+        Command::new(&self.enroute)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -60,6 +78,40 @@ impl Servers {
         command.args(["--listen", &format!("{scheme}://{address}")]);
         command.args(["--origin", &format!("{scheme}://{origin}")]).args(options);
         Server::start(&mut command, address, cores, &self.file("enroute"))
+    }
+
+    /// redis-server with more of its options.
+    pub(crate) fn redis_with(&self, options: &[&str], cores: Cores) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+        command.args(["--save", ""]).args(options).arg("--dir").arg(&self.directory);
+        Server::start(&mut command, address, cores, &self.file("redis"))
+    }
+
+    /// `enroute db` in a new directory, which goes with the returned handle.
+    pub(crate) fn database(&self, options: &[&str], cores: Cores) -> anyhow::Result<Database> {
+        let address = free_address()?;
+        let directory = self.file("data");
+        let mut command = Command::new(&self.enroute);
+        command.args(["--log", "warn", "db", "--listen", &address.to_string()]);
+        command.arg("--dir").arg(&directory).args(options);
+        let server = Server::start(&mut command, address, cores, &self.file("db"))?;
+        Ok(Database { server, directory })
+    }
+
+    /// A command of `enroute`, to be run in `directory`.
+    pub(crate) fn enroute_in(&self, directory: &Path) -> Command {
+        let mut command = Command::new(&self.enroute);
+        command.args(["--log", "warn"]).current_dir(directory);
+        command
+    }
+
+    /// A directory of its own.
+    pub(crate) fn directory(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let directory = std::path::absolute(self.file(name))?;
+        fs::create_dir_all(&directory)?;
+        Ok(directory)
     }
 
     /// `enroute link` before `to`.

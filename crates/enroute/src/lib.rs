@@ -15,8 +15,12 @@
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
+//! | [`database`] | the elastic database at work: sockets, threads, disks |
 //! | [`demo`] | the paper's experiment on one machine |
+//! | [`fabric`] | experiments with simulated data-centre fabrics |
+//! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
+//! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
@@ -29,8 +33,13 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod database;
 pub mod demo;
+#[cfg(feature = "edge")]
+pub mod edge;
+pub mod fabric;
 pub mod intercept;
+pub mod keyserver;
 pub mod link;
 mod logging;
 pub mod report;

@@ -86,6 +86,39 @@ fn every_mistake_is_found_where_it_is() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+const EDGE: &str = "[edge]\nlisten = \"127.0.0.1:0\"\n";
+const SITE: &str = "[[edge.site]]\ndomain = \"shop.example\"\ncertificate = \"shop.pem\"\n\
+                    key = \"file:shop.key\"\norigin = \"http://h:1\"\n";
+
+#[test]
+fn a_mistake_in_an_edge_is_found_where_it_is() {
+    let site = |old: &str, new: &str| format!("{EDGE}{}", SITE.replace(old, new));
+    let table = [
+        (EDGE.to_owned(), "1:1", "missing field `site`"),
+        (format!("{EDGE}site = []\n"), "3:8", "no [[edge.site]]"),
+        (site("shop.example", "Shop.example"), "4:10", "lower case"),
+        (site("shop.example", "*.*"), "4:10", "no domain"),
+        (site("file:shop.key", "shop.key"), "6:7", "file:shop.key"),
+        (site("file:shop.key", "keyserver:h"), "6:7", "no host and port"),
+        (site("file:shop.key", "keyserver:h:7443"), "6:7", "[edge.identity]"),
+        (site("http://h:1", "h:1"), "7:10", "https://"),
+        (site("http://h:1", "http://h:1/path"), "7:10", "not one host"),
+        (site("origin", "orgin"), "7:1", "unknown field `orgin`"),
+        (format!("{EDGE}{SITE}{SITE}"), "9:10", "twice"),
+        (format!("{EDGE}[edge.limits]\nhandshakes_max = 0\n{SITE}"), "4:18", "at least 1"),
+        (format!("{EDGE}[edge.content]\nmemory = \"much\"\n{SITE}"), "4:10", "64MiB"),
+    ];
+    for (text, place, said) in table {
+        let (code, answer) = check(&text);
+        let good = code == Some(1)
+            && answer.contains(&format!("enroute.toml:{place}: "))
+            && answer.contains(said);
+        assert!(good, "{text}not {place}, {said:?}, but:\n{answer}");
+    }
+    let (code, answer) = check(&format!("{EDGE}{SITE}"));
+    assert_eq!((code, answer.contains("1 edge site")), (Some(0), true), "{answer}");
+}
+
 #[test]
 fn a_file_without_listener_says_what_to_write() {
     let (code, text) = check("workers = 2\n");

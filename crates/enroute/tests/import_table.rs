@@ -11,8 +11,27 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("cache", &["policy", "store", "wire"]),
+    ("db", &["store", "wire"]),
+    ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
-    ("enroute", &["cache", "policy", "store", "switch", "wire"]),
+    ("keyserver", &["wire"]),
+    ("content", &[]),
+    ("edge-tls", &[]),
+    (
+        "enroute",
+        &[
+            "cache",
+            "content",
+            "db",
+            "edge-tls",
+            "fabric",
+            "keyserver",
+            "policy",
+            "store",
+            "switch",
+            "wire",
+        ],
+    ),
     // Beside the tiers: it runs the binary.
     ("bench", &[]),
 ];

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{PathConfig, Tunnel, TunnelConfig, TunnelEnd, TunnelHandle};
+use enroute::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const MS: Duration = Duration::from_millis(1);
@@ -82,7 +82,7 @@ impl Drop for Namespace {
 }
 
 /// Two namespaces and a tunnel between them: 10.77.0.1 is a, 10.77.0.2 is b.
-fn tunnel(change: impl FnOnce(&mut TunnelConfig)) -> Option<(Namespace, Namespace, TunnelHandle)> {
+fn tunnel(change: impl FnOnce(&mut TunnelConfig)) -> Option<(Namespace, Namespace, LinkHandle)> {
     let (a, b) = (Namespace::make()?, Namespace::make()?);
     let mut config = TunnelConfig::new(a.end("10.77.0.1/30"), b.end("10.77.0.2/30"));
     change(&mut config);

@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use redis::Commands;
-use support::{enroute::Enroute, origins::Redis, process::free_address};
+use support::{database::Database, enroute::Enroute, origins::Redis, process::free_address};
 
 /// Retries until the condition holds; the limit only ends a broken run.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -19,7 +20,17 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn writes_around_the_cache_are_seen_through_the_feed() {
-    let Some(origin) = Redis::start() else { return };
+    if let Some(origin) = Redis::start() {
+        follow_an_origin(origin.address());
+    }
+}
+
+#[test]
+fn writes_made_directly_at_the_database_are_seen_through_the_feed() {
+    follow_an_origin(Database::start().address());
+}
+
+fn follow_an_origin(origin: SocketAddr) {
     let listen = free_address();
     let cache_url = format!("redis://{listen}/");
     let mut enroute = Enroute::start(&[
@@ -32,14 +43,14 @@ fn writes_around_the_cache_are_seen_through_the_feed() {
         "--listen",
         &format!("redis://{listen}"),
         "--origin",
-        &format!("redis://{}", origin.address()),
+        &format!("redis://{origin}"),
     ]);
     enroute.accepting(&[listen]);
     enroute.stderr_line("feed stands");
 
     let connect = |url: &str| redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut through = connect(&cache_url);
-    let mut around = connect(&origin.url());
+    let mut around = connect(&format!("redis://{origin}/"));
     for round in 0..200 {
         let _: () = around.set("key", round).unwrap();
         eventually("the new value is read through the cache", || {

@@ -106,6 +106,14 @@ impl Shape {
     }
 }
 
+/// Is the item at the start of `bytes` stored under `key`?
+#[inline]
+pub(crate) fn has_key(bytes: &[u8], key: Key<'_>) -> bool {
+    let shape = Shape::read(bytes);
+    let offset = shape.key_offset();
+    key.is(&bytes[offset..offset + shape.key_bytes])
+}
+
 /// The header at the start of `bytes`.
 #[inline]
 pub(crate) fn header(bytes: &[u8]) -> Header {
@@ -131,11 +139,40 @@ pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A key, stored and compared as `prefix` and `bytes` side by side: what a caller puts before each of
+/// its keys has to be copied nowhere first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Key<'a> {
+    /// What comes first.
+    pub prefix: &'a [u8],
+    /// The rest.
+    pub bytes: &'a [u8],
+}
+
+impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Key<'a> {
+    fn from(bytes: &'a B) -> Self {
+        Self { prefix: &[], bytes: bytes.as_ref() }
+    }
+}
+
+impl Key<'_> {
+    pub(crate) fn len(self) -> usize {
+        self.prefix.len() + self.bytes.len()
+    }
+
+    #[inline]
+    fn is(self, stored: &[u8]) -> bool {
+        stored
+            .split_at_checked(self.prefix.len())
+            .is_some_and(|(prefix, bytes)| bytes == self.bytes && prefix == self.prefix)
+    }
+}
+
 /// One item as the caller knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) hash: u32,
-    pub(crate) key: &'a [u8],
+    pub(crate) key: Key<'a>,
     pub(crate) value: &'a [u8],
     pub(crate) expires_at: Option<Duration>,
 }
@@ -163,7 +200,9 @@ impl<'a> Item<'a> {
             bytes[place].copy_from_slice(bytemuck::bytes_of(&ticks(at)));
         }
         let value_offset = key_offset + self.key.len();
-        bytes[key_offset..value_offset].copy_from_slice(self.key);
+        let bytes_offset = key_offset + self.key.prefix.len();
+        bytes[key_offset..bytes_offset].copy_from_slice(self.key.prefix);
+        bytes[bytes_offset..value_offset].copy_from_slice(self.key.bytes);
         bytes[value_offset..value_offset + self.value.len()].copy_from_slice(self.value);
     }
 
@@ -179,7 +218,7 @@ impl<'a> Item<'a> {
         });
         Self {
             hash: header(bytes).hash,
-            key: &bytes[key_offset..value_offset],
+            key: (&bytes[key_offset..value_offset]).into(),
             value: &bytes[value_offset..value_offset + shape.value_bytes],
             expires_at,
         }

@@ -1,21 +1,29 @@
-//! Key-value storage: the memory tier.
+//! Key-value storage: items in memory, and entries on disk of which a part is in memory.
 //!
 //! **What it is.** [`Memory`] keeps items under a budget of items and of bytes that can change at
 //! any moment, up or down. Bytes means everything: keys, values, headers, index, policy tables,
 //! room left unused. What it gives up goes back to the system at once, in bounded steps. Which item
 //! leaves when there is no more room is one of six [`Replacement`] policies.
+//! [`elastic::Elastic`] keeps entries on disk, in a log of its own, as many of them in a [`Memory`]
+//! as its budget allows.
 //!
 //! **What it is not.** Not shared: one owner, `&mut self`; shards and locks belong to the binary.
-//! No clock: `now` is an argument. No hashing: the caller brings a 64-bit hash of the key, keyed
-//! against attackers if it has any. No rules about what may be cached: that is `cache`. No disk.
+//! No clock: `now` is an argument. No threads: device operations leave as values. No rules about
+//! what may be cached: that is `cache`. Two files touch the system: `mapping.rs` maps memory, and
+//! `file_device.rs` is the one place with real files.
 //!
 //! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
-//! `replacement.rs` (how one is chosen to leave). Why it is built so:
-//! `docs/decisions/0001-memory-tier-is-a-log-of-mapped-segments.md`.
+//! `replacement.rs` (how one is chosen to leave);
+//! `docs/decisions/0001-memory-tier-is-a-log-of-mapped-segments.md`. For what is on disk:
+//! [`elastic`], then `elastic/log.rs`, `elastic/table.rs`, `elastic/recovery.rs`;
+//! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]
 
 mod config;
+pub mod device;
+pub mod elastic;
 mod error;
+mod file_device;
 mod index;
 mod item;
 mod log;
@@ -23,10 +31,15 @@ mod log;
 mod mapping;
 mod memory;
 mod replacement;
+mod retired;
+mod simulated_device;
 mod slots;
 mod stats;
 
 pub use config::{Config, Replacement};
 pub use error::Refused;
+pub use file_device::FileDevice;
+pub use item::Key;
 pub use memory::{Insert, Memory, Peek};
+pub use simulated_device::{Faults, SimulatedDevice};
 pub use stats::Stats;

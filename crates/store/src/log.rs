@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytemuck::{Pod, Zeroable};
 
 use crate::config::Config;
-use crate::item::{self, Header, Item, Location, MARKS, Shape, UNIT_BYTES, nanos};
+use crate::item::{self, Header, Item, Key, Location, MARKS, Shape, UNIT_BYTES, nanos};
 use crate::mapping::{Mapping, PAGE_BYTES, pages};
 use crate::replacement::Arena;
 use crate::slots::Slots;
@@ -141,6 +141,12 @@ impl Log {
     #[inline]
     pub(crate) fn item(&self, location: Location) -> Item<'_> {
         Item::read(&self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    /// Is the item at `location` stored under `key`?
+    #[inline]
+    pub(crate) fn has_key(&self, location: Location, key: Key<'_>) -> bool {
+        item::has_key(&self.arena[location as usize * UNIT_BYTES..], key)
     }
 
     /// The header at `location`.

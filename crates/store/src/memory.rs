@@ -1,6 +1,5 @@
 //! The memory tier: index, log and policy put together.
 
-mod retired;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -10,11 +9,11 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::error::Refused;
 use crate::index::Index;
-use crate::item::{Item, Location};
+use crate::item::{Item, Key, Location};
 use crate::log::Log;
 use crate::replacement::{Policy, policy};
+use crate::retired::Retired;
 use crate::stats::Stats;
-use retired::Retired;
 
 /// What an insert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +77,14 @@ impl Memory {
     }
 
     /// The value stored under `key`, counted as a use. An expired item is a miss, and is removed.
-    pub fn lookup(&mut self, hash: u64, key: &[u8], now: Duration) -> Option<&[u8]> {
+    pub fn lookup<'k>(
+        &mut self,
+        hash: u64,
+        key: impl Into<Key<'k>>,
+        now: Duration,
+    ) -> Option<&[u8]> {
         let hash = self.fold(hash);
-        let Some(location) = self.find(hash, key) else {
+        let Some(location) = self.find(hash, key.into()) else {
             self.stats.misses += 1;
             return None;
         };
@@ -94,12 +98,34 @@ impl Memory {
         Some(self.log.item(location).value)
     }
 
+    /// The item stored under `key`, counted as a use whatever its time: to be read by
+    /// [`Memory::value_at`] before anything else is done.
+    pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
+        let location = self.find(self.fold(hash), key.into())?;
+        self.policy.on_hit(&mut self.log, location);
+        Some(location)
+    }
+
+    /// The value of an item found just now.
+    pub(crate) fn value_at(&self, location: Location) -> &[u8] {
+        self.log.item(location).value
+    }
+
     /// The value stored under `key` and not expired, without counting as a use.
-    pub fn peek(&self, hash: u64, key: &[u8], now: Duration) -> Option<Peek<'_>> {
-        let location = self.find(self.fold(hash), key)?;
+    pub fn peek<'k>(&self, hash: u64, key: impl Into<Key<'k>>, now: Duration) -> Option<Peek<'_>> {
+        let location = self.find(self.fold(hash), key.into())?;
         let item = self.log.item(location);
         let peek = Peek { value: item.value, expires_at: item.expires_at };
         (!is_expired(&item, now)).then_some(peek)
+    }
+
+    /// The key of an item of this hash of which `is_it` says it is the one, without counting as a
+    /// use.
+    pub(crate) fn key_where(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+        let hash = self.fold(hash);
+        let location =
+            self.index.find(hash, |location| is_it(self.log.item(location).key.bytes))?;
+        Some(self.log.item(location).key.bytes)
     }
 
     /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if
@@ -107,14 +133,15 @@ impl Memory {
     ///
     /// # Errors
     /// When nothing was stored; then nothing is stored under `key` any more.
-    pub fn insert(
+    pub fn insert<'k>(
         &mut self,
         hash: u64,
-        key: &[u8],
+        key: impl Into<Key<'k>>,
         value: &[u8],
         expires_at: Option<Duration>,
         now: Duration,
     ) -> Result<Insert, Refused> {
+        let key = key.into();
         let item = Item { hash: self.fold(hash), key, value, expires_at };
         let inserted = self.check(&item).and_then(|()| self.store(&item, now));
         match &inserted {
@@ -130,8 +157,8 @@ impl Memory {
     }
 
     /// Removes what is stored under `key`; true if something was.
-    pub fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
-        let found = self.find(self.fold(hash), key);
+    pub fn remove<'k>(&mut self, hash: u64, key: impl Into<Key<'k>>) -> bool {
+        let found = self.find(self.fold(hash), key.into());
         if let Some(location) = found {
             self.drop_item(location);
             self.stats.removals += 1;
@@ -168,6 +195,11 @@ impl Memory {
         self.upkeep(work, now)
     }
 
+    /// Items held.
+    pub(crate) fn items(&self) -> usize {
+        self.index.len()
+    }
+
     /// The limits asked for last, and the policy.
     pub fn config(&self) -> &Config {
         &self.config
@@ -191,8 +223,8 @@ impl Memory {
         ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32
     }
 
-    fn find(&self, hash: u32, key: &[u8]) -> Option<Location> {
-        self.index.find(hash, |location| self.log.item(location).key == key)
+    fn find(&self, hash: u32, key: Key<'_>) -> Option<Location> {
+        self.index.find(hash, |location| self.log.has_key(location, key))
     }
 
     fn check(&self, item: &Item<'_>) -> Result<(), Refused> {

@@ -24,6 +24,7 @@ mod tests;
 mod w_tiny_lfu;
 
 use crate::config::Replacement;
+pub(crate) use sketch::Sketch;
 
 /// Names an item to a policy; in the memory tier, its location.
 pub(crate) type Id = u32;

@@ -38,7 +38,7 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (u128::from(mixed ^ mixed >> 31) * u128::from(limit) >> 64) as u64
+        ((u128::from(mixed ^ mixed >> 31) * u128::from(limit)) >> 64) as u64
     }
 
     fn one_in(&mut self, of: u64) -> bool {

@@ -23,5 +23,6 @@ pub mod memcache;
 pub mod mongo;
 pub mod netcache;
 pub mod resp;
+pub mod ski;
 
 pub use error::{Error, Result};

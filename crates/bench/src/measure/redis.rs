@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use crate::{
     figure::{Figure, Goal, Reading, Rounds, median},
-    load::{Load, Session},
+    load::{Draw, Load, Operation, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
+    stub,
 };
 
 const KEYS: u64 = 10_000;
@@ -44,28 +45,62 @@ fn get(
     })?;
     let figure =
         Figure::compared(name, rounds.medians(), "hits/s", "redis-server", Goal::RatioMin(goal));
-    Ok(vec![figure.note(processor(&rounds))])
+    let mut note = processor(&rounds);
+    if value_bytes == stub::VALUE_BYTES {
+        note = format!("{note}; {}", beside_the_least(run, name, &cache, pipeline, &rounds)?);
+    }
+    Ok(vec![figure.note(note)])
 }
 
-/// Hits against twemproxy before redis-server; all may use both cores.
-pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let redis = run.servers.redis(Cores::Any)?;
-    let cache = filled(run, &redis, &["--workers", "1"], KEYS, 64, Cores::Any)?;
-    let proxy = run.servers.nutcracker(redis.address, Cores::Any)?;
-    let name = "redis-get-vs-nutcracker";
-    let rounds = run.interleave(name, |side, round| {
-        let server = if side == Side::Ours { &cache } else { &proxy };
-        throughput(server, &load(run, server.address, 1, 64, round), Cores::Any)
+/// The cache beside a server that looks nothing up: what is left to gain without leaving the kernel's
+/// TCP, and by how much the peer of `rounds` could be outdone at all.
+fn beside_the_least(
+    run: &Run,
+    name: &str,
+    cache: &Server,
+    pipeline: usize,
+    rounds: &Rounds,
+) -> anyhow::Result<String> {
+    let least = run.servers.stub(&["origin"], SERVER)?;
+    let beside = run.interleave(&format!("{name}-least"), |side, round| {
+        let server = if side == Side::Ours { cache } else { &least };
+        throughput(server, &load(run, server.address, pipeline, stub::VALUE_BYTES, round), CLIENT)
     })?;
-    let figure = Figure::compared(
-        name,
-        rounds.medians(),
-        "hits/s",
-        "nutcracker before redis-server",
-        Goal::RatioMin(2.0),
+    let (ours, least) = beside.medians_of("server_us");
+    let (_, peer) = rounds.medians_of("server_us");
+    Ok(format!(
+        "beside an epoll loop that looks nothing up: {ours:.2} against {least:.2} µs; that loop \
+         could serve {:.2} × what the peer does",
+        peer / least
+    ))
+}
+
+/// Hits against twemproxy before redis-server: what answers on one core, the client on the other.
+pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "redis-get-vs-nutcracker";
+    let apart = proxied_hits(run, name, SERVER, CLIENT)?;
+    let free = proxied_hits(run, "redis-get-vs-nutcracker-free", Cores::Any, Cores::Any)?;
+    let peer = "nutcracker before redis-server";
+    let figure = Figure::compared(name, apart.medians(), "hits/s", peer, Goal::RatioMin(2.0));
+    let (hits, proxied) = free.medians();
+    let note = format!(
+        "64 B, 50 connections, no pipeline; what answers on one core (the cache; nutcracker and \
+         redis-server), the client on the other; {}; nothing pinned, where the client takes as much of \
+         two cores as all servers do: {hits:.0} against {proxied:.0} hits/s, ratio {:.3}",
+        processor(&apart),
+        hits / proxied
     );
-    let note = format!("64 B, 50 connections, no pipeline, nothing pinned; {}", processor(&rounds));
     Ok(vec![figure.note(note)])
+}
+
+fn proxied_hits(run: &Run, name: &str, servers: Cores, client: Cores) -> anyhow::Result<Rounds> {
+    let redis = run.servers.redis(servers)?;
+    let cache = filled(run, &redis, &["--workers", "1"], KEYS, 64, servers)?;
+    let proxy = run.servers.nutcracker(redis.address, servers)?;
+    run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { &cache } else { &proxy };
+        throughput(server, &load(run, server.address, 1, 64, round), client)
+    })
 }
 
 /// Misses against asking directly, on one connection.
@@ -176,7 +211,9 @@ pub(super) fn load(
     seed: u64,
 ) -> Load {
     let (keys, duration) = (KEYS, run.round());
-    Load { address, connections: CONNECTIONS, pipeline, keys, value_bytes, duration, seed }
+    let (operation, draw) = (Operation::Get, Draw::Evenly);
+    let connections = CONNECTIONS;
+    Load { operation, draw, address, connections, pipeline, keys, value_bytes, duration, seed }
 }
 
 /// Operations a second; beside them what an operation costs the server and how busy both ends were.

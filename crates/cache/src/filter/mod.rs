@@ -85,9 +85,10 @@ pub struct ReadMany<'a> {
 #[derive(Debug)]
 pub struct Write<'a> {
     /// All it can touch.
-    pub scopes: SmallVec<[Scope<'a>; 2]>,
-    /// The whole value it gives to its only key, if it says so.
-    pub states: Option<States<'a>>,
+    pub scopes: SmallVec<[Scope<'a>; 1]>,
+    /// The whole value it gives to its only key, if it says so. In a box, like all that few requests
+    /// have: requests are handed on by value, and most are reads.
+    pub states: Option<Box<States<'a>>>,
 }
 
 impl<'a> Write<'a> {

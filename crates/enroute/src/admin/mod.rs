@@ -5,8 +5,8 @@
 //! or hostile reader never takes time from a request; every request takes a connection of its own,
 //! and connections, header bytes, body bytes and time all have a limit.
 //!
-//! **Read first:** [`Statistics`], which is what `GET /stats` and `GET /metrics` say; then
-//! `service.rs`, the paths.
+//! **Read first:** [`Observed`], what a program shows and lets change; [`Statistics`], which is what the
+//! cache says at `GET /stats` and `GET /metrics`; then `service.rs`, the paths.
 
 use std::{
     io,
@@ -24,13 +24,13 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::runtime::Shared;
-
 mod metrics;
+mod observed;
 mod service;
 mod statistics;
 
 pub use metrics::exposition;
+pub use observed::{Observed, Room};
 pub use statistics::Statistics;
 
 /// Connections served at once; further ones wait to be accepted.
@@ -52,7 +52,7 @@ impl Admin {
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.
-    pub fn start(socket: TcpListener, shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn start(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         if !address.ip().is_loopback() {
@@ -88,7 +88,7 @@ impl Drop for Admin {
     }
 }
 
-async fn serve(socket: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -103,7 +103,7 @@ async fn serve(socket: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
         };
         let shared = Arc::clone(&shared);
         tokio::task::spawn_local(async move {
-            let answer = service_fn(|request| service::answer(request, &shared));
+            let answer = service_fn(|request| service::answer(request, &*shared));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(CONNECTION_TIMEOUT)

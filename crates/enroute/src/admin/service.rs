@@ -1,6 +1,6 @@
 //! The paths of the endpoint, what each answers, and what it says to a wrong request.
 
-use std::{convert::Infallible, sync::Arc};
+use std::convert::Infallible;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
@@ -11,17 +11,15 @@ use hyper::{
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::{Statistics, exposition};
-use crate::{
-    config,
-    runtime::{Shared, StorageLimits},
-};
+use super::{Observed, Room};
+use crate::config;
 
-const PAGE: &str = include_str!("page.html");
 const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
+const NOT_FLUSHED: &str =
+    "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 type Answer = Response<Full<Bytes>>;
@@ -29,7 +27,7 @@ type Answer = Response<Full<Bytes>>;
 /// Answers one request.
 pub(super) async fn answer(
     request: Request<Incoming>,
-    shared: &Arc<Shared>,
+    shared: &impl Observed,
 ) -> Result<Answer, Infallible> {
     let path = request.uri().path();
     let Some(method) = method_of(path) else {
@@ -58,12 +56,14 @@ pub(super) async fn answer(
         ));
     }
     Ok(match path {
-        "/" => text("text/html; charset=utf-8", PAGE),
+        "/" => text("text/html; charset=utf-8", shared.page()),
         "/healthz" => health(shared),
-        "/metrics" => text(METRICS, exposition(&Statistics::collect(shared))),
-        "/stats" => json(&Statistics::collect(shared)),
+        "/metrics" => text(METRICS, shared.exposition()),
+        "/stats" => json(&shared.statistics()),
         "/flush" => {
-            shared.shards.clear();
+            if !shared.flush() {
+                return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
+            }
             info!("emptied, as asked over HTTP");
             json(&Flushed { flushed: true })
         }
@@ -87,7 +87,7 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     host.is_none() || host != headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
-fn health(shared: &Shared) -> Answer {
+fn health(shared: &impl Observed) -> Answer {
     if shared.is_draining() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "draining".to_owned());
     }
@@ -102,19 +102,12 @@ struct Wanted {
     memory: Option<config::Bytes>,
 }
 
-/// What `POST /storage` answers: the limits from now on.
-#[derive(Debug, Serialize)]
-struct Limits {
-    items_max: Option<usize>,
-    bytes_max: usize,
-}
-
 #[derive(Debug, Serialize)]
 struct Flushed {
     flushed: bool,
 }
 
-async fn resize(request: Request<Incoming>, shared: &Shared) -> Answer {
+async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
     let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => {
@@ -133,12 +126,10 @@ async fn resize(request: Request<Incoming>, shared: &Shared) -> Answer {
         let why = format!("nothing to change; expected one or both of {EXAMPLE}");
         return refuse(StatusCode::BAD_REQUEST, why);
     }
-    let StorageLimits { items_max, bytes_max } = shared.shards.resize(|limits| {
-        limits.items_max = wanted.items.unwrap_or(limits.items_max);
-        limits.bytes_max = wanted.memory.map_or(limits.bytes_max, config::Bytes::count);
-    });
-    info!(items_max, bytes_max, "storage resized, as asked over HTTP");
-    json(&Limits { items_max: (items_max != usize::MAX).then_some(items_max), bytes_max })
+    let room = Room { items_max: wanted.items, bytes_max: wanted.memory.map(config::Bytes::count) };
+    let room = shared.resize(room);
+    info!(?room, "storage resized, as asked over HTTP");
+    json(&room)
 }
 
 #[derive(Debug, Serialize)]

@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     statistics: Option<Time>,
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
+pub(super) fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
@@ -135,6 +135,9 @@ impl Arguments {
         storage.population = self.population.or(storage.population);
         document.admin = self.admin.map(|listen| AdminDocument { listen }).or(document.admin);
         document.check("the command line")?;
+        if document.listeners.is_empty() {
+            bail!("no [[listener]]: say where clients connect and which origin is behind it");
+        }
         Ok(document)
     }
 }
@@ -174,7 +177,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
+pub(super) fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
     TcpListener::bind(document.listen).with_context(|| {
         let address = document.listen;
         format!(
@@ -185,7 +188,7 @@ fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
 
 /// Lets the process open as many files as the system allows: each client takes two, and what is
 /// given at the start is for programs with few.
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {

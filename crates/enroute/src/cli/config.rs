@@ -32,6 +32,8 @@ enum Action {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Action::Check { file } = &arguments.action;
     let document = Document::read(file)?;
-    println!("{}: good; {} listener(s)", file.display(), document.listeners.len());
+    let sites = document.edge.map_or(0, |edge| edge.sites.len());
+    let sites = if sites == 0 { String::new() } else { format!(", {sites} edge site(s)") };
+    println!("{}: good; {} listener(s){sites}", file.display(), document.listeners.len());
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::signal::EndSignal;
 use crate::demo;
@@ -21,6 +21,10 @@ EXAMPLES:
   A shorter look:
     enroute demo --seconds 20
 
+  An edge whose keys are at a key server: database with 100,000 keys, key server, edge, browsers;
+  the key server is killed and returns (needs curl, and a build with --features edge):
+    enroute demo edge
+
   The table for another program:
     enroute demo --json > demo.json";
 
@@ -32,8 +36,24 @@ pub(super) struct Arguments {
     seconds: u64,
 
     /// Print the table as JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
+
+    #[command(subcommand)]
+    which: Option<Which>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    /// An edge whose keys are at a key server, which is killed and returns; under two minutes
+    Edge(EdgeArguments),
+}
+
+#[derive(Debug, Args)]
+struct EdgeArguments {
+    /// Private keys in the database
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    keys: usize,
 }
 
 #[allow(clippy::print_stdout, reason = "the table is the output")]
@@ -45,6 +65,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         end.wait(None);
         told.store(true, Relaxed);
     });
+    if let Some(Which::Edge(edge)) = &arguments.which {
+        return run_edge(edge, arguments.json, &stop);
+    }
     let table = demo::run(Duration::from_secs(arguments.seconds), &stop)?;
     if arguments.json {
         println!("{:#}", table.json());
@@ -52,4 +75,21 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("\n{table}{}", demo::EXPLANATION);
     }
     Ok(())
+}
+
+#[cfg(feature = "edge")]
+#[allow(clippy::print_stdout, reason = "the table is the output")]
+fn run_edge(arguments: &EdgeArguments, json: bool, stop: &AtomicBool) -> anyhow::Result<()> {
+    let table = demo::edge::run(arguments.keys, stop)?;
+    if json {
+        println!("{:#}", table.json());
+    } else {
+        println!("\n{table}{}", demo::edge::EXPLANATION);
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "edge"))]
+fn run_edge(_: &EdgeArguments, _: bool, _: &AtomicBool) -> anyhow::Result<()> {
+    super::edge::absent()
 }

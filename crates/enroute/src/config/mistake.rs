@@ -7,15 +7,22 @@ use super::{Document, ListenerDocument, Scheme};
 impl Document {
     /// The first thing that no single value could know to be wrong.
     pub(super) fn find_mistake(&self) -> Result<(), Mistake> {
-        if self.listeners.is_empty() {
+        if self.listeners.is_empty() && self.edge.is_none() {
             let message =
                 "no [[listener]]: say where clients connect and which origin is behind it";
             return Err(Mistake { at: None, message: message.to_owned() });
         }
+        if let Some(edge) = &self.edge {
+            edge.find_mistake().map_err(|(site, field, message)| {
+                let at = site.map_or(Place::Edge(field), |number| Place::Site(number, field));
+                Mistake { at: Some(at), message }
+            })?;
+        }
         for (number, listener) in self.listeners.iter().enumerate() {
-            listener
-                .find_mistake()
-                .map_err(|(field, message)| Mistake { at: Some((number, field)), message })?;
+            listener.find_mistake().map_err(|(field, message)| Mistake {
+                at: Some(Place::Listener(number, field)),
+                message,
+            })?;
         }
         Ok(())
     }
@@ -61,23 +68,38 @@ impl ListenerDocument {
 
 /// What is wrong with a document whose values are each good.
 pub(super) struct Mistake {
-    /// Which listener's which field.
-    at: Option<(usize, &'static str)>,
+    at: Option<Place>,
     pub(super) message: String,
+}
+
+/// A field: of a listener, of `[edge]`, of a site.
+enum Place {
+    Listener(usize, &'static str),
+    Edge(&'static str),
+    Site(usize, &'static str),
 }
 
 impl Mistake {
     /// Where it stands in `text`.
     pub(super) fn span(&self, text: &str) -> Option<Range<usize>> {
-        let (number, field) = self.at?;
         let document = toml::de::DeTable::parse(text).ok()?;
-        let listener = document.get_ref().get("listener")?.get_ref().get(number)?;
-        Some(listener.get_ref().get(field)?.span())
+        let document = document.get_ref();
+        let edge = || document.get("edge");
+        let (table, field) = match self.at.as_ref()? {
+            Place::Listener(number, field) => {
+                (document.get("listener")?.get_ref().get(*number)?, field)
+            }
+            Place::Edge(field) => (edge()?, field),
+            Place::Site(number, field) => {
+                (edge()?.get_ref().get("site")?.get_ref().get(*number)?, field)
+            }
+        };
+        Some(table.get_ref().get(field).unwrap_or(table).span())
     }
 }
 
 /// Line and column, as people and editors count them.
-pub(super) fn place(text: &str, span: Option<Range<usize>>) -> String {
+pub(crate) fn place(text: &str, span: Option<Range<usize>>) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;

@@ -25,9 +25,15 @@ use socket2::SockRef;
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
 mod cluster;
+mod edge;
 mod mistake;
 mod value;
 
+pub use edge::{
+    ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
+    SiteDocument,
+};
+pub(crate) use mistake::place;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
@@ -48,6 +54,8 @@ pub struct Document {
     /// Where clients connect.
     #[serde(rename = "listener")]
     pub listeners: Vec<ListenerDocument>,
+    /// TLS for several domains, for `enroute edge`.
+    pub edge: Option<EdgeDocument>,
 }
 
 /// What is stored, and for how long.
@@ -224,10 +232,10 @@ impl Document {
     /// Line and column of what is wrong.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
-            anyhow::anyhow!("{name}:{}: {}", mistake::place(text, error.span()), error.message())
+            anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
         })?;
         if let Err(mistake) = document.find_mistake() {
-            bail!("{name}:{}: {}", mistake::place(text, mistake.span(text)), mistake.message);
+            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
         }
         Ok(document)
     }
@@ -240,7 +248,7 @@ impl Document {
     /// The parts in which `other` differs, by their names in the file.
     pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
         // Taken apart by name, so that a new part cannot be forgotten here.
-        let Self { workers, drain_timeout, storage, limits, admin, listeners } = self;
+        let Self { workers, drain_timeout, storage, limits, admin, listeners, edge } = self;
         let parts = [
             ("workers", *workers != other.workers),
             ("drain_timeout", *drain_timeout != other.drain_timeout),
@@ -248,6 +256,7 @@ impl Document {
             ("[limits]", *limits != other.limits),
             ("[admin]", *admin != other.admin),
             ("[[listener]]", *listeners != other.listeners),
+            ("[edge]", *edge != other.edge),
         ];
         parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
     }

@@ -26,6 +26,8 @@ use crate::{
 };
 
 mod client;
+#[cfg(feature = "edge")]
+pub mod edge;
 mod ideal;
 mod origin;
 mod show;

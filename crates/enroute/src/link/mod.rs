@@ -16,6 +16,7 @@
 
 mod control;
 mod cuts;
+mod handle;
 mod quantity;
 mod relay;
 mod schedule;
@@ -23,8 +24,9 @@ mod stats;
 mod tunnel;
 
 pub use cuts::Cuts;
+pub use handle::LinkHandle;
 pub use quantity::{parse_cut, parse_duration, parse_loss, parse_rate};
 pub use relay::{Relay, RelayConfig, RelayHandle};
 pub use schedule::{Fate, Order, PathConfig, Schedule};
 pub use stats::{DirectionStats, LinkStats};
-pub use tunnel::{Address, Tunnel, TunnelConfig, TunnelEnd, TunnelHandle};
+pub use tunnel::{Address, Tunnel, TunnelConfig, TunnelEnd};

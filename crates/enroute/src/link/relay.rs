@@ -17,14 +17,14 @@
 //!   waits longer than the cut, up to twice as long.
 //! - **End.** Half-close and reset arrive after the bytes before them, with delay.
 
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::control::{Command, Control};
+use super::control::Control;
+use super::handle::LinkHandle;
 use super::schedule::PathConfig;
 use super::stats::{LinkCounters, LinkStats};
 use worker::Worker;
@@ -109,15 +109,16 @@ impl Relay {
             let worker = Worker::new(config, listener, commands, Arc::clone(&counters))?;
             Ok(move || worker.run())
         })?;
-        Ok(RelayHandle { local_addr, counters, control })
+        Ok(RelayHandle { local_addr, link: LinkHandle { counters, control } })
     }
 }
 
-/// A running relay. Dropping it stops the relay and closes its connections.
+/// A running relay, and where clients connect to it. Dropping it stops the relay and closes its
+/// connections.
+#[derive(Debug)]
 pub struct RelayHandle {
     local_addr: SocketAddr,
-    counters: Arc<LinkCounters>,
-    control: Control,
+    link: LinkHandle,
 }
 
 impl RelayHandle {
@@ -127,37 +128,17 @@ impl RelayHandle {
         self.local_addr
     }
 
-    /// What has crossed so far.
-    #[must_use]
-    pub fn stats(&self) -> LinkStats {
-        self.counters.snapshot()
-    }
-
-    /// Cuts the path, until [`restore`](Self::restore). Once this returns nothing is delivered.
-    pub fn cut(&self) {
-        self.control.command(Command::Cut);
-    }
-
-    /// Ends a [`cut`](Self::cut); one of the configured schedule stays in force.
-    pub fn restore(&self) {
-        self.control.command(Command::Restore);
-    }
-
-    /// Changes the one-way delays for what enters the path from now on.
-    pub fn set_delay(&self, up: Duration, down: Duration) {
-        self.control.command(Command::SetDelay { up, down });
-    }
-
     /// Stops the relay, closes its connections and returns what crossed it.
-    pub fn stop(mut self) -> LinkStats {
-        self.control.stop();
-        self.stats()
+    pub fn stop(self) -> LinkStats {
+        self.link.stop()
     }
 }
 
-impl fmt::Debug for RelayHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayHandle").field("local_addr", &self.local_addr).finish_non_exhaustive()
+impl Deref for RelayHandle {
+    type Target = LinkHandle;
+
+    fn deref(&self) -> &LinkHandle {
+        &self.link
     }
 }
 

@@ -11,7 +11,6 @@
 //!
 //! The devices vanish with the process, however it ends.
 
-use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -20,9 +19,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::control::{Command, Control};
+use super::control::Control;
+use super::handle::LinkHandle;
 use super::schedule::PathConfig;
-use super::stats::{LinkCounters, LinkStats};
+use super::stats::LinkCounters;
 use worker::Worker;
 
 mod device;
@@ -116,7 +116,7 @@ impl Tunnel {
     /// # Errors
     ///
     /// Without the right to make devices, or when a namespace or device name cannot be used.
-    pub fn start(config: TunnelConfig) -> io::Result<TunnelHandle> {
+    pub fn start(config: TunnelConfig) -> io::Result<LinkHandle> {
         let a = device::open(&config.a, config.packet_bytes_max, is_offloaded(&config.up))?;
         let b = device::open(&config.b, config.packet_bytes_max, is_offloaded(&config.down))?;
         let counters = Arc::new(LinkCounters::default());
@@ -124,7 +124,7 @@ impl Tunnel {
             let worker = Worker::new(config, a, b, commands, Arc::clone(&counters));
             Ok(move || worker.run())
         })?;
-        Ok(TunnelHandle { counters, control })
+        Ok(LinkHandle { counters, control })
     }
 }
 
@@ -133,47 +133,6 @@ impl Tunnel {
 fn is_offloaded(path: &PathConfig) -> bool {
     let is_fast = path.bits_per_second.is_none_or(|rate| rate > OFFLOAD_BITS_PER_SECOND_MIN);
     is_fast && path.loss == 0.0 && !path.reorder
-}
-
-/// A running tunnel. Dropping it stops the tunnel and removes its devices.
-pub struct TunnelHandle {
-    counters: Arc<LinkCounters>,
-    control: Control,
-}
-
-impl TunnelHandle {
-    /// What has crossed so far; it knows of packets only, not of connections.
-    #[must_use]
-    pub fn stats(&self) -> LinkStats {
-        self.counters.snapshot()
-    }
-
-    /// Cuts the path, until [`restore`](Self::restore). Once this returns nothing is delivered.
-    pub fn cut(&self) {
-        self.control.command(Command::Cut);
-    }
-
-    /// Ends a [`cut`](Self::cut); one of the configured schedule stays in force.
-    pub fn restore(&self) {
-        self.control.command(Command::Restore);
-    }
-
-    /// Changes the one-way delays for what enters the path from now on.
-    pub fn set_delay(&self, up: Duration, down: Duration) {
-        self.control.command(Command::SetDelay { up, down });
-    }
-
-    /// Stops the tunnel, removes its devices and returns what crossed it.
-    pub fn stop(mut self) -> LinkStats {
-        self.control.stop();
-        self.stats()
-    }
-}
-
-impl fmt::Debug for TunnelHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TunnelHandle").finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

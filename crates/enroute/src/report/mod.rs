@@ -14,9 +14,12 @@ mod table;
 pub use progress::{Progress, live_line};
 pub use table::Table;
 
-/// A value as a person reads it: thousands apart, and of what is not a whole number three
+/// A value as a person reads it: a text as it is, of a number thousands apart, and of what is not a whole number three
 /// significant digits.
 fn readable(value: &Value) -> String {
+    if let Value::String(text) = value {
+        return text.clone();
+    }
     let text = match value.as_f64() {
         Some(number) if value.is_f64() => {
             let decimals = match number {
@@ -49,6 +52,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_and_spaced_thousands() {
         let cases = [
+            (json!("1000 texts"), "1000 texts"),
             (json!(0), "0"),
             (json!(100), "100"),
             (json!(30_000), "30,000"),

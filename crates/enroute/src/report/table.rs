@@ -75,6 +75,13 @@ capacity   reads  mean_ms
     }
 
     #[test]
+    fn text_stands_as_it_is() {
+        let mut table = Table::new(["phase", "count"]);
+        table.row([json!("killed"), json!(1_000)]);
+        assert_eq!(table.to_string(), " phase  count\nkilled  1,000\n");
+    }
+
+    #[test]
     fn json_keeps_exact_numbers() {
         let expected = json!([
             { "capacity": 100, "reads": 30_000, "mean_ms": 8.081 },

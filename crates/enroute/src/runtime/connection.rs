@@ -1,361 +1,375 @@
 //! One client connection: its socket, its origin's socket, and the session between them.
 //!
-//! The task waits for readiness, not for bytes, and reads into its worker's one buffer: an idle
+//! It is called when something has become possible, and reads into its worker's one buffer: an idle
 //! connection holds no buffer at all.
 
 use std::{
-    future::Future,
     io,
-    net::SocketAddr,
-    pin::Pin,
-    rc::Rc,
+    net::{SocketAddr, TcpStream},
     sync::Arc,
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use cache::{Session, Side, filter::Filter, lease::Ticket, session::Afterlife};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-    time::Sleep,
-};
 use tracing::{debug, info, warn};
 
-use super::{mailbox::Mailbox, origin::Origin, worker::Worker};
+use super::{
+    Listener,
+    connector::Wish,
+    origin::Origin,
+    reactor::{Possible, Socket},
+    worker::{Accepted, Worker},
+};
 
-/// One connection, driven by polling.
+/// A connection as its worker sees it, whatever its protocol.
+pub(super) trait Served {
+    /// Something has become possible with the socket of `side`.
+    fn notice(&mut self, side: Side, possible: Possible);
+
+    /// The fill it waited for is over.
+    fn filled(&mut self);
+
+    /// The way to its origin that it asked for, or why there is none; its events carry `token`.
+    fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
+
+    /// Reads what has come and acts on it.
+    fn read(&mut self, worker: &mut Worker);
+
+    /// Writes what has come of it.
+    fn write(&mut self, worker: &mut Worker);
+
+    /// Could it go on at once if it were called again?
+    fn can_go_on(&self) -> bool;
+
+    /// When it wants to be called whatever happens.
+    fn alarm(&self) -> Option<Duration>;
+
+    /// Is there nothing left to do for it?
+    fn is_over(&self, worker: &Worker) -> bool;
+
+    /// Gives back what it holds of storage, and its place.
+    fn close(&mut self, worker: &mut Worker);
+}
+
+/// One connection.
 pub(super) struct Connection<F: Filter> {
-    worker: Rc<Worker>,
     session: Session<F>,
     ticket: Ticket,
-    mailbox: Arc<Mailbox>,
     peer: SocketAddr,
-    client: TcpStream,
-    /// It has said something; before that the origin is not bothered.
-    client_began: bool,
-    client_ended: bool,
+    listener: Arc<Listener>,
+    client: Socket,
+    client_state: ClientState,
     origin: Link,
     /// The origin was told that nothing more comes.
     origin_told: bool,
     address: Arc<Origin>,
-    timer: Option<Pin<Box<Sleep>>>,
-    /// Nothing more is read; what is buffered for the client goes out, then it ends, or when this
-    /// is over.
-    closing: Option<Pin<Box<Sleep>>>,
-    /// What was read has been acted on; what came of it is written at the next poll.
-    deferred: bool,
+    /// The fill it waited for is over, and it does not know yet.
+    filled: bool,
+    /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
+    closing: Option<Duration>,
+}
+
+/// How far the client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientState {
+    /// It has said nothing; until it does the origin is not bothered.
+    Silent,
+    /// It speaks.
+    Speaking,
+    /// It has said that nothing more comes.
+    Ended,
+    /// Nothing can be read from it or written to it.
+    Lost,
 }
 
 /// How long a client that is being let go may take to read what is left for it.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Longest output that waits until the other connections that are ready have been read.
-const DEFERRED_BYTES_MAX: usize = 8 << 10;
-
-type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
+/// Longest output that waits until the other connections that are ready have been read; a longer one
+/// would leave the core's cache before it is written.
+const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
 /// The way to the origin.
 enum Link {
     /// Not there, and nobody needs it now.
     Down,
-    /// On its way.
-    Connecting(Connecting),
+    /// Asked for.
+    Connecting,
     /// There.
-    Up(TcpStream),
+    Up(Socket),
+}
+
+impl<F: Filter + 'static> Connection<F> {
+    /// A connection of the client `accepted`, whose events carry `token`; the way to its origin begins
+    /// with the first thing it says.
+    pub(super) fn boxed(
+        worker: &Worker,
+        accepted: Accepted,
+        ticket: Ticket,
+        token: u64,
+        filter: F,
+    ) -> io::Result<Box<dyn Served>> {
+        let Accepted { stream, peer, listener, behind } = accepted;
+        Ok(Box::new(Self {
+            session: Session::new(filter, Arc::clone(&listener.session), ticket),
+            ticket,
+            peer,
+            client: Socket::new(stream, &worker.reactor, token)?,
+            client_state: ClientState::Silent,
+            origin: Link::Down,
+            origin_told: false,
+            address: behind.origin,
+            filled: false,
+            closing: None,
+            listener,
+        }))
+    }
+}
+
+impl<F: Filter> Served for Connection<F> {
+    fn notice(&mut self, side: Side, possible: Possible) {
+        match (side, &mut self.origin) {
+            (Side::Client, _) => self.client.notice(possible),
+            (Side::Server, Link::Up(origin)) => origin.notice(possible),
+            // An origin that is gone.
+            (Side::Server, _) => {}
+        }
+    }
+
+    fn filled(&mut self) {
+        self.filled = true;
+    }
+
+    fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64) {
+        match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
+            Ok(origin) => {
+                self.origin = Link::Up(origin);
+                self.session.origin_connected();
+            }
+            Err(error) => self.unreachable(worker, &error),
+        }
+    }
+
+    fn read(&mut self, worker: &mut Worker) {
+        self.wait(worker);
+        self.read_origin(worker);
+        self.read_client(worker);
+        if self.session.output(Side::Client).len() > DEFERRED_BYTES_MAX {
+            self.write_client();
+            worker.take_back(&mut self.session);
+        }
+    }
+
+    fn write(&mut self, worker: &mut Worker) {
+        self.write_origin(worker);
+        self.write_client();
+        if self.closing.is_none() && self.session.can_proceed() {
+            let now = worker.now();
+            self.act(worker, |session, storage| session.proceed(storage, now));
+        }
+        worker.take_back(&mut self.session);
+    }
+
+    fn can_go_on(&self) -> bool {
+        let session = &self.session;
+        let (reads, writes) = match &self.origin {
+            Link::Up(origin) => (origin.is_readable(), origin.is_writable()),
+            // It is asked for when there is something to write.
+            Link::Down => (false, self.closing.is_none()),
+            Link::Connecting => (false, false),
+        };
+        let open = self.closing.is_none();
+        (open && self.reads_client() && self.client.is_readable() && session.wants(Side::Client))
+            || (open && reads && session.wants(Side::Server))
+            || (open && session.can_proceed())
+            || (self.client.is_writable() && !session.is_written(Side::Client))
+            || (writes && !session.is_written(Side::Server))
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        [self.session.poll_timeout(), self.closing].into_iter().flatten().min()
+    }
+
+    fn is_over(&self, worker: &Worker) -> bool {
+        if self.client_state == ClientState::Lost {
+            return true;
+        }
+        if let Some(until) = self.closing {
+            return self.session.is_written(Side::Client) || worker.now() >= until;
+        }
+        (self.client_state == ClientState::Ended && self.session.is_quiet())
+            || (worker.shared.is_draining() && self.session.is_drained())
+    }
+
+    fn close(&mut self, worker: &mut Worker) {
+        let now = worker.now();
+        self.session.close(&mut worker.storage, now);
+        worker.deliver();
+        worker.take_back(&mut self.session);
+        self.listener.left();
+    }
 }
 
 impl<F: Filter> Connection<F> {
-    /// A connection of `client`; the way to its origin begins with the first thing it says.
-    pub(super) fn new(
-        worker: Rc<Worker>,
-        client: TcpStream,
-        peer: SocketAddr,
-        address: Arc<Origin>,
-        session: impl FnOnce(Ticket) -> Session<F>,
-    ) -> Self {
-        let (ticket, mailbox) = worker.shared.post.open();
-        Self {
-            session: session(ticket),
-            ticket,
-            mailbox,
-            peer,
-            client,
-            client_began: false,
-            client_ended: false,
-            origin: Link::Down,
-            origin_told: false,
-            address,
-            timer: None,
-            closing: None,
-            deferred: false,
-            worker,
-        }
+    fn reads_client(&self) -> bool {
+        matches!(self.client_state, ClientState::Silent | ClientState::Speaking)
     }
 
-    /// Moves bytes until the connection is over.
-    pub(super) async fn run(mut self) {
-        std::future::poll_fn(|context| self.poll(context)).await;
-        let now = self.worker.now();
-        self.worker.with_storage(|storage| self.session.close(storage, now));
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.mailbox.register(context);
-        loop {
-            let moved = match self.turn(context) {
-                Ok(moved) => moved,
-                Err(error) => {
-                    debug!(peer = %self.peer, %error, "client connection lost");
-                    return Poll::Ready(());
-                }
-            };
-            if self.is_over(context) {
-                return Poll::Ready(());
-            }
-            if !moved {
-                self.worker.take_back(&mut self.session);
-                return Poll::Pending;
-            }
+    /// Looks at what it waited for.
+    fn wait(&mut self, worker: &mut Worker) {
+        if std::mem::take(&mut self.filled) {
+            let (ticket, now) = (self.ticket, worker.now());
+            self.act(worker, |session, storage| session.complete(ticket, storage, now));
         }
-    }
-
-    /// Does everything that can be done now, once; says whether anything was.
-    fn turn(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        let mut moved = self.wait(context);
-        moved |= self.read_origin(context);
-        moved |= self.read_client(context)?;
-        if self.defers(moved) {
-            context.waker().wake_by_ref();
-            return Ok(false);
-        }
-        moved |= self.write_origin(context);
-        moved |= self.write_client(context)?;
-        moved |= self.proceed();
-        Ok(moved)
-    }
-
-    /// Should writing wait until the other connections that are ready have been read?
-    ///
-    /// Then their clients are woken one after another and find their answers together, instead of
-    /// waking up for each: a tenth of what a hit costs, measured with 50 connections. A connection
-    /// that is alone does not wait, as that would cost it another poll.
-    /// Neither do long answers, which would leave the core's cache before they are written.
-    fn defers(&mut self, moved: bool) -> bool {
-        let alone = || self.worker.last_served.replace(self.ticket) == self.ticket;
-        let short = self.session.output(Side::Client).len() <= DEFERRED_BYTES_MAX;
-        self.deferred = moved && !self.deferred && !alone() && short;
-        self.deferred
-    }
-
-    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        if let Some(linger) = &mut self.closing {
-            return self.session.is_written(Side::Client)
-                || linger.as_mut().poll(context).is_ready();
-        }
-        (self.client_ended && self.session.is_quiet())
-            || (self.worker.shared.is_draining() && self.session.is_drained())
-    }
-
-    fn close(&mut self) {
-        self.closing.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
-    }
-
-    /// Looks at the mailbox and the clock.
-    fn wait(&mut self, context: &mut Context<'_>) -> bool {
-        if self.mailbox.take_filled() {
-            let (ticket, now) = (self.ticket, self.worker.now());
-            self.act(|session, storage| session.complete(ticket, storage, now));
-            return true;
-        }
-        let Some(until) = self.session.poll_timeout() else {
-            self.timer = None;
-            return false;
-        };
-        let deadline = self.worker.shared.start + until;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if timer.deadline() != deadline {
-            timer.as_mut().reset(deadline);
-        }
-        if timer.as_mut().poll(context).is_pending() {
-            return false;
-        }
-        self.timer = None;
-        let now = self.worker.now().max(until);
-        self.act(|session, storage| session.handle_timeout(storage, now));
-        true
-    }
-
-    fn read_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        if self.closing.is_some() || self.client_ended || !self.session.wants(Side::Client) {
-            return Ok(false);
-        }
-        let Poll::Ready(read) = self.receive(Side::Client, context) else { return Ok(false) };
-        match read? {
-            0 => self.client_ended = true,
-            _ if !self.client_began => {
-                self.client_began = true;
-                self.origin = Link::Connecting(self.address.connect());
-            }
-            _ => {}
-        }
-        Ok(true)
-    }
-
-    /// Takes up requests that had come before there was room for them.
-    fn proceed(&mut self) -> bool {
-        if self.closing.is_some() || !self.session.can_proceed() {
-            return false;
-        }
-        let now = self.worker.now();
-        self.act(|session, storage| session.proceed(storage, now));
-        true
-    }
-
-    fn read_origin(&mut self, context: &mut Context<'_>) -> bool {
-        if self.closing.is_some() || !self.session.wants(Side::Server) {
-            return false;
-        }
-        if let Link::Connecting(connecting) = &mut self.origin {
-            let Poll::Ready(connected) = connecting.as_mut().poll(context) else { return false };
-            self.connected(connected);
-            return true;
-        }
-        if !matches!(self.origin, Link::Up(_)) {
-            return false;
-        }
-        match self.receive(Side::Server, context) {
-            Poll::Pending => false,
-            Poll::Ready(Ok(0)) => self.lost("the origin closed the connection"),
-            Poll::Ready(Ok(_)) => true,
-            Poll::Ready(Err(error)) => self.lost(&error.to_string()),
-        }
-    }
-
-    /// Reads what `side` has sent into the worker's buffer and hands it to the session.
-    fn receive(&mut self, side: Side, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let worker = Rc::clone(&self.worker);
-        let mut buffer = worker.buffer.borrow_mut();
-        let mut read = ReadBuf::uninit(&mut buffer);
-        let stream = match (side, &mut self.origin) {
-            (Side::Client, _) => &mut self.client,
-            (Side::Server, Link::Up(stream)) => stream,
-            (Side::Server, _) => return Poll::Pending,
-        };
-        if let Err(error) = ready!(Pin::new(stream).poll_read(context, &mut read)) {
-            return Poll::Ready(Err(error));
-        }
-        let bytes = read.filled();
-        if !bytes.is_empty() {
+        if let Some(until) = self.session.poll_timeout() {
             let now = worker.now();
-            worker.lend(&mut self.session);
-            self.act(|session, storage| session.receive(side, bytes, storage, now));
+            if until <= now {
+                self.act(worker, |session, storage| session.handle_timeout(storage, now));
+            }
         }
-        Poll::Ready(Ok(bytes.len()))
     }
 
-    /// Lets the session act on storage; a protocol error closes this connection and no other.
+    fn read_client(&mut self, worker: &mut Worker) {
+        if self.closing.is_some() || !self.reads_client() || !self.session.wants(Side::Client) {
+            return;
+        }
+        match self.client.read(&mut worker.buffer) {
+            Ok(None) => {}
+            Ok(Some(0)) => self.client_state = ClientState::Ended,
+            Ok(Some(count)) => {
+                if self.client_state == ClientState::Silent {
+                    self.client_state = ClientState::Speaking;
+                    self.connect(worker);
+                }
+                self.receive(Side::Client, count, worker);
+            }
+            Err(error) => self.lose_client(&error),
+        }
+    }
+
+    fn lose_client(&mut self, error: &io::Error) {
+        debug!(peer = %self.peer, %error, "client connection lost");
+        self.client_state = ClientState::Lost;
+    }
+
+    fn read_origin(&mut self, worker: &mut Worker) {
+        if self.closing.is_some() || !self.session.wants(Side::Server) {
+            return;
+        }
+        let Link::Up(origin) = &mut self.origin else { return };
+        match origin.read(&mut worker.buffer) {
+            Ok(None) => {}
+            Ok(Some(0)) => self.lose_origin(worker, "the origin closed the connection"),
+            Ok(Some(count)) => self.receive(Side::Server, count, worker),
+            Err(error) => self.lose_origin(worker, &error.to_string()),
+        }
+    }
+
+    /// Hands `count` bytes in the worker's buffer that `side` has sent to the session.
+    fn receive(&mut self, side: Side, count: usize, worker: &mut Worker) {
+        let now = worker.now();
+        worker.lend(&mut self.session);
+        let outcome = self.session.receive(side, &worker.buffer[..count], &mut worker.storage, now);
+        worker.deliver();
+        self.settle(outcome, now);
+    }
+
+    /// Lets the session act on storage.
     fn act(
         &mut self,
+        worker: &mut Worker,
         act: impl FnOnce(&mut Session<F>, &mut super::Handle) -> Result<(), cache::Error>,
     ) {
-        let session = &mut self.session;
-        if let Err(error) = self.worker.with_storage(|storage| act(session, storage)) {
+        let outcome = act(&mut self.session, &mut worker.storage);
+        worker.deliver();
+        self.settle(outcome, worker.now());
+    }
+
+    /// A protocol error closes this connection and no other.
+    fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
+        if let Err(error) = outcome {
             warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
-            self.close();
+            self.begin_close(now);
         }
     }
 
-    fn write_client(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        write(&mut self.client, &mut self.session, Side::Client, context)
+    fn begin_close(&mut self, now: Duration) {
+        self.closing.get_or_insert(now + LINGER);
     }
 
-    fn write_origin(&mut self, context: &mut Context<'_>) -> bool {
+    fn write_client(&mut self) {
+        if let Err(error) = write(&mut self.client, &mut self.session, Side::Client) {
+            self.lose_client(&error);
+        }
+    }
+
+    fn write_origin(&mut self, worker: &mut Worker) {
         match &mut self.origin {
-            Link::Up(stream) => {
-                match write(stream, &mut self.session, Side::Server, context) {
-                    Ok(moved) => moved | self.tell_origin(context),
-                    // What the origin said before it hung up is still to be read.
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
-                    Err(error) => self.lost(&error.to_string()),
-                }
-            }
+            Link::Up(origin) => match write(origin, &mut self.session, Side::Server) {
+                Ok(()) => self.tell_origin(),
+                // What the origin said before it hung up is still to be read.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                Err(error) => self.lose_origin(worker, &error.to_string()),
+            },
             Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
-                self.origin = Link::Connecting(self.address.connect());
-                true
+                self.connect(worker);
             }
-            Link::Down | Link::Connecting(_) => false,
+            Link::Down | Link::Connecting => {}
         }
     }
 
     /// Passes the client's end on to an origin that would otherwise speak to nobody: to a
     /// subscriber, or to one who waits for what others do and would be given what is meant for them.
-    fn tell_origin(&mut self, context: &mut Context<'_>) -> bool {
-        let due = self.client_ended && !self.origin_told && self.session.is_written(Side::Server);
-        if !due || !self.session.waits() {
-            return false;
-        }
-        let Link::Up(stream) = &mut self.origin else { return false };
-        self.origin_told = Pin::new(stream).poll_shutdown(context).is_ready();
-        self.origin_told
-    }
-
-    fn connected(&mut self, connected: io::Result<TcpStream>) {
-        match connected {
-            Ok(stream) => {
-                self.origin = Link::Up(stream);
-                self.session.origin_connected();
-            }
-            Err(error) => {
-                self.origin = Link::Down;
-                self.address.report(&error);
-                let now = self.worker.now();
-                let session = &mut self.session;
-                let afterlife =
-                    self.worker.with_storage(|storage| session.origin_unreachable(storage, now));
-                if afterlife == Afterlife::Close {
-                    self.close();
-                }
-            }
+    fn tell_origin(&mut self) {
+        let ended = self.client_state == ClientState::Ended;
+        let due = ended && !self.origin_told && self.session.is_written(Side::Server);
+        if due
+            && self.session.waits()
+            && let Link::Up(origin) = &mut self.origin
+        {
+            // What went wrong with it, reading from it will tell.
+            self.origin_told = origin.end().is_ok();
         }
     }
 
-    fn lost(&mut self, why: &str) -> bool {
+    fn connect(&mut self, worker: &mut Worker) {
+        let wish = Wish { ticket: self.ticket, origin: Arc::clone(&self.address) };
+        self.origin = Link::Connecting;
+        if let Err(error) = worker.connect(wish) {
+            self.unreachable(worker, &error);
+        }
+    }
+
+    fn unreachable(&mut self, worker: &mut Worker, error: &io::Error) {
         self.origin = Link::Down;
-        let now = self.worker.now();
-        let session = &mut self.session;
-        let afterlife = self.worker.with_storage(|storage| session.origin_lost(storage, now));
+        self.address.report(error);
+        let now = worker.now();
+        let afterlife = self.session.origin_unreachable(&mut worker.storage, now);
+        worker.deliver();
+        if afterlife == Afterlife::Close {
+            self.begin_close(now);
+        }
+    }
+
+    fn lose_origin(&mut self, worker: &mut Worker, why: &str) {
+        self.origin = Link::Down;
+        let now = worker.now();
+        let afterlife = self.session.origin_lost(&mut worker.storage, now);
+        worker.deliver();
         if afterlife == Afterlife::Close {
             info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
-            self.close();
+            self.begin_close(now);
         }
-        true
     }
 }
 
-fn write<F: Filter>(
-    stream: &mut TcpStream,
-    session: &mut Session<F>,
-    side: Side,
-    context: &mut Context<'_>,
-) -> io::Result<bool> {
+fn write<F: Filter>(socket: &mut Socket, session: &mut Session<F>, side: Side) -> io::Result<()> {
     let output = session.output(side);
-    let mut moved = false;
     while !output.is_empty() {
-        match Pin::new(&mut *stream).poll_write(context, output.bytes()) {
-            Poll::Pending => break,
-            Poll::Ready(written) => output.advance(written?),
+        match socket.write(output.bytes())? {
+            0 => break,
+            count => output.advance(count),
         }
-        moved = true;
     }
-    Ok(moved)
+    Ok(())
 }
-
-impl<F: Filter> Drop for Connection<F> {
-    fn drop(&mut self) {
-        self.worker.shared.post.close(self.ticket);
-    }
-}
-
-/// Longest time between two looks at what time asks of storage.
-pub(super) const TICK: Duration = Duration::from_millis(50);

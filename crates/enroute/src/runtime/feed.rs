@@ -44,7 +44,7 @@ pub(super) fn run(shared: &Arc<Shared>, stats: &Arc<Stats>, sources: Vec<(Source
     }
     tasks.block_on(&runtime, async {
         while !shared.is_draining() {
-            tokio::time::sleep(super::connection::TICK).await;
+            tokio::time::sleep(super::TICK).await;
         }
     });
 }

@@ -15,13 +15,13 @@ use cache::{
     session,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use super::{
     Origin, Shared,
     behind::{Behind, original_destination},
     feed::Source,
+    inbox::Note,
     worker::Accepted,
 };
 
@@ -132,11 +132,7 @@ impl Listener {
 ///
 /// One thread for all: connections are rare beside requests, and dealing them out evenly is what
 /// lets every core be used with a handful of clients.
-pub(super) fn accept(
-    shared: &Shared,
-    listeners: &[(TcpListener, Arc<Listener>)],
-    workers: &[mpsc::Sender<Accepted>],
-) {
+pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]) {
     let mut turn = 0;
     while !shared.is_draining() {
         let mut ready: Vec<PollFd<'_>> =
@@ -162,11 +158,9 @@ pub(super) fn accept(
                         continue;
                     }
                 };
-                turn = (turn + 1) % workers.len();
+                turn = (turn + 1) % shared.post.len();
                 let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
-                if workers[turn].blocking_send(accepted).is_err() {
-                    return;
-                }
+                shared.post.inbox(turn).leave(Note::Accepted(Box::new(accepted)));
             }
         }
     }
@@ -187,7 +181,7 @@ fn arrivals(
         Err(error) => {
             warn!(listen = %listener.address, "cannot accept a connection: {error}");
             // Out of descriptors, most likely: others must close first.
-            std::thread::sleep(super::connection::TICK);
+            std::thread::sleep(super::TICK);
             None
         }
     })

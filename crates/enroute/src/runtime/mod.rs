@@ -1,11 +1,11 @@
 //! The cache at work: sockets, threads and the clock around `cache`.
 //!
-//! One thread accepts, `workers` threads serve: each runs a single-threaded tokio runtime, because
-//! a connection never needs another core, and system calls, not instructions, are what a hit costs
-//! (`docs/decisions/0002-one-tokio-runtime-per-core.md`). Storage is shared by all of them
-//! ([`Shards`]). One more thread looks after what time asks of storage.
+//! One thread accepts, one connects to origins, `workers` threads serve: each with an epoll of its own
+//! (`docs/decisions/0006-one-epoll-per-worker.md`), because a connection never needs another core.
+//! Storage is shared by all of them ([`Shards`]). One more thread looks after what time asks of
+//! storage.
 //!
-//! **Read first:** `connection.rs`, then [`Shards`].
+//! **Read first:** `worker.rs`, then `connection.rs`, then [`Shards`].
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -24,10 +24,12 @@ use tokio::{sync::mpsc, time::Instant};
 
 mod behind;
 mod connection;
+mod connector;
 mod feed;
+mod inbox;
 mod listener;
-mod mailbox;
 mod origin;
+mod reactor;
 mod shards;
 mod worker;
 
@@ -35,7 +37,7 @@ pub use listener::{Listener, Protocol};
 pub use origin::Origin;
 pub use shards::{Handle, Shards, StorageLimits};
 
-use mailbox::Post;
+use inbox::Post;
 
 /// Limits of the whole process.
 #[derive(Debug, Clone)]
@@ -67,7 +69,7 @@ impl Shared {
 
     /// Connections being served.
     pub fn connections(&self) -> usize {
-        self.post.len()
+        self.listeners.iter().map(|listener| listener.connections()).sum()
     }
 }
 
@@ -116,22 +118,22 @@ impl Runtime {
             listeners: listeners.clone(),
             stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
-            post: Post::default(),
+            post: Post::new(setup.workers)?,
             draining: AtomicBool::new(false),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
-        let mut workers = Vec::new();
         // Closed before the first client is let in.
         runtime.start_feeds()?;
-        for stats in &shared.stats[..setup.workers] {
-            let (send, receive) = mpsc::channel(worker::ACCEPTED_MAX);
-            workers.push(send);
-            let (shared, stats) = (Arc::clone(&shared), Arc::clone(stats));
-            runtime.spawn("worker", move || worker::run(shared, stats, receive))?;
+        let (wish, wishes) = mpsc::unbounded_channel();
+        for (index, stats) in shared.stats[..setup.workers].iter().enumerate() {
+            let (shared, stats, wish) = (Arc::clone(&shared), Arc::clone(stats), wish.clone());
+            runtime.spawn("worker", move || worker::run(shared, stats, wish, index))?;
         }
+        let connector = Arc::clone(&shared);
+        runtime.spawn("connector", move || connector::run(&connector, wishes))?;
         let bound: Vec<_> = sockets.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);
-        runtime.spawn("acceptor", move || listener::accept(&acceptor, &bound, &workers))?;
+        runtime.spawn("acceptor", move || listener::accept(&acceptor, &bound))?;
         let keeper = Arc::clone(&shared);
         runtime.spawn("housekeeping", move || keep(&keeper))?;
         Ok(runtime)
@@ -182,6 +184,9 @@ impl Runtime {
     }
 }
 
+/// Longest time between two looks at what time asks of storage.
+const TICK: Duration = Duration::from_millis(50);
+
 /// Does what time asks of storage.
 fn keep(shared: &Shared) {
     while !shared.is_draining() {
@@ -191,7 +196,7 @@ fn keep(shared: &Shared) {
             thread::yield_now();
         } else {
             tell_strangers(shared);
-            thread::sleep(connection::TICK);
+            thread::sleep(TICK);
         }
     }
 }

@@ -1,10 +1,13 @@
-//! A worker: one thread, one single-threaded tokio runtime, the connections given to it.
+//! A worker: one thread, one epoll, the connections given to it.
+//!
+//! Each round takes everything that is ready in two passes: all sockets are read and acted on, then
+//! all answers are written. So clients are woken one after another and find their answers together,
+//! instead of waking up for each: a tenth of what a hit costs, measured with 50 connections.
 
 use std::{
-    cell::{Cell, RefCell},
-    mem::MaybeUninit,
-    net::{SocketAddr, TcpStream as StdStream},
-    rc::Rc,
+    collections::BTreeSet,
+    io, mem,
+    net::{SocketAddr, TcpStream},
     sync::Arc,
     time::Duration,
 };
@@ -15,25 +18,30 @@ use cache::{
     lease::Ticket,
     stats::Stats,
 };
-use tokio::{
-    net::TcpStream,
-    sync::mpsc,
-    task::{LocalSet, spawn_local},
-};
+use slab::Slab;
+use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{Handle, Listener, Shared, behind::Behind, connection::Connection, listener::Protocol};
+use super::{
+    Handle, Listener, Shared,
+    behind::Behind,
+    connection::{Connection, Served},
+    connector::Wish,
+    inbox::{Inbox, Note, Seat},
+    listener::Protocol,
+    reactor::{EVENTS_MAX, Reactor},
+};
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
-/// Buffers kept for connections to come; more are in use only while clients are slow to read.
-const SPARE_BUFFERS_MAX: usize = 32;
-/// Connections on their way to a worker; beyond, the acceptor waits.
-pub(super) const ACCEPTED_MAX: usize = 1_024;
+/// Buffers kept for connections to come: as many as are called in one round.
+const SPARE_BUFFERS_MAX: usize = EVENTS_MAX;
+/// The token of the inbox; a connection has two, one for each side.
+const INBOX: u64 = u64::MAX;
 
 /// A client that was accepted.
 pub(super) struct Accepted {
-    pub(super) stream: StdStream,
+    pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) listener: Arc<Listener>,
     pub(super) behind: Behind,
@@ -42,38 +50,29 @@ pub(super) struct Accepted {
 /// What the connections of one thread share.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
-    pub(super) buffer: RefCell<Box<[MaybeUninit<u8>]>>,
-    /// The connection that read last.
-    pub(super) last_served: Cell<Ticket>,
-    storage: RefCell<Handle>,
+    pub(super) storage: Handle,
+    pub(super) reactor: Reactor,
+    pub(super) buffer: Box<[u8]>,
     /// Buffers that sessions write into while they are served.
-    spare: RefCell<Vec<Vec<u8>>>,
+    spare: Vec<Vec<u8>>,
+    wishes: mpsc::UnboundedSender<Wish>,
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, stats: Arc<Stats>) -> Self {
-        let storage = RefCell::new(Handle::new(Arc::clone(&shared.shards), stats));
-        let buffer = RefCell::new(vec![MaybeUninit::uninit(); READ_BYTES].into_boxed_slice());
-        let last_served = Cell::new(Ticket(u64::MAX));
-        Self { shared, buffer, last_served, storage, spare: RefCell::default() }
-    }
-
     /// Lends the session buffers for what it has to say.
-    pub(super) fn lend<F: Filter>(&self, session: &mut Session<F>) {
-        let mut spare = self.spare.borrow_mut();
+    pub(super) fn lend<F: Filter>(&mut self, session: &mut Session<F>) {
         for side in [Side::Client, Side::Server] {
-            session.output(side).borrow_from(&mut spare);
+            session.output(side).borrow_from(&mut self.spare);
         }
     }
 
     /// Takes back what has been written out.
-    pub(super) fn take_back<F: Filter>(&self, session: &mut Session<F>) {
-        let mut spare = self.spare.borrow_mut();
+    pub(super) fn take_back<F: Filter>(&mut self, session: &mut Session<F>) {
         for side in [Side::Client, Side::Server] {
             if let Some(buffer) = session.output(side).give_back()
-                && spare.len() < SPARE_BUFFERS_MAX
+                && self.spare.len() < SPARE_BUFFERS_MAX
             {
-                spare.push(buffer);
+                self.spare.push(buffer);
             }
         }
     }
@@ -83,86 +82,241 @@ impl Worker {
         self.shared.start.elapsed()
     }
 
-    /// Acts on storage, then tells everybody whose wait it ended.
-    pub(super) fn with_storage<T>(&self, act: impl FnOnce(&mut Handle) -> T) -> T {
-        let mut storage = self.storage.borrow_mut();
-        let result = act(&mut storage);
-        self.shared.post.deliver(storage.woken());
-        result
+    /// Tells everybody whose wait was ended by what was done with storage.
+    pub(super) fn deliver(&mut self) {
+        self.shared.post.deliver(self.storage.woken());
+    }
+
+    /// Asks for a connection to an origin; it comes through the inbox.
+    pub(super) fn connect(&self, wish: Wish) -> io::Result<()> {
+        self.wishes.send(wish).map_err(|_| io::Error::other("the connecting thread has ended"))
     }
 }
 
-/// Runs a worker until no more connections come and the last is over, or `shared` gives up on it.
-pub(super) fn run(shared: Arc<Shared>, stats: Arc<Stats>, accepted: mpsc::Receiver<Accepted>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
+/// A connection in its place.
+struct Seated {
+    served: Box<dyn Served>,
+    ticket: Ticket,
+    /// Its turn has come in this round.
+    called: bool,
+    /// When it is called although nothing happened, as it stands in the alarms.
+    alarm: Option<Duration>,
+}
+
+/// All connections of a worker, and whose turn it is.
+struct Round {
+    index: usize,
+    seats: Slab<Seated>,
+    called: Vec<usize>,
+    alarms: BTreeSet<(Duration, usize)>,
+    /// Connections that were ever seated.
+    seated: u64,
+}
+
+/// Serves until draining is over, or `shared` gives up on it.
+pub(super) fn run(
+    shared: Arc<Shared>,
+    stats: Arc<Stats>,
+    wishes: mpsc::UnboundedSender<Wish>,
+    index: usize,
+) {
+    let inbox = Arc::clone(shared.post.inbox(index));
+    let reactor = Reactor::new().and_then(|reactor| {
+        reactor.watch(&*inbox, INBOX)?;
+        Ok(reactor)
+    });
+    let reactor = match reactor {
+        Ok(reactor) => reactor,
         Err(error) => {
             tracing::error!("a worker cannot start: {error}");
             return;
         }
     };
-    let worker = Rc::new(Worker::new(shared, stats));
-    // A task of its own: the future handed to `block_on` is polled again with every wake of any.
-    let served =
-        LocalSet::new().block_on(&runtime, async { spawn_local(serve(worker, accepted)).await });
-    if let Err(error) = served {
+    let storage = Handle::new(Arc::clone(&shared.shards), stats);
+    let buffer = vec![0; READ_BYTES].into_boxed_slice();
+    let mut worker = Worker { shared, storage, reactor, buffer, spare: Vec::new(), wishes };
+    let (seats, called, alarms) = (Slab::new(), Vec::new(), BTreeSet::new());
+    let mut round = Round { index, seats, called, alarms, seated: 0 };
+    if let Err(error) = round.serve(&mut worker, &inbox) {
         tracing::error!("a worker ended: {error}");
     }
+    round.close(&mut worker);
 }
 
-async fn serve(worker: Rc<Worker>, mut accepted: mpsc::Receiver<Accepted>) {
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        tokio::select! {
-            next = accepted.recv() => match next {
-                Some(next) => begin(&worker, next, &mut connections),
-                None => break,
-            },
-            Some(_) = connections.join_next() => {}
+impl Round {
+    fn serve(&mut self, worker: &mut Worker, inbox: &Inbox) -> io::Result<()> {
+        let mut drains_until = None;
+        loop {
+            let now = worker.now();
+            if let Some(until) = drains_until {
+                if self.seats.is_empty() {
+                    return Ok(());
+                }
+                if now >= until {
+                    let limit = worker.shared.limits.drain_timeout;
+                    warn!("closing connections that were still busy after {limit:?}");
+                    return Ok(());
+                }
+            }
+            worker.reactor.wait(self.patience(drains_until, now))?;
+            let mut noted = false;
+            for (token, possible) in worker.reactor.events() {
+                if token == INBOX {
+                    noted = true;
+                } else if let Some(seated) = self.seats.get_mut((token / 2) as usize) {
+                    seated.served.notice(side_of(token), possible);
+                    call(seated, (token / 2) as usize, &mut self.called);
+                }
+            }
+            if noted {
+                for note in inbox.take() {
+                    self.read_note(worker, note);
+                }
+                if drains_until.is_none() && worker.shared.is_draining() {
+                    drains_until = Some(worker.now() + worker.shared.limits.drain_timeout);
+                    self.call_all();
+                }
+            }
+            self.call_due(worker.now());
+            self.take_turns(worker);
         }
     }
-    let limit = worker.shared.limits.drain_timeout;
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(limit, drained).await.is_err() {
-        warn!("closing connections that were still busy after {limit:?}");
+
+    /// How long to wait for something to happen: not at all while somebody can go on.
+    fn patience(&self, drains_until: Option<Duration>, now: Duration) -> Option<Duration> {
+        if !self.called.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let alarm = self.alarms.first().map(|&(at, _)| at);
+        let next = [alarm, drains_until].into_iter().flatten().min();
+        next.map(|at| at.saturating_sub(now))
+    }
+
+    fn read_note(&mut self, worker: &mut Worker, note: Note) {
+        let ticket = match &note {
+            Note::Accepted(_) => None,
+            Note::Connected(ticket, _) | Note::Filled(ticket) => Some(*ticket),
+        };
+        let seat = ticket.map(|ticket| Seat::of(ticket).number);
+        // Who has left since is told nothing.
+        let seated = seat.and_then(|seat| self.seats.get_mut(seat));
+        let seated = seated.filter(|seated| Some(seated.ticket) == ticket);
+        match (note, seated, seat) {
+            (Note::Accepted(accepted), ..) => self.seat(worker, *accepted),
+            (Note::Connected(_, connected), Some(seated), Some(seat)) => {
+                seated.served.connected(worker, connected, token(seat, Side::Server));
+                call(seated, seat, &mut self.called);
+            }
+            (Note::Filled(_), Some(seated), Some(seat)) => {
+                seated.served.filled();
+                call(seated, seat, &mut self.called);
+            }
+            _ => {}
+        }
+    }
+
+    fn seat(&mut self, worker: &mut Worker, accepted: Accepted) {
+        let entry = self.seats.vacant_entry();
+        let number = entry.key();
+        let ticket = Seat { worker: self.index, number }.ticket(self.seated);
+        self.seated += 1;
+        let token = token(number, Side::Client);
+        let (peer, listener) = (accepted.peer, Arc::clone(&accepted.listener));
+        let served: io::Result<Box<dyn Served>> = match accepted.behind.protocol.clone() {
+            Protocol::Mongo(settings) => {
+                Connection::boxed(worker, accepted, ticket, token, Mongo::new(settings))
+            }
+            Protocol::Resp(settings) => {
+                Connection::boxed(worker, accepted, ticket, token, Resp::new(settings))
+            }
+        };
+        match served {
+            Ok(served) => {
+                entry.insert(Seated { served, ticket, called: true, alarm: None });
+                self.called.push(number);
+            }
+            Err(error) => {
+                warn!(%peer, "cannot serve the connection: {error}");
+                listener.left();
+            }
+        }
+    }
+
+    fn call_all(&mut self) {
+        for (seat, seated) in &mut self.seats {
+            call(seated, seat, &mut self.called);
+        }
+    }
+
+    fn call_due(&mut self, now: Duration) {
+        while let Some(&(at, seat)) = self.alarms.first().filter(|(at, _)| *at <= now) {
+            self.alarms.remove(&(at, seat));
+            if let Some(seated) = self.seats.get_mut(seat) {
+                seated.alarm = None;
+                call(seated, seat, &mut self.called);
+            }
+        }
+    }
+
+    /// Everybody who was called reads, then everybody writes; who can go on is called again.
+    fn take_turns(&mut self, worker: &mut Worker) {
+        let called = mem::take(&mut self.called);
+        for &seat in &called {
+            if let Some(seated) = self.seats.get_mut(seat) {
+                seated.served.read(worker);
+            }
+        }
+        for &seat in &called {
+            let Some(seated) = self.seats.get_mut(seat) else { continue };
+            seated.served.write(worker);
+            seated.called = false;
+            if seated.served.is_over(worker) {
+                self.leave(worker, seat);
+                continue;
+            }
+            if seated.served.can_go_on() {
+                call(seated, seat, &mut self.called);
+            }
+            let alarm = seated.served.alarm();
+            if alarm != seated.alarm {
+                if let Some(old) = mem::replace(&mut seated.alarm, alarm) {
+                    self.alarms.remove(&(old, seat));
+                }
+                self.alarms.extend(alarm.map(|at| (at, seat)));
+            }
+        }
+        if self.called.is_empty() {
+            // Its room serves again.
+            self.called = called;
+            self.called.clear();
+        }
+    }
+
+    fn leave(&mut self, worker: &mut Worker, seat: usize) {
+        let Seated { mut served, alarm, .. } = self.seats.remove(seat);
+        if let Some(at) = alarm {
+            self.alarms.remove(&(at, seat));
+        }
+        served.close(worker);
+    }
+
+    fn close(&mut self, worker: &mut Worker) {
+        for mut seated in self.seats.drain() {
+            seated.served.close(worker);
+        }
     }
 }
 
-fn begin(worker: &Rc<Worker>, next: Accepted, connections: &mut tokio::task::JoinSet<()>) {
-    let Accepted { stream, peer, listener, behind: Behind { protocol, origin } } = next;
-    let client = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-    let client = match client.and_then(|client| client.set_nodelay(true).map(|()| client)) {
-        Ok(client) => client,
-        Err(error) => {
-            warn!(%peer, "cannot serve the connection: {error}");
-            listener.left();
-            return;
-        }
-    };
-    let limits = Arc::clone(&listener.session);
-    let worker = Rc::clone(worker);
-    let counted = listener;
-    match protocol {
-        Protocol::Mongo(settings) => {
-            let filter = Mongo::new(settings);
-            let connection = Connection::new(worker, client, peer, origin, |ticket| {
-                Session::new(filter, limits, ticket)
-            });
-            connections.spawn_local(async move {
-                connection.run().await;
-                counted.left();
-            });
-        }
-        Protocol::Resp(settings) => {
-            let filter = Resp::new(settings);
-            let connection = Connection::new(worker, client, peer, origin, |ticket| {
-                Session::new(filter, limits, ticket)
-            });
-            connections.spawn_local(async move {
-                connection.run().await;
-                counted.left();
-            });
-        }
+fn call(seated: &mut Seated, seat: usize, called: &mut Vec<usize>) {
+    if !mem::replace(&mut seated.called, true) {
+        called.push(seat);
     }
+}
+
+fn token(seat: usize, side: Side) -> u64 {
+    seat as u64 * 2 + u64::from(side == Side::Server)
+}
+
+fn side_of(token: u64) -> Side {
+    if token.is_multiple_of(2) { Side::Client } else { Side::Server }
 }

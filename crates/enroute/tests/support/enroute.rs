@@ -137,7 +137,7 @@ fn parse_statistics(line: &str) -> Statistics {
 }
 
 /// The program under test.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_enroute"))
 }
 

@@ -15,9 +15,13 @@
 // Each test file compiles its own copy and uses some of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod database;
 pub mod directory;
+pub mod edge;
 pub mod enroute;
+pub mod frames;
 pub mod history;
+pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;

@@ -1,5 +1,7 @@
 //! Bloom filter: which keys were inserted, never one too few.
 
+use alloc::{vec, vec::Vec};
+
 use super::hash::{FILTER_FACTORS, ROWS_MAX, place};
 use crate::error::Error;
 

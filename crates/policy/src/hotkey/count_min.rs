@@ -1,5 +1,7 @@
 //! Count-min sketch: how often each key was seen, never too little.
 
+use alloc::{vec, vec::Vec};
+
 use super::hash::{ROWS_MAX, SKETCH_FACTORS, place};
 use crate::error::Error;
 

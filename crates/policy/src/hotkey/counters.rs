@@ -1,5 +1,7 @@
 //! How often each cached key was hit: exact, one counter a place in the cache.
 
+use alloc::{vec, vec::Vec};
+
 /// Saturating 16-bit counters by the cached key's place.
 #[derive(Debug, Clone)]
 pub struct Counters {

@@ -25,7 +25,7 @@ const WORK_PER_PORTION: usize = 16;
 const HOMES_PER_WORK: usize = 4;
 
 impl Memory {
-    pub(super) fn accounted_bytes(&self) -> usize {
+    pub(crate) fn accounted_bytes(&self) -> usize {
         self.log.charge() + self.index.bytes() + self.policy.bytes() + self.retired.bytes()
     }
 

@@ -42,7 +42,7 @@ enum Sweep {
     Narrow(usize),
 }
 
-pub(super) struct Sketch {
+pub(crate) struct Sketch {
     counters: Mapping<u64>,
     doors: Mapping<u64>,
     /// Words of counters, a power of two.
@@ -67,7 +67,7 @@ impl Default for Sketch {
 
 impl Sketch {
     /// Counts one sighting of `hash`, while `items` are held.
-    pub(super) fn add(&mut self, hash: u32, items: usize) {
+    pub(crate) fn add(&mut self, hash: u32, items: usize) {
         self.items = items;
         self.sweep_some();
         self.sightings += 1;
@@ -86,13 +86,13 @@ impl Sketch {
     }
 
     /// How often `hash` was seen lately, up to 16; rather too much than too little.
-    pub(super) fn estimate(&self, hash: u32) -> u8 {
+    pub(crate) fn estimate(&self, hash: u32) -> u8 {
         let least = (0..ROWS).map(|row| self.count(self.place(hash, row))).min().unwrap_or(0);
         let (door, bits) = self.door(hash);
         least + u8::from(self.doors[door] & bits == bits)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let words = match self.sweep {
             Some(Sweep::Widen(cursor)) => self.words + cursor,
             Some(Sweep::Narrow(cursor)) => self.words - cursor,
@@ -102,7 +102,7 @@ impl Sketch {
     }
 
     /// Narrows the sketch a little if it is too wide for `items`; false if it is not.
-    pub(super) fn trim(&mut self, items: usize) -> bool {
+    pub(crate) fn trim(&mut self, items: usize) -> bool {
         self.items = items;
         self.sweep_some();
         matches!(self.sweep, Some(Sweep::Narrow(_)))

@@ -17,7 +17,7 @@ pub(super) enum Length {
 }
 
 /// Reads a length that starts `bytes`; see [`LengthReader::feed`].
-#[inline]
+#[inline(always)]
 pub(super) fn read(bytes: &[u8]) -> (Length, usize) {
     // Nearly every length has one or two digits.
     match *bytes {

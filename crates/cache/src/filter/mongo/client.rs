@@ -272,7 +272,7 @@ impl Touched {
         Extent { collections, databases: self.databases, everything: self.everything }
     }
 
-    fn scopes<'m>(self, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 2]> {
+    fn scopes<'m>(self, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
             return SmallVec::from_iter([Scope::Everything]);
         }

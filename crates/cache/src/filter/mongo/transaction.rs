@@ -59,7 +59,7 @@ impl Extent {
     }
 
     /// As scopes of a write.
-    pub(super) fn scopes<'m>(&self) -> SmallVec<[Scope<'m>; 2]> {
+    pub(super) fn scopes<'m>(&self) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
             return SmallVec::from_iter([Scope::Everything]);
         }

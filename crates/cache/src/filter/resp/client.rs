@@ -36,11 +36,11 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
-        let mut request = self.flow_of(command, message, asking, scratch);
         if command.flags.contains(Flags::BLOCKING) {
-            request.tag = Tag::Blocking;
+            let request = self.flow_of(command, message, asking, scratch);
+            return Request { tag: Tag::Blocking, ..request };
         }
-        request
+        self.flow_of(command, message, asking, scratch)
     }
 
     fn flow_of<'m>(
@@ -209,7 +209,11 @@ impl Resp {
 
     /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
     /// outcome depend on what was there.
-    fn stated<'m>(&self, message: &'m Message<'_>, scratch: &'m mut Scratch) -> Option<States<'m>> {
+    fn stated<'m>(
+        &self,
+        message: &'m Message<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Option<Box<States<'m>>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {
@@ -230,7 +234,8 @@ impl Resp {
         let mut answer = Vec::with_capacity(1 + value.len());
         answer.push(b'$');
         answer.extend_from_slice(value);
-        Some(States { key: Key::new(self.namespace, key), variant: scratch, answer, lives })
+        let key = Key::new(self.namespace, key);
+        Some(Box::new(States { key, variant: scratch, answer, lives }))
     }
 
     fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
@@ -328,14 +333,12 @@ fn hello(message: &Message<'_>) -> Tag {
 
 /// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the
 /// default user is the same with and without its name.
-fn user(message: &Message<'_>, place: usize) -> SmallVec<[u8; 16]> {
+fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     let named = place > 0 || message.len() > 2;
     let name = message.argument(place + 1).filter(|name| named && *name != b"default");
     let name = name.unwrap_or(b"default");
     // A name may hold any byte; its length in front keeps two of them apart.
-    let mut user = SmallVec::from_slice(&(name.len() as u32).to_le_bytes());
-    user.extend_from_slice(name);
-    user
+    [&(name.len() as u32).to_le_bytes(), name].concat().into()
 }
 
 fn plain<'m>(flow: Flow<'m>) -> Request<'m, Tag> {

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use smallvec::SmallVec;
 use wire::{
     Result,
     resp::{Frame, Limits, Request as Message, Scanner, Version, frame, request, response},
@@ -95,7 +94,7 @@ pub struct Resp {
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
-    user: SmallVec<[u8; 16]>,
+    user: Box<[u8]>,
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
@@ -130,7 +129,7 @@ pub enum Tag {
         /// The protocol version, if it changes.
         version: Option<Version>,
         /// The user, if it changes.
-        user: Option<SmallVec<[u8; 16]>>,
+        user: Option<Box<[u8]>>,
         /// It asks for nothing else.
         greets: Option<Form>,
     },
@@ -151,7 +150,7 @@ impl Resp {
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
-            user: SmallVec::new(),
+            user: Box::default(),
             version: Version::Resp2,
             unsettled: 0,
             lost_track: false,
@@ -375,7 +374,7 @@ impl Resp {
                 // The rest of the state was reset when it was sent: what was changed since stays.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
-                self.user.clear();
+                self.user = Box::default();
                 self.version = Version::Resp2;
             }
             Tag::Plain

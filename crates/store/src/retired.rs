@@ -15,22 +15,22 @@ struct Part {
 
 /// Mappings nobody uses any more.
 #[derive(Default)]
-pub(super) struct Retired {
+pub(crate) struct Retired {
     parts: Vec<Part>,
 }
 
 impl Retired {
     /// Takes a mapping of which `resident_bytes` are resident, all before `end`.
-    pub(super) fn add(&mut self, mapping: Mapping<u8>, end: usize, resident_bytes: usize) {
+    pub(crate) fn add(&mut self, mapping: Mapping<u8>, end: usize, resident_bytes: usize) {
         self.parts.push(Part { mapping, end, resident_bytes });
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.resident_bytes).sum()
     }
 
     /// Gives back one portion; false if there was none.
-    pub(super) fn release_some(&mut self) -> bool {
+    pub(crate) fn release_some(&mut self) -> bool {
         let Some(part) = self.parts.last_mut() else { return false };
         let start = part.end.saturating_sub(PORTION_BYTES);
         part.mapping.release(start..part.end);

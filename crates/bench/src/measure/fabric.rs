@@ -1,0 +1,260 @@
+//! `enroute fabric`: packets a core simulates, beside ns-3; two cores beside one; memory; and what a
+//! hop costs in a large fabric. Processor time is the whole program's, from start to end.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde::Deserialize;
+
+use crate::{
+    figure::{Figure, Goal, Reading, Rounds},
+    run::{Run, Side},
+};
+
+/// Where a program that ended is looked at, and how often one that has not.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Two racks joined by one spine.
+const DUMBBELL: &str = "\
+pods = 1
+racks_per_pod = 2
+servers_per_rack = 16
+spines_per_pod = 1
+cores = 0
+vms_per_server = 80
+";
+
+/// What of a result is looked at.
+#[derive(Debug, Deserialize)]
+struct Result {
+    packets_sent: f64,
+    packet_hops_simulated: f64,
+}
+
+/// What ns-3 says.
+#[derive(Debug, Deserialize)]
+struct Peer {
+    packets: f64,
+    rows: f64,
+    delivered: f64,
+    cpu_s: f64,
+}
+
+/// A program that has ended.
+struct Ended {
+    output: String,
+    cpu_s: f64,
+    wall_s: f64,
+    peak_bytes: f64,
+}
+
+/// Packets for each second of one core: Direct, and SwitchV2P.
+pub(super) fn packets(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let trace = draw(run, "hadoop", "ft8-10k", if run.short { 0.05 } else { 0.2 })?;
+    // One scheme on each side: both are ours.
+    let rounds = run.interleave("packets-per-cpu-s", |side, _| {
+        let scheme = if side == Side::Ours { "direct" } else { "switchv2p" };
+        let (result, ended) = simulate(run, scheme, "ft8-10k", &trace)?;
+        Ok(Reading::new(result.packets_sent / ended.cpu_s).with("cpu_s", ended.cpu_s))
+    })?;
+    let (direct, switchv2p) = rounds.medians();
+    let note = "20,000 flows like Hadoop's on FT8-10K, cache 50 %; the reference: 14,828 and 3,608";
+    let unit = "packets per CPU second";
+    Ok(vec![
+        Figure::at_least("packets-per-cpu-s-direct", direct, unit, 1e6).note(note.to_owned()),
+        Figure::at_least("packets-per-cpu-s-switchv2p", switchv2p, unit, 6e5).note(note.to_owned()),
+    ])
+}
+
+/// UDP bursts over one bottleneck.
+pub(super) fn dumbbell(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let file = run.scratch().join("dumbbell.toml");
+    fs::write(&file, DUMBBELL)?;
+    let topology = file.to_string_lossy().into_owned();
+    let trace = draw(run, "microbursts", &topology, if run.short { 0.1 } else { 0.5 })?;
+    let shape = ["1", "2", "1", "0", "16", "80", "udp"];
+    beside_ns3(run, "vs-ns3-dumbbell", &topology, &shape, &trace)
+        .map(|figure| vec![figure.note("UDP bursts between 32 servers, two racks, Direct".into())])
+}
+
+/// TCP flows over a fat tree.
+pub(super) fn fat_tree(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let trace = draw(run, "hadoop", "ft8-10k", if run.short { 0.003 } else { 0.01 })?;
+    let shape = ["8", "4", "4", "16", "4", "80", "tcp"];
+    beside_ns3(run, "vs-ns3-fat-tree", "ft8-10k", &shape, &trace)
+        .map(|figure| vec![figure.note("TCP flows like Hadoop's on FT8-10K, Direct".into())])
+}
+
+/// The same flows over the same fabric, here and in ns-3.
+fn beside_ns3(
+    run: &Run,
+    name: &str,
+    topology: &str,
+    shape: &[&str],
+    trace: &Path,
+) -> anyhow::Result<Figure> {
+    let peer = build_peer(run)?;
+    let rounds = run.interleave(name, |side, _| {
+        if side == Side::Ours {
+            let (result, ended) = simulate(run, "direct", topology, trace)?;
+            let rate = result.packets_sent / ended.cpu_s;
+            return Ok(Reading::new(rate).with("packets", result.packets_sent));
+        }
+        let ended = ended(run, Command::new(&peer).args(shape).arg(trace))?;
+        let said: Peer = serde_json::from_str(&ended.output).context("what ns-3 said")?;
+        ensure!(said.delivered == said.rows, "ns-3 delivered {} of {}", said.delivered, said.rows);
+        Ok(Reading::new(said.packets / said.cpu_s).with("packets", said.packets))
+    })?;
+    let unit = "packets per CPU second";
+    Ok(Figure::compared(name, rounds.medians(), unit, "ns-3 (Debian)", Goal::RatioMin(50.0)))
+}
+
+/// A sweep on two cores, and on one.
+pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "sweep-two-cores";
+    let file = run.scratch().join("sweep.toml");
+    let share = if run.short { 0.01 } else { 0.03 };
+    fs::write(
+        &file,
+        format!(
+            "schemes = [\"switchv2p\"]\ntraces = [\"hadoop\"]\nshare = {share}\n\
+             seeds = [1, 2, 3, 4, 5, 6, 7, 8]\n"
+        ),
+    )?;
+    let rounds = run.interleave(name, |side, round| {
+        let jobs = if side == Side::Ours { "2" } else { "1" };
+        let results = run.scratch().join(format!("sweep-{jobs}-{round}"));
+        let mut command = run.servers.enroute();
+        command.args(["fabric", "sweep", "--jobs", jobs, "--output"]).arg(&results).arg(&file);
+        Ok(Reading::new(8.0 / ended(run, &mut command)?.wall_s))
+    })?;
+    let unit = "runs per second";
+    let figure = Figure::compared(name, rounds.medians(), unit, "one core", Goal::RatioMin(1.9));
+    Ok(vec![figure.note("eight runs of the same size; wall time, so a quiet machine".into())])
+}
+
+/// Peak memory with 12,800 servers and 410,865 VMs.
+pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let share = if run.short { 0.1 } else { 1.0 };
+    let trace = draw(run, "rpc", "ft16-400k", share)?;
+    let (result, ended) = simulate(run, "switchv2p", "ft16-400k", &trace)?;
+    let gib = ended.peak_bytes / f64::from(1 << 30);
+    run.keep("ft16-peak-gib", &Rounds { ours: vec![Reading::new(gib)], peer: Vec::new() })?;
+    let note = format!(
+        "{:.1} M packets of {:.0} k RPC flows, cache 50 %; once",
+        result.packets_sent / 1e6,
+        share * 1_000.0
+    );
+    Ok(vec![Figure::alone("ft16-peak-gib", gib, "GiB resident at most", 8.0).note(note)])
+}
+
+/// What a packet at a switch costs with 12,800 servers, against 128.
+pub(super) fn hop_cost(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "hop-cost-12800-over-128";
+    // As many flows on either.
+    let share = if run.short { 0.1 } else { 0.2 };
+    let large = draw(run, "hadoop", "ft16-400k", share / 100.0)?;
+    let small = draw(run, "hadoop", "ft8-10k", share)?;
+    let rounds = run.interleave(name, |side, _| {
+        let (topology, trace) =
+            if side == Side::Ours { ("ft16-400k", &large) } else { ("ft8-10k", &small) };
+        let (result, ended) = simulate(run, "switchv2p", topology, trace)?;
+        Ok(Reading::new(ended.cpu_s * 1e9 / result.packet_hops_simulated))
+    })?;
+    let goal = Goal::RatioMax(1.2);
+    let figure =
+        Figure::compared(name, rounds.medians(), "CPU ns per packet-hop", "128 servers", goal);
+    Ok(vec![figure.note("20,000 flows like Hadoop's on either, SwitchV2P, cache 50 %".into())])
+}
+
+/// Draws a workload into a file.
+fn draw(run: &Run, name: &str, topology: &str, share: f64) -> anyhow::Result<PathBuf> {
+    let stem = Path::new(topology).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let trace = run.scratch().join(format!("{name}-{stem}-{share}.csv"));
+    if !trace.exists() {
+        let mut command = run.servers.enroute();
+        command.args(["fabric", "generate", name, "--topology", topology, "--share"]);
+        command.arg(share.to_string()).arg("--output").arg(&trace);
+        ended(run, &mut command)?;
+    }
+    Ok(trace)
+}
+
+/// One run of ours.
+fn simulate(
+    run: &Run,
+    scheme: &str,
+    topology: &str,
+    trace: &Path,
+) -> anyhow::Result<(Result, Ended)> {
+    let mut command = run.servers.enroute();
+    command.args(["fabric", "run", "--json", "--scheme", scheme, "--topology", topology]);
+    let ended = ended(run, command.arg("--trace").arg(trace))?;
+    let result = serde_json::from_str(&ended.output).context("what enroute said")?;
+    Ok((result, ended))
+}
+
+/// Compiles the peer, unless it is newer than its source.
+fn build_peer(run: &Run) -> anyhow::Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("ns3/peer.cc");
+    let peer = run.scratch().join("ns3-peer");
+    if !peer.exists() {
+        run.show("the ns-3 peer is compiled", 0.0);
+        let libraries = ["core", "network", "internet", "point-to-point"];
+        let mut command = Command::new("g++");
+        command.args(["-O3", "-std=c++17", "-o"]).arg(&peer).arg(&source);
+        command.args(libraries.map(|library| format!("-lns3-{library}")));
+        let done = ended(run, &mut command);
+        done.context("cannot compile the peer; `make deps` installs ns-3, g++ is yours to choose")?;
+    }
+    Ok(peer)
+}
+
+/// Runs a program to its end.
+fn ended(run: &Run, command: &mut Command) -> anyhow::Result<Ended> {
+    let said = run.scratch().join("logs").join("fabric.log");
+    let output = run.scratch().join("logs").join("fabric.out");
+    command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&said)?);
+    let began = Instant::now();
+    let mut child =
+        command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let id = child.id();
+    let pid = Pid::from_raw(id.cast_signed()).context("a process id")?;
+    let mut peak_bytes = 0.0;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // It stays a zombie until its times are read.
+    while waitid(WaitId::Pid(pid), options)?.is_none() {
+        peak_bytes = peak(id).unwrap_or(peak_bytes);
+        thread::sleep(LOOK);
+    }
+    let wall_s = began.elapsed().as_secs_f64();
+    // In nanoseconds, of the first thread; nothing measured here has another that works.
+    let times = fs::read_to_string(format!("/proc/{id}/schedstat"))?;
+    let cpu_ns: f64 = times
+        .split(' ')
+        .next()
+        .unwrap_or_default()
+        .parse()
+        .context("the kernel says no CPU time")?;
+    let status = child.wait()?;
+    if !status.success() {
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        bail!("{:?} ended ({status}); it said:\n{said}", command.get_program());
+    }
+    let output = fs::read_to_string(&output)?;
+    Ok(Ended { output, cpu_s: cpu_ns / 1e9, wall_s, peak_bytes })
+}
+
+/// The most memory a process had resident, in bytes.
+fn peak(id: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
+}

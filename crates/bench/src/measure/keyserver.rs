@@ -1,0 +1,283 @@
+//! The key server: what a core signs beside openssl's own measurement, what two cores answer over
+//! mutually authenticated connections, and how long an answer takes under load.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::{
+    figure::{Figure, Goal, Reading, median},
+    process::{self, Cores, SERVER, Server},
+    run::{Run, Side},
+};
+
+/// Requests under way at once, over all connections, when the most is asked for.
+const OUTSTANDING: &str = "256";
+/// The share of the most at which latency is measured.
+const LOAD: f64 = 0.7;
+
+/// Signatures a second on one core, `enroute keyserver speed` and `openssl speed` in turn.
+pub(super) fn per_core(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let seconds = (run.round().as_secs_f64() / 3.0).max(1.0);
+    let directory = run.servers.directory("speed")?;
+    let mut padding: Option<(Value, f64)> = None;
+    let rounds = run.interleave("ecdsa-per-core", |side, _| match side {
+        Side::Ours => {
+            let mut command = run.servers.enroute_in(&directory);
+            command.args(["keyserver", "speed", "--seconds", &seconds.to_string()]);
+            let report: Value = serde_json::from_str(&output_on(SERVER, &mut command)?)?;
+            let worst = worst_of(&report["padding"])?;
+            if padding.as_ref().is_none_or(|(_, known)| worst > *known) {
+                padding = Some((report["padding"].clone(), worst));
+            }
+            Ok(Reading::new(number(&report, "ecdsa_p256")?)
+                .with("rsa", number(&report, "rsa2048")?)
+                .with("padding", worst))
+        }
+        Side::Peer => {
+            let mut command = Command::new("openssl");
+            let each = (seconds.ceil() as u64).to_string();
+            command.args(["speed", "-mr", "-seconds", &each, "ecdsap256", "rsa2048"]);
+            let report = output_on(SERVER, &mut command)?;
+            // +F4:… is ECDSA, +F2:… RSA: index, bits, seconds or rate of signing, of verifying.
+            Ok(Reading::new(rate(&report, "+F4:")?).with("rsa", rate(&report, "+F2:")?))
+        }
+    })?;
+    let goal = Goal::RatioMin(0.9);
+    let worst =
+        median(rounds.ours.iter().filter_map(|reading| reading.others.get("padding").copied()));
+    let faults = padding.map(|(faults, _)| describe(&faults)).unwrap_or_default();
+    Ok(vec![
+        Figure::compared("ecdsa-per-core", rounds.medians(), "signatures/s", "openssl speed", goal),
+        Figure::compared(
+            "rsa2048-per-core",
+            rounds.medians_of("rsa"),
+            "signatures/s",
+            "openssl speed",
+            goal,
+        ),
+        Figure::alone("premaster-padding", worst, "largest |t| of a fault", 4.5)
+            .note(format!("the round with the largest: {faults}")),
+    ])
+}
+
+fn worst_of(padding: &Value) -> anyhow::Result<f64> {
+    let faults = padding.as_array().context("no padding in the report")?;
+    let values = faults.iter().map(|fault| Ok(number(fault, "t")?.abs()));
+    Ok(values.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+}
+
+fn describe(padding: &Value) -> String {
+    let faults = padding.as_array().into_iter().flatten().map(|fault| {
+        let ns = |name| fault[name].as_f64().unwrap_or(f64::NAN);
+        let name = fault["fault"].as_str().unwrap_or_default();
+        format!("{name} {:.0} ns against {:.0} (t {:.1})", ns("bad_ns"), ns("good_ns"), ns("t"))
+    });
+    faults.collect::<Vec<_>>().join(", ")
+}
+
+/// What `openssl speed -mr` gives: operations a second in the fourth field of 1.x and 3.x alike, or
+/// seconds for one.
+fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
+    let line = report.lines().find(|line| line.starts_with(prefix));
+    let line = line.with_context(|| format!("openssl speed says no {prefix}:\n{report}"))?;
+    let value: f64 = line.split(':').nth(3).context("too few fields")?.parse()?;
+    ensure!(value > 0.0, "openssl speed: {line}");
+    Ok(if value < 1.0 { 1.0 / value } else { value })
+}
+
+/// A key server with two keys, and how it is asked.
+struct Site {
+    directory: PathBuf,
+    server: Server,
+    _redis: Server,
+    ecdsa: String,
+    rsa: String,
+}
+
+/// The most two cores answer, server and client together; then latency at 70 % of it, alone and with
+/// a flood of RSA beside it.
+pub(super) fn served(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let site = Site::start(run)?;
+    let seconds = run.round();
+    let (mut most, mut server_us) = (Vec::new(), Vec::new());
+    for round in 0..run.rounds {
+        let before = site.server.cpu_us()?;
+        let report = site.load(
+            run,
+            &site.ecdsa,
+            "ecdsa_secp256r1_sha256",
+            seconds,
+            &["--outstanding", OUTSTANDING],
+        )?;
+        let done = number(&report, "per_second")?;
+        // A tenth to warm up is not counted in the rate.
+        let answered = done * seconds.as_secs_f64() * 1.1;
+        server_us.push((site.server.cpu_us()? - before) / answered);
+        run.show(&format!("round {}: {done:.0}/s", round + 1), 0.3);
+        most.push(done);
+    }
+    run.keep("ecdsa-two-cores", &most)?;
+    let most = median(most.into_iter());
+    let us = median(server_us.into_iter());
+    let rate = format!("{:.0}", most * LOAD);
+    let at = ["--rate", &rate, "--outstanding", "4096"];
+    let mut alone = Vec::new();
+    let mut beside = Vec::new();
+    let mut rsa_done = Vec::new();
+    for _ in 0..run.rounds {
+        let report = site.load(run, &site.ecdsa, "ecdsa_secp256r1_sha256", seconds, &at)?;
+        alone.push(number(&report, "p99_ms")?);
+        // The flood takes what ECDSA at half of its most leaves.
+        let half = format!("{:.0}", most * LOAD / 2.0);
+        let mut flood = site.loader(
+            run,
+            &site.rsa,
+            "rsa_pss_rsae_sha256",
+            seconds * 2,
+            &["--outstanding", "64"],
+        );
+        let flood = flood.stdout(std::process::Stdio::piped()).spawn()?;
+        let report = site.load(
+            run,
+            &site.ecdsa,
+            "ecdsa_secp256r1_sha256",
+            seconds,
+            &["--rate", &half, "--outstanding", "4096"],
+        )?;
+        beside.push(number(&report, "p99_ms")?);
+        let flooded: Value = serde_json::from_slice(&flood.wait_with_output()?.stdout)?;
+        rsa_done.push(number(&flooded, "per_second")?);
+    }
+    run.keep("ecdsa-p99", &(&alone, &beside, &rsa_done))?;
+    let rsa = median(rsa_done.into_iter());
+    Ok(vec![
+        Figure::compared("ecdsa-two-cores", (most, 30_000.0), "answers/s", "the goal of 30,000", Goal::RatioMin(1.0))
+            .note(format!(
+                "server and client share the two cores; the server takes {us:.1} µs of processor time an \
+                 answer, so two cores of its own would give {:.0}/s",
+                2e6 / us
+            )),
+        Figure::alone("ecdsa-p99-at-70", median(alone.into_iter()), "ms", 5.0)
+            .note(format!("open loop at {rate}/s, counted from when a request was due")),
+        Figure::alone("ecdsa-p99-beside-rsa", median(beside.into_iter()), "ms", 5.0)
+            .note(format!("at half that rate, with a flood of RSA-2048 beside it: {rsa:.0}/s of it answered")),
+    ])
+}
+
+impl Site {
+    fn start(run: &Run) -> anyhow::Result<Self> {
+        let directory = run.servers.directory("keyserver")?;
+        let redis = run.servers.redis(Cores::Any)?;
+        let database = format!("redis://{}", redis.address);
+        prepare(&directory)?;
+        let vault = ["--database", &database, "--kek-file", "kek"];
+        let mut import = run.servers.enroute_in(&directory);
+        import.args(["keyserver", "import"]).args(vault).args(["ecdsa.key", "rsa.key"]);
+        let ids = output(&mut import)?;
+        let mut ids = ids.lines().map(|line| line.chars().take(64).collect::<String>());
+        let (ecdsa, rsa) = ids.next().zip(ids.next()).context("import printed no two ids")?;
+        let mut serve = run.servers.enroute_in(&directory);
+        serve.args(["keyserver", "serve", "--listen", "127.0.0.1:0"]).args(vault);
+        serve.args(["--certificate", "localhost.pem", "--key", "localhost.key"]);
+        serve.args([
+            "--edge-authorities",
+            "ca.pem",
+            "--policy",
+            "policy.toml",
+            "--audit",
+            "audit.log",
+        ]);
+        let server = Server::start_and_ask(&mut serve, Cores::Any, &directory.join("log"))?;
+        Ok(Self { directory, server, _redis: redis, ecdsa, rsa })
+    }
+
+    fn loader(
+        &self,
+        run: &Run,
+        spki: &str,
+        scheme: &str,
+        time: Duration,
+        options: &[&str],
+    ) -> Command {
+        let mut command = run.servers.enroute_in(&self.directory);
+        command.args([
+            "keyserver",
+            "load",
+            "--server-name",
+            "localhost",
+            "--authorities",
+            "ca.pem",
+        ]);
+        command.args(["--server", &self.server.address.to_string()]);
+        command.args(["--certificate", "edge1.example.pem", "--key", "edge1.example.key"]);
+        command.args(["--spki", spki, "--scheme", scheme, "--connections", "4"]);
+        command.args(["--seconds", &time.as_secs_f64().to_string()]).args(options);
+        command
+    }
+
+    fn load(
+        &self,
+        run: &Run,
+        spki: &str,
+        scheme: &str,
+        time: Duration,
+        options: &[&str],
+    ) -> anyhow::Result<Value> {
+        let report: Value =
+            serde_json::from_str(&output(&mut self.loader(run, spki, scheme, time, options))?)?;
+        ensure!(report["errors"] == 0, "the key server refused: {report}");
+        Ok(report)
+    }
+}
+
+/// Authority, certificates, keys and policy, by openssl.
+fn prepare(directory: &Path) -> anyhow::Result<()> {
+    fs::write(directory.join("policy.toml"), POLICY)?;
+    let mut command = Command::new("sh");
+    output(command.args(["-ec", PREPARE]).current_dir(directory))?;
+    Ok(())
+}
+
+const POLICY: &str = "\
+[[edge]]
+name = \"edge1.example\"
+[[edge.allow]]
+keys = [\"*\"]
+methods = [\"CertificateVerify\"]
+";
+
+const PREPARE: &str = "\
+ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+openssl req -x509 $ec -days 2 -keyout ca.key -out ca.pem -subj /CN=ca -addext basicConstraints=critical,CA:TRUE
+for name in localhost edge1.example; do
+    echo subjectAltName=DNS:$name >extensions
+    openssl req $ec -keyout $name.key -out $name.csr -subj /CN=$name
+    openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+        -extfile extensions -out $name.pem
+done
+openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ecdsa.key
+openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key
+openssl rand -hex 32 >kek";
+
+fn number(report: &Value, name: &str) -> anyhow::Result<f64> {
+    report[name].as_f64().with_context(|| format!("no {name} in {report}"))
+}
+
+fn output_on(cores: Cores, command: &mut Command) -> anyhow::Result<String> {
+    process::on(cores, || output(command))?
+}
+
+/// What a command prints. Fails, with what it said, when it fails.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

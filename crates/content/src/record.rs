@@ -1,0 +1,216 @@
+//! How what is known of a target lies in a store.
+//!
+//! ```text
+//! version 1 | kind 1 | …
+//! kind 0, pass:     nothing
+//! kind 1, variants: generation u64, names, each u16 length and bytes
+//! kind 2, entry:    status u16, received u64 ms, initial age u32 s, authorized u8,
+//!                   selecting and headers, each u16 count of (name u16 length, value u32 length),
+//!                   then the body
+//! ```
+//!
+//! Numbers are little-endian. A record is read only by the version that wrote it: another is a miss.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::{Entry, Selecting};
+
+const VERSION: u8 = 1;
+
+/// What lies under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// Under a primary key: what the origin answers here is not stored, so do not wait for others'
+    /// answers.
+    Pass,
+    /// Under a primary key: the origin varies by these headers; see [`crate::secondary_key`].
+    Variants {
+        /// Which.
+        names: Vec<HeaderName>,
+        /// Part of the variants' keys: whoever forgets this record forgets them all.
+        generation: u64,
+    },
+    /// A response.
+    Entry(Entry),
+}
+
+/// Bytes that are no record of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no record of version {VERSION} at byte {0}")]
+pub struct Damaged(usize);
+
+impl Record {
+    /// The bytes to store.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Pass => vec![VERSION, 0],
+            Self::Variants { names, generation } => {
+                let mut out = vec![VERSION, 1];
+                out.extend(generation.to_le_bytes());
+                for name in names {
+                    put_short(&mut out, name.as_str().as_bytes());
+                }
+                out
+            }
+            Self::Entry(entry) => encode(entry),
+        }
+    }
+
+    /// What was stored; a body shares `bytes`' memory.
+    ///
+    /// # Errors
+    /// Another version wrote it, or it is damaged.
+    pub fn decode(bytes: &Bytes) -> Result<Self, Damaged> {
+        let mut reader = Reader { bytes, at: 0 };
+        let record = reader.record().ok_or(Damaged(reader.at))?;
+        Ok(record)
+    }
+}
+
+fn encode(entry: &Entry) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entry.body.len() + 1024);
+    out.extend([VERSION, 2]);
+    out.extend(entry.status.as_u16().to_le_bytes());
+    out.extend((entry.received.as_millis() as u64).to_le_bytes());
+    out.extend((entry.initial_age.as_secs() as u32).to_le_bytes());
+    out.push(entry.authorized.into());
+    out.extend((entry.selecting.0.len() as u16).to_le_bytes());
+    for (name, value) in &entry.selecting.0 {
+        put_field(&mut out, name, value.as_bytes());
+    }
+    out.extend((entry.headers.len() as u16).to_le_bytes());
+    for (name, value) in &entry.headers {
+        put_field(&mut out, name, value.as_bytes());
+    }
+    out.extend(&entry.body);
+    out
+}
+
+fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u16).to_le_bytes());
+    out.extend(bytes);
+}
+
+fn put_field(out: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
+    put_short(out, name.as_str().as_bytes());
+    out.extend((value.len() as u32).to_le_bytes());
+    out.extend(value);
+}
+
+struct Reader<'a> {
+    bytes: &'a Bytes,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn record(&mut self) -> Option<Record> {
+        if self.number::<1>()? != u64::from(VERSION) {
+            return None;
+        }
+        Some(match self.number::<1>()? {
+            0 => Record::Pass,
+            1 => {
+                let (generation, mut names) = (self.number::<8>()?, Vec::new());
+                while self.at < self.bytes.len() {
+                    names.push(self.name()?);
+                }
+                Record::Variants { names, generation }
+            }
+            2 => Record::Entry(self.entry()?),
+            _ => return None,
+        })
+    }
+
+    fn entry(&mut self) -> Option<Entry> {
+        let status = StatusCode::from_u16(self.number::<2>()? as u16).ok()?;
+        let received = Duration::from_millis(self.number::<8>()?);
+        let initial_age = Duration::from_secs(self.number::<4>()?);
+        let authorized = self.number::<1>()? != 0;
+        let mut selecting = Vec::new();
+        for _ in 0..self.number::<2>()? {
+            let (name, value) = self.field()?;
+            selecting.push((name, String::from_utf8(value.to_vec()).ok()?));
+        }
+        let mut headers = HeaderMap::new();
+        for _ in 0..self.number::<2>()? {
+            let (name, value) = self.field()?;
+            headers.append(name, HeaderValue::from_bytes(value).ok()?);
+        }
+        let body = self.bytes.slice(self.at..);
+        let selecting = Selecting(selecting);
+        Some(Entry { status, headers, selecting, received, initial_age, authorized, body })
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let taken = self.bytes.get(self.at..)?.get(..length)?;
+        self.at += length;
+        Some(taken)
+    }
+
+    fn number<const BYTES: usize>(&mut self) -> Option<u64> {
+        let mut number = [0; 8];
+        number[..BYTES].copy_from_slice(self.take(BYTES)?);
+        Some(u64::from_le_bytes(number))
+    }
+
+    fn name(&mut self) -> Option<HeaderName> {
+        let length = self.number::<2>()? as usize;
+        HeaderName::from_bytes(self.take(length)?).ok()
+    }
+
+    fn field(&mut self) -> Option<(HeaderName, &'a [u8])> {
+        let name = self.name()?;
+        let length = self.number::<4>()? as usize;
+        Some((name, self.take(length)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header;
+
+    use super::*;
+
+    fn entry() -> Entry {
+        let mut request = HeaderMap::new();
+        request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip , br"));
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding, x-none"));
+        headers.append(header::LINK, HeaderValue::from_static("</a>"));
+        headers.append(header::LINK, HeaderValue::from_static("</b>"));
+        let now = Duration::from_millis(1_700_000_000_123);
+        let mut entry = Entry::admit(&request, StatusCode::OK, &headers, now, now).unwrap();
+        entry.body = Bytes::from_static(b"hello");
+        entry
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let names = vec![header::ACCEPT, header::COOKIE];
+        let variants = Record::Variants { names, generation: 7 };
+        for record in [Record::Pass, variants, Record::Entry(entry())] {
+            assert_eq!(Record::decode(&record.encode().into()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_at_every_byte() {
+        let bytes = Bytes::from(Record::Entry(entry()).encode());
+        for length in 0..bytes.len() - 5 {
+            assert!(Record::decode(&bytes.slice(..length)).is_err(), "{length} bytes are a record");
+        }
+        let mut other = bytes.to_vec();
+        other[0] = VERSION + 1;
+        assert_eq!(Record::decode(&other.into()), Err(Damaged(1)));
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.to_vec();
+            flipped[at] ^= 0xff;
+            let _ = Record::decode(&flipped.into());
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! RFC 9111 and RFC 5861 as tables: what was answered, what is asked later, what may be said.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use crate::{Entry, NotStored, Usable, select, select_range};
+
+/// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' own example.
+const NOW: Duration = Duration::from_secs(784_111_777);
+const DATE: &str = "date: Sun, 06 Nov 1994 08:49:37 GMT";
+
+fn headers(lines: &[&str]) -> HeaderMap {
+    let pairs = lines.iter().filter(|line| !line.is_empty()).map(|line| {
+        let (name, value) = line.split_once(": ").expect("name: value");
+        let name = HeaderName::try_from(name).expect("a name");
+        (name, HeaderValue::from_str(value).expect("a value"))
+    });
+    let mut map = HeaderMap::new();
+    pairs.for_each(|(name, value)| {
+        map.append(name, value);
+    });
+    map
+}
+
+fn admit(request: &[&str], status: u16, response: &[&str]) -> Result<Entry, NotStored> {
+    let status = StatusCode::from_u16(status).expect("a status");
+    Entry::admit(&headers(request), status, &headers(response), NOW, NOW)
+}
+
+#[test]
+fn what_may_be_stored() {
+    use NotStored::{Forbidden, NeverFresh, SetsCookie, VariesByAnything};
+    let ok: Result<(), NotStored> = Ok(());
+    // Section, request, status, response, judged.
+    let table: &[(&str, &[&str], u16, &[&str], Result<(), NotStored>)] = &[
+        ("5.2.2.1 max-age", &[], 200, &["cache-control: max-age=60"], ok),
+        ("any case", &[], 200, &["cache-control: Max-Age=60"], ok),
+        ("5.2.2.10 s-maxage", &[], 200, &["cache-control: s-maxage=60"], ok),
+        ("5.3 Expires", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:59:37 GMT"], ok),
+        ("5.3 RFC 850 date", &[], 200, &[DATE, "expires: Sunday, 06-Nov-94 08:59:37 GMT"], ok),
+        ("5.3 past", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:40:37 GMT"], Err(NeverFresh)),
+        ("5.3 invalid is past", &[], 200, &[DATE, "expires: 0"], Err(NeverFresh)),
+        ("4.2.2 heuristic", &[], 200, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], ok),
+        ("nothing said", &[], 200, &[], Err(NeverFresh)),
+        ("only a validator", &[], 200, &["etag: \"a\""], ok),
+        ("5.2.2.5 no-store", &[], 200, &["cache-control: no-store, max-age=60"], Err(Forbidden)),
+        (
+            "second line",
+            &[],
+            200,
+            &["cache-control: max-age=60", "cache-control: no-store"],
+            Err(Forbidden),
+        ),
+        ("5.2.2.7 private", &[], 200, &["cache-control: private, max-age=60"], Err(Forbidden)),
+        ("5.2.2.4 no-cache, validator", &[], 200, &["cache-control: no-cache", "etag: \"a\""], ok),
+        ("no-cache, no validator", &[], 200, &["cache-control: no-cache"], Err(NeverFresh)),
+        (
+            "5.2.1.5 request no-store",
+            &["cache-control: no-store"],
+            200,
+            &["cache-control: max-age=60"],
+            Err(Forbidden),
+        ),
+        (
+            "3.5 credentials",
+            &["authorization: Basic eA=="],
+            200,
+            &["cache-control: max-age=60"],
+            Err(Forbidden),
+        ),
+        (
+            "3.5 public",
+            &["authorization: Basic eA=="],
+            200,
+            &["cache-control: public, max-age=60"],
+            ok,
+        ),
+        ("3.5 s-maxage", &["authorization: Basic eA=="], 200, &["cache-control: s-maxage=60"], ok),
+        ("4.1 Vary *", &[], 200, &["cache-control: max-age=60", "vary: *"], Err(VariesByAnything)),
+        (
+            "4.1 Vary a, *",
+            &[],
+            200,
+            &["cache-control: max-age=60", "vary: accept, *"],
+            Err(VariesByAnything),
+        ),
+        (
+            "7.3 cookie",
+            &[],
+            200,
+            &["cache-control: max-age=60", "set-cookie: a=b"],
+            Err(SetsCookie),
+        ),
+        ("404 with lifetime", &[], 404, &["cache-control: max-age=60"], ok),
+        ("301 by default", &[], 301, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], ok),
+        ("206 not understood", &[], 206, &["cache-control: max-age=60"], Err(Forbidden)),
+        ("500", &[], 500, &["cache-control: max-age=60"], Err(Forbidden)),
+        (
+            "older than it lasts",
+            &[],
+            200,
+            &["cache-control: max-age=60", "age: 61"],
+            Err(NeverFresh),
+        ),
+        ("RFC 5861 alone", &[], 200, &["cache-control: max-age=0, stale-while-revalidate=60"], ok),
+    ];
+    for (case, request, status, response, judged) in table {
+        assert_eq!(admit(request, *status, response).map(|_| ()), *judged, "{case}");
+    }
+}
+
+#[test]
+fn how_long_it_is_the_answer() {
+    use Usable::{AfterRevalidation, Fresh, WhileRevalidating};
+    // Section, response, seconds later, request, judged.
+    let table: &[(&str, &[&str], u64, &[&str], Usable)] = &[
+        ("fresh", &["cache-control: max-age=60"], 59, &[], Fresh),
+        ("no longer", &["cache-control: max-age=60"], 60, &[], AfterRevalidation),
+        ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 29, &[], Fresh),
+        ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 30, &[], AfterRevalidation),
+        (
+            "4.2.3 an old Date counts",
+            &["cache-control: max-age=60", "date: Sun, 06 Nov 1994 08:49:07 GMT"],
+            30,
+            &[],
+            AfterRevalidation,
+        ),
+        ("s-maxage before max-age", &["cache-control: max-age=1, s-maxage=60"], 30, &[], Fresh),
+        (
+            "max-age before Expires",
+            &[DATE, "cache-control: max-age=60", "expires: Sun, 06 Nov 1994 08:49:38 GMT"],
+            30,
+            &[],
+            Fresh,
+        ),
+        (
+            "heuristic: a tenth of a day",
+            &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
+            8_639,
+            &[],
+            Fresh,
+        ),
+        (
+            "heuristic: over",
+            &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
+            8_640,
+            &[],
+            AfterRevalidation,
+        ),
+        (
+            "5.2.2.4 no-cache",
+            &["cache-control: no-cache", "etag: \"a\""],
+            0,
+            &[],
+            AfterRevalidation,
+        ),
+        (
+            "5.2.1.4 reload",
+            &["cache-control: max-age=60"],
+            1,
+            &["cache-control: no-cache"],
+            AfterRevalidation,
+        ),
+        ("5.4 Pragma", &["cache-control: max-age=60"], 1, &["pragma: no-cache"], AfterRevalidation),
+        (
+            "5.2.1.1 younger than",
+            &["cache-control: max-age=60"],
+            10,
+            &["cache-control: max-age=5"],
+            AfterRevalidation,
+        ),
+        (
+            "5.2.1.3 fresh for",
+            &["cache-control: max-age=60"],
+            50,
+            &["cache-control: min-fresh=20"],
+            AfterRevalidation,
+        ),
+        (
+            "5.2.1.2 max-stale",
+            &["cache-control: max-age=60"],
+            70,
+            &["cache-control: max-stale=20"],
+            Fresh,
+        ),
+        (
+            "5.2.1.2 too stale",
+            &["cache-control: max-age=60"],
+            90,
+            &["cache-control: max-stale=20"],
+            AfterRevalidation,
+        ),
+        (
+            "must-revalidate",
+            &["cache-control: max-age=60, must-revalidate"],
+            70,
+            &["cache-control: max-stale"],
+            AfterRevalidation,
+        ),
+        (
+            "RFC 5861 §3",
+            &["cache-control: max-age=60, stale-while-revalidate=30"],
+            89,
+            &[],
+            WhileRevalidating,
+        ),
+        (
+            "RFC 5861 §3 over",
+            &["cache-control: max-age=60, stale-while-revalidate=30"],
+            90,
+            &[],
+            AfterRevalidation,
+        ),
+        (
+            "old already",
+            &["cache-control: max-age=60, stale-while-revalidate=30", "age: 80"],
+            10,
+            &[],
+            AfterRevalidation,
+        ),
+        (
+            "the client insists",
+            &["cache-control: max-age=60, stale-while-revalidate=30"],
+            70,
+            &["cache-control: no-cache"],
+            AfterRevalidation,
+        ),
+        (
+            "the origin insists",
+            &["cache-control: max-age=60, must-revalidate, stale-while-revalidate=30"],
+            70,
+            &[],
+            AfterRevalidation,
+        ),
+        (
+            "s-maxage and by name",
+            &["cache-control: s-maxage=60, stale-while-revalidate=30"],
+            70,
+            &[],
+            WhileRevalidating,
+        ),
+    ];
+    for (case, response, later, request, judged) in table {
+        let entry = admit(&[], 200, response).expect(case);
+        let now = NOW + Duration::from_secs(*later);
+        assert_eq!(entry.usable(&headers(request), now), *judged, "{case}: {later} s later");
+    }
+}
+
+#[test]
+fn what_an_error_of_the_origin_leaves() {
+    let table: &[(&str, u64, bool)] = &[
+        ("cache-control: max-age=60, stale-if-error=30", 89, true),
+        ("cache-control: max-age=60, stale-if-error=30", 90, false),
+        ("cache-control: max-age=60", 61, false),
+        ("cache-control: max-age=60, stale-if-error=30, must-revalidate", 61, false),
+    ];
+    for (line, later, covered) in table {
+        let entry = admit(&[], 200, &[line]).expect("stored");
+        let now = NOW + Duration::from_secs(*later);
+        assert_eq!(entry.covers_an_error(&HeaderMap::new(), now), *covered, "{line} {later}");
+    }
+}
+
+#[test]
+fn which_requests_a_variant_answers() {
+    let varied = ["cache-control: max-age=60", "vary: Accept-Encoding", "vary: accept-language"];
+    let first = ["accept-encoding: gzip, br", "accept-language: de"];
+    let entry = admit(&first, 200, &varied).expect("stored");
+    let table: &[(&[&str], bool)] = &[
+        (&["accept-encoding: gzip, br", "accept-language: de"], true),
+        (&["accept-encoding: gzip ,br", "accept-language: de", "x-other: 1"], true),
+        (&["accept-encoding: gzip", "accept-encoding: br", "accept-language: de"], true),
+        (&["accept-encoding: gzip", "accept-language: de"], false),
+        (&["accept-encoding: gzip, br"], false),
+        (&["accept-encoding: gzip, br", "accept-language: "], false),
+    ];
+    for (request, matches) in table {
+        assert_eq!(entry.selecting.matches(&headers(request)), *matches, "{request:?}");
+    }
+}
+
+#[test]
+fn a_304_makes_it_fresh_and_brings_new_headers() {
+    let stored = ["cache-control: max-age=60", "etag: \"a\"", "x-old: 1", "content-type: text/css"];
+    let entry = admit(&[], 200, &stored).expect("stored");
+    let later = NOW + Duration::from_secs(100);
+    let news = headers(&["cache-control: max-age=10", "x-old: 2", "content-length: 0"]);
+    let entry = entry.refreshed(&news, later, later);
+    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(9)), Usable::Fresh);
+    assert_eq!(
+        entry.usable(&HeaderMap::new(), later + Duration::from_secs(10)),
+        Usable::AfterRevalidation
+    );
+    assert_eq!(entry.headers["x-old"], "2");
+    assert_eq!(entry.headers[header::CONTENT_TYPE], "text/css");
+    assert!(!entry.headers.contains_key(header::CONTENT_LENGTH));
+}
+
+#[test]
+fn a_304_shares_no_cookie_and_can_forbid_storing() {
+    let entry = admit(&[], 200, &["cache-control: max-age=60", "etag: \"a\""]).expect("stored");
+    let cookie = entry.refreshed(&headers(&["set-cookie: a=b"]), NOW, NOW);
+    assert!(!cookie.headers.contains_key(header::SET_COOKIE) && cookie.is_storable());
+    let private = entry.refreshed(&headers(&["cache-control: private"]), NOW, NOW);
+    assert!(!private.is_storable());
+}
+
+#[test]
+fn age_is_told() {
+    let entry = admit(&[], 200, &["cache-control: max-age=60", "age: 7"]).expect("stored");
+    assert_eq!(entry.headers_at(NOW + Duration::from_secs(5))[header::AGE], "12");
+}
+
+#[test]
+fn what_a_condition_or_a_range_comes_to() {
+    let stored = [
+        "etag: \"abc\"",
+        "last-modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "content-type: text/plain",
+    ];
+    // Request, status, body of ten bytes.
+    let table: &[(&[&str], u16, std::ops::Range<usize>)] = &[
+        (&[], 200, 0..10),
+        (&["if-none-match: \"abc\""], 304, 0..0),
+        (&["if-none-match: W/\"abc\""], 304, 0..0),
+        (&["if-none-match: \"x,y\", \"abc\""], 304, 0..0),
+        (&["if-none-match: \"x\", *"], 304, 0..0),
+        (&["if-none-match: *"], 304, 0..0),
+        (&["if-none-match: \"abcd\""], 200, 0..10),
+        (&["if-none-match: \"x\"", "if-modified-since: Sun, 06 Nov 1994 08:49:37 GMT"], 200, 0..10),
+        (&["if-modified-since: Sun, 06 Nov 1994 08:49:37 GMT"], 304, 0..0),
+        (&["if-modified-since: Sun, 06 Nov 1994 08:49:36 GMT"], 200, 0..10),
+        (&["if-modified-since: soon"], 200, 0..10),
+        (&["if-match: \"abc\""], 200, 0..10),
+        (&["if-match: \"x\""], 412, 0..0),
+        (&["if-match: W/\"abc\""], 412, 0..0),
+        (&["if-unmodified-since: Sun, 06 Nov 1994 08:49:36 GMT"], 412, 0..0),
+        (&["range: bytes=2-4"], 206, 2..5),
+        (&["range: bytes=2-"], 206, 2..10),
+        (&["range: bytes=-3"], 206, 7..10),
+        (&["range: bytes=-30"], 206, 0..10),
+        (&["range: bytes=5-99999999999999999999999"], 206, 5..10),
+        (&["range: bytes=10-"], 416, 0..0),
+        (&["range: bytes=-0"], 416, 0..0),
+        (&["range: bytes=4-2"], 200, 0..10),
+        (&["range: bytes=0-1,4-5"], 200, 0..10),
+        (&["range: lines=0-1"], 200, 0..10),
+        (&["range: bytes=2-4", "if-range: \"abc\""], 206, 2..5),
+        (&["range: bytes=2-4", "if-range: W/\"abc\""], 200, 0..10),
+        (&["range: bytes=2-4", "if-range: \"x\""], 200, 0..10),
+        (&["range: bytes=2-4", "if-range: Sun, 06 Nov 1994 08:49:37 GMT"], 206, 2..5),
+        (&["range: bytes=2-4", "if-none-match: \"abc\""], 304, 0..0),
+    ];
+    for (request, status, body) in table {
+        let selected = select(&headers(request), StatusCode::OK, headers(&stored), 10);
+        assert_eq!((selected.status.as_u16(), &selected.body), (*status, body), "{request:?}");
+    }
+    let part = select(&headers(&["range: bytes=2-4"]), StatusCode::OK, headers(&stored), 10);
+    assert_eq!(part.headers[header::CONTENT_RANGE], "bytes 2-4/10");
+    assert_eq!(part.headers[header::CONTENT_LENGTH], "3");
+    assert_eq!(select_range("bytes=0-", 0), Some(Err(())));
+}

@@ -1,0 +1,376 @@
+//! The rules of one user: `on`, `>password`, `~pattern`, `+command`, `-@category` and their kin.
+
+use std::{collections::BTreeSet, fmt};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    command::{Command, Flags, table::ROWS},
+    failure::Failure,
+    glob,
+};
+
+/// What one user may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    pub(crate) enabled: bool,
+    pub(crate) without_password: bool,
+    /// SHA-256, in hexadecimal digits.
+    pub(crate) passwords: BTreeSet<String>,
+    pub(crate) keys: Vec<KeyPattern>,
+    pub(crate) channels: Vec<String>,
+    /// For each row of the table.
+    allowed: Vec<bool>,
+    /// The rules about commands since the last that named all.
+    pub(crate) commands: Vec<String>,
+    /// Everything is allowed: nothing need be looked up.
+    pub(crate) unrestricted: bool,
+}
+
+/// Keys a user may touch, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyPattern {
+    read: bool,
+    write: bool,
+    pattern: String,
+}
+
+impl fmt::Display for KeyPattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.read, self.write) {
+            (true, true) => write!(out, "~{}", self.pattern),
+            (true, false) => write!(out, "%R~{}", self.pattern),
+            _ => write!(out, "%W~{}", self.pattern),
+        }
+    }
+}
+
+/// What a user was found not to be allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Allowed,
+    NoCommand,
+    /// The key at this argument.
+    NoKey(usize),
+    NoChannel,
+}
+
+/// A password as it is kept.
+fn hash(password: &[u8]) -> String {
+    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Which categories a command is in.
+pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
+    let flags = command.flags;
+    let admin = flags.has(Flags::ADMIN);
+    let mut categories = Vec::new();
+    for (within, name) in [
+        (command.group.category() != "admin", command.group.category()),
+        (flags.has(Flags::READONLY), "read"),
+        (flags.has(Flags::WRITE), "write"),
+        (flags.has(Flags::FAST), "fast"),
+        (!flags.has(Flags::FAST), "slow"),
+        (admin, "admin"),
+        (admin || flags.has(Flags::DANGEROUS), "dangerous"),
+    ] {
+        if within {
+            categories.push(name);
+        }
+    }
+    categories
+}
+
+/// Every category there is.
+pub(crate) const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+impl Rules {
+    /// Everything, without a password.
+    pub(crate) fn everything() -> Self {
+        let mut rules = Self::nothing();
+        for rule in ["on", "nopass", "~*", "&*", "+@all"] {
+            rules.apply(rule).expect("a rule");
+        }
+        rules
+    }
+
+    /// Nothing: what a new user may do.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            enabled: false,
+            without_password: false,
+            passwords: BTreeSet::new(),
+            keys: Vec::new(),
+            channels: Vec::new(),
+            allowed: vec![false; ROWS.len()],
+            commands: vec!["-@all".to_owned()],
+            unrestricted: false,
+        }
+    }
+
+    /// Is everybody this user who says nothing else?
+    pub(crate) fn needs_no_password(&self) -> bool {
+        self.enabled && self.without_password
+    }
+
+    /// Is this a password of the user, and the user enabled?
+    pub(crate) fn accepts(&self, password: &[u8]) -> bool {
+        self.enabled && (self.without_password || self.passwords.contains(&hash(password)))
+    }
+
+    /// May the user do `command` with these arguments?
+    pub(crate) fn access(&self, command: &'static Command, args: &[&[u8]]) -> Access {
+        if self.unrestricted {
+            return Access::Allowed;
+        }
+        let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
+        let always = matches!(command.name, "auth" | "hello" | "quit" | "reset");
+        if !always && !row.is_some_and(|row| self.allowed[row]) {
+            return Access::NoCommand;
+        }
+        let writes = command.flags.has(Flags::WRITE);
+        let last = command.keys.of(args.len()).last();
+        for at in command.keys.of(args.len()) {
+            // What is only read of a writing command: the sources.
+            let source = match command.name {
+                "copy" => Some(at) != last,
+                "bitop" => at != 2,
+                _ => false,
+            };
+            let overwrites = matches!(
+                command.name,
+                "set" | "setex" | "psetex" | "mset" | "msetnx" | "setnx" | "del" | "unlink"
+            );
+            let write = writes && !source;
+            let read =
+                !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
+            if !self.may_touch(args[at], read, write) {
+                return Access::NoKey(at);
+            }
+        }
+        if command.name == "subscribe" && !args[1..].iter().all(|channel| self.may_hear(channel)) {
+            return Access::NoChannel;
+        }
+        Access::Allowed
+    }
+
+    fn may_touch(&self, key: &[u8], read: bool, write: bool) -> bool {
+        let matching =
+            |key: &[u8], pattern: &KeyPattern| glob::matches(pattern.pattern.as_bytes(), key);
+        let allows = |wanted: bool, of: fn(&KeyPattern) -> bool| {
+            !wanted || self.keys.iter().any(|pattern| of(pattern) && matching(key, pattern))
+        };
+        allows(read, |pattern| pattern.read) && allows(write, |pattern| pattern.write)
+    }
+
+    fn may_hear(&self, channel: &[u8]) -> bool {
+        // What tracking says to a client that asked for it is no secret of others.
+        channel == b"__redis__:invalidate"
+            || self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
+    }
+
+    /// Applies one rule.
+    pub(crate) fn apply(&mut self, rule: &str) -> Result<(), Failure> {
+        self.change(rule).map_err(|why| {
+            Failure::new(format!("ERR Error in ACL SETUSER modifier '{rule}': {why}"))
+        })?;
+        let all_keys = self.keys.iter().any(|keys| keys.read && keys.write && keys.pattern == "*");
+        let all_channels = self.channels.iter().any(|channel| channel == "*");
+        self.unrestricted = all_keys && all_channels && self.allowed.iter().all(|&allowed| allowed);
+        Ok(())
+    }
+
+    fn change(&mut self, rule: &str) -> Result<(), &'static str> {
+        let folded = rule.to_ascii_lowercase();
+        match folded.as_str() {
+            "on" => self.enabled = true,
+            "off" => self.enabled = false,
+            "nopass" => {
+                self.without_password = true;
+                self.passwords.clear();
+            }
+            "resetpass" => {
+                self.without_password = false;
+                self.passwords.clear();
+            }
+            "allkeys" => self.change("~*")?,
+            "resetkeys" => self.keys.clear(),
+            "allchannels" => self.change("&*")?,
+            "resetchannels" => self.channels.clear(),
+            "allcommands" => self.change("+@all")?,
+            "nocommands" => self.change("-@all")?,
+            "reset" => *self = Self::nothing(),
+            "sanitize-payload" | "skip-sanitize-payload" => {}
+            _ => self.change_by_sign(rule)?,
+        }
+        Ok(())
+    }
+
+    fn change_by_sign(&mut self, rule: &str) -> Result<(), &'static str> {
+        let Some(sign) = rule.chars().next() else { return Err(SYNTAX) };
+        let rest = &rule[sign.len_utf8()..];
+        match sign {
+            '>' => self.add_password(hash(rest.as_bytes())),
+            '#' if is_hash(rest) => self.add_password(rest.to_owned()),
+            '<' => self.remove_password(&hash(rest.as_bytes()))?,
+            '!' if is_hash(rest) => self.remove_password(rest)?,
+            '#' | '!' => {
+                return Err(
+                    "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
+                );
+            }
+            '~' => self.add_keys(true, true, rest)?,
+            '%' => {
+                let (how, pattern) = rest.split_once('~').ok_or(SYNTAX)?;
+                let how = how.to_ascii_uppercase();
+                if how.is_empty() || !how.chars().all(|each| matches!(each, 'R' | 'W')) {
+                    return Err(SYNTAX);
+                }
+                self.add_keys(how.contains('R'), how.contains('W'), pattern)?;
+            }
+            '&' => {
+                if self.channels.iter().any(|channel| channel == "*") && rest != "*" {
+                    return Err(
+                        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels",
+                    );
+                }
+                if rest == "*" {
+                    self.channels.clear();
+                }
+                if !self.channels.iter().any(|channel| channel == rest) {
+                    self.channels.push(rest.to_owned());
+                }
+            }
+            '+' | '-' => self.change_commands(sign == '+', rest)?,
+            _ => return Err(SYNTAX),
+        }
+        Ok(())
+    }
+
+    fn add_password(&mut self, hash: String) {
+        self.without_password = false;
+        self.passwords.insert(hash);
+    }
+
+    fn remove_password(&mut self, hash: &str) -> Result<(), &'static str> {
+        let removed = self.passwords.remove(hash);
+        if removed {
+            Ok(())
+        } else {
+            Err("The password you are trying to remove from the user does not exist")
+        }
+    }
+
+    fn add_keys(&mut self, read: bool, write: bool, pattern: &str) -> Result<(), &'static str> {
+        let all = self.keys.iter().any(|keys| keys.read && keys.write && keys.pattern == "*");
+        if all && pattern != "*" {
+            return Err(
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+            );
+        }
+        if read && write && pattern == "*" {
+            self.keys.clear();
+        }
+        match self.keys.iter_mut().find(|keys| keys.pattern == pattern) {
+            Some(keys) => (keys.read, keys.write) = (keys.read | read, keys.write | write),
+            None => self.keys.push(KeyPattern { read, write, pattern: pattern.to_owned() }),
+        }
+        Ok(())
+    }
+
+    fn change_commands(&mut self, allow: bool, what: &str) -> Result<(), &'static str> {
+        let what = what.to_ascii_lowercase();
+        let mut found = false;
+        match what.strip_prefix('@') {
+            Some("all") => {
+                self.allowed.fill(allow);
+                self.commands.clear();
+                found = true;
+            }
+            Some(category) => {
+                found = CATEGORIES.contains(&category);
+                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
+                    if categories(row).contains(&category) {
+                        *allowed = allow;
+                    }
+                }
+            }
+            None => {
+                let container = format!("{what}|");
+                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
+                    if row.name == what || row.name.starts_with(&container) {
+                        *allowed = allow;
+                        found = true;
+                    }
+                }
+            }
+        }
+        if !found {
+            return Err("Unknown command or category name in ACL");
+        }
+        let signs = [format!("+{what}"), format!("-{what}")];
+        self.commands.retain(|rule| !signs.contains(rule));
+        self.commands.push(signs[usize::from(!allow)].clone());
+        Ok(())
+    }
+}
+
+const SYNTAX: &str = "Syntax error";
+
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+impl fmt::Display for Rules {
+    /// As ACL LIST and the file of users write them.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if self.enabled { "on" } else { "off" })?;
+        if self.without_password {
+            out.write_str(" nopass")?;
+        }
+        for password in &self.passwords {
+            write!(out, " #{password}")?;
+        }
+        for keys in &self.keys {
+            write!(out, " {keys}")?;
+        }
+        if !self.channels.iter().any(|channel| channel == "*") {
+            out.write_str(" resetchannels")?;
+        }
+        for channel in &self.channels {
+            write!(out, " &{channel}")?;
+        }
+        write!(out, " {}", self.command_rules())
+    }
+}
+
+impl Rules {
+    /// The rules about commands in one line.
+    pub(crate) fn command_rules(&self) -> String {
+        let begins = self.commands.first().is_some_and(|rule| rule.ends_with("@all"));
+        let rules = self.commands.join(" ");
+        if begins { rules } else { format!("-@all {rules}") }
+    }
+}

@@ -1,0 +1,307 @@
+//! Who is connected, as the others see it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use wire::resp::Version;
+
+use crate::{
+    command::{Command, table::ROWS},
+    tracking::Notice,
+};
+
+/// Messages one client may leave unread; beyond, it is closed, as what it keeps can no longer be
+/// told to be stale.
+pub const MESSAGES_MAX: usize = 100_000;
+
+/// Something said to a client unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// What the client keeps of these keys is stale; of everything, if `None`.
+    Stale {
+        keys: Option<Vec<Box<[u8]>>>,
+        /// The prefix that was asked for: keys with it are named in one message.
+        prefix: Option<Box<[u8]>>,
+        /// On behalf of a client that redirected its messages here.
+        redirected: bool,
+    },
+    /// The client its messages were redirected to is gone.
+    RedirectBroken(u64),
+}
+
+/// What is known of a client beside what changes with every command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Details {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) library_version: String,
+    pub(crate) database: u8,
+    pub(crate) version: Version,
+    pub(crate) user: String,
+    /// Commands queued by MULTI.
+    pub(crate) queued: Option<usize>,
+    pub(crate) subscriptions: usize,
+    pub(crate) broadcasts: bool,
+    pub(crate) unevictable: bool,
+}
+
+/// One client.
+pub struct Client {
+    /// Never used twice.
+    pub id: u64,
+    /// Where it is.
+    pub address: String,
+    /// Where it came in.
+    pub local_address: String,
+    pub(crate) created_ms: u64,
+    pub(crate) active_ms: AtomicU64,
+    pub(crate) details: Mutex<Details>,
+    pub(crate) tracking: AtomicBool,
+    /// To whom its invalidations go; 0 for itself.
+    pub(crate) redirect: AtomicU64,
+    pub(crate) redirect_broken: AtomicBool,
+    command: AtomicUsize,
+    awaited: AtomicUsize,
+    killed: AtomicBool,
+    has_messages: AtomicBool,
+    messages: Mutex<Vec<Message>>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Client {
+    /// Notes that it does `command` now.
+    #[inline]
+    pub(crate) fn active(&self, command: &'static Command, now_ms: u64) {
+        self.active_ms.store(now_ms, Relaxed);
+        self.command.store(std::ptr::from_ref(command) as usize, Relaxed);
+    }
+
+    /// When it last gave a command, since the Unix epoch.
+    pub fn active_at(&self) -> Duration {
+        Duration::from_millis(self.active_ms.load(Relaxed))
+    }
+
+    /// Was its end asked for?
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Relaxed)
+    }
+
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, SeqCst);
+        (self.wake)();
+    }
+
+    pub(crate) fn post(&self, posted: impl Iterator<Item = Message>) {
+        let mut messages = self.messages.lock();
+        for message in posted {
+            add(&mut messages, message);
+        }
+        let full = messages.len() > MESSAGES_MAX;
+        drop(messages);
+        if full {
+            self.kill();
+        } else if !self.has_messages.swap(true, SeqCst) {
+            (self.wake)();
+        }
+    }
+
+    /// What was left for it.
+    pub(crate) fn take_messages(&self) -> Vec<Message> {
+        if !self.has_messages.load(SeqCst) {
+            return Vec::new();
+        }
+        self.has_messages.store(false, SeqCst);
+        std::mem::take(&mut *self.messages.lock())
+    }
+
+    /// It waits for so many things to come from disk.
+    pub(crate) fn wait_for(&self, count: usize) {
+        self.awaited.fetch_add(count, SeqCst);
+    }
+
+    /// One of them has come.
+    pub fn arrived(&self) {
+        if self.awaited.fetch_sub(1, SeqCst) == 1 {
+            (self.wake)();
+        }
+    }
+
+    /// Has everything come that it waited for?
+    pub fn is_ready(&self) -> bool {
+        self.awaited.load(SeqCst) == 0
+    }
+
+    /// The line of CLIENT LIST.
+    pub(crate) fn line(&self, now_ms: u64) -> String {
+        let details = self.details.lock();
+        let address = self.command.load(Relaxed);
+        let command = ROWS.iter().find(|row| std::ptr::from_ref(**row) as usize == address);
+        let tracks = self.tracking.load(Relaxed);
+        let mut flags = String::new();
+        for (flag, letter) in [
+            (details.subscriptions > 0, 'P'),
+            (details.queued.is_some(), 'x'),
+            (tracks, 't'),
+            (self.redirect_broken.load(Relaxed), 'R'),
+            (details.broadcasts, 'B'),
+            (details.unevictable, 'e'),
+        ] {
+            if flag {
+                flags.push(letter);
+            }
+        }
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let redirect = match self.redirect.load(Relaxed) {
+            _ if !tracks => -1,
+            target => target as i64,
+        };
+        format!(
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={} psub=0 \
+             ssub=0 multi={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+             omem=0 tot-mem=0 events=r cmd={} user={} redir={redirect} resp={} lib-name={} lib-ver={}",
+            self.id,
+            self.address,
+            self.local_address,
+            details.name,
+            now_ms.saturating_sub(self.created_ms) / 1_000,
+            now_ms.saturating_sub(self.active_ms.load(Relaxed)) / 1_000,
+            details.database,
+            details.subscriptions,
+            details.queued.map_or(-1, |queued| queued as i64),
+            command.map_or("NULL", |command| command.name),
+            details.user,
+            if details.version == Version::Resp3 { 3 } else { 2 },
+            details.library,
+            details.library_version,
+        )
+    }
+}
+
+/// Everybody who is connected.
+#[derive(Default)]
+pub struct Clients {
+    last: AtomicU64,
+    all: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Clients {
+    /// Lets a client in; `wake` makes whoever serves it look after it.
+    pub fn enter(
+        &self,
+        address: String,
+        local_address: String,
+        now_ms: u64,
+        wake: impl FnOnce(u64) -> Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Client> {
+        let id = self.last.fetch_add(1, Relaxed) + 1;
+        let client = Arc::new(Client {
+            id,
+            address,
+            local_address,
+            created_ms: now_ms,
+            active_ms: AtomicU64::new(now_ms),
+            details: Mutex::new(Details { user: "default".into(), ..Details::default() }),
+            tracking: AtomicBool::default(),
+            redirect: AtomicU64::default(),
+            redirect_broken: AtomicBool::default(),
+            command: AtomicUsize::default(),
+            awaited: AtomicUsize::default(),
+            killed: AtomicBool::default(),
+            has_messages: AtomicBool::default(),
+            messages: Mutex::default(),
+            wake: wake(id),
+        });
+        self.all.lock().insert(id, Arc::clone(&client));
+        client
+    }
+
+    /// It is gone.
+    pub fn leave(&self, id: u64) {
+        self.all.lock().remove(&id);
+    }
+
+    /// The client of this id.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.all.lock().get(&id).cloned()
+    }
+
+    /// Everybody, the oldest first.
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.all.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+
+    /// Nobody is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells a client that tracks, or whom it named, what is stale.
+    pub(crate) fn invalidate(&self, id: u64, notices: &[Notice]) {
+        let notices =
+            notices.iter().map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone()));
+        self.tell(id, notices);
+    }
+
+    /// Tells everybody who tracks that everything is stale.
+    pub(crate) fn invalidate_all(&self) {
+        for client in self.all() {
+            self.tell(client.id, std::iter::once((None, None)));
+        }
+    }
+
+    fn tell(&self, id: u64, stale: impl Iterator<Item = Stale>) {
+        let Some(client) = self.find(id).filter(|client| client.tracking.load(Relaxed)) else {
+            return;
+        };
+        let message =
+            |redirected| move |(keys, prefix)| Message::Stale { keys, prefix, redirected };
+        match client.redirect.load(Relaxed) {
+            0 => client.post(stale.map(message(false))),
+            target => match self.find(target) {
+                Some(target) => target.post(stale.map(message(true))),
+                None => {
+                    client.redirect_broken.store(true, Relaxed);
+                    client.post(std::iter::once(Message::RedirectBroken(target)));
+                }
+            },
+        }
+    }
+}
+
+/// Keys, and the prefix they were asked for by.
+type Stale = (Option<Vec<Box<[u8]>>>, Option<Box<[u8]>>);
+
+/// Adds a message; keys with a prefix join those with the same one that are still to be heard.
+fn add(messages: &mut Vec<Message>, message: Message) {
+    if let Message::Stale { keys: Some(new), prefix: Some(prefix), redirected } = &message {
+        for before in messages.iter_mut().rev().take(JOINED_LOOKED_AT) {
+            if let Message::Stale { keys: Some(keys), prefix: Some(same), redirected: way } = before
+                && (&*same, &*way) == (prefix, redirected)
+                && keys.len() < JOINED_KEYS_MAX
+            {
+                keys.extend_from_slice(new);
+                return;
+            }
+        }
+    }
+    messages.push(message);
+}
+
+/// Messages looked at for one with the same prefix.
+const JOINED_LOOKED_AT: usize = 16;
+/// Keys in one message.
+const JOINED_KEYS_MAX: usize = 1_024;

@@ -1,0 +1,39 @@
+//! GETBIT and SETBIT.
+
+use super::{super::Call, offset};
+use crate::failure::Failure;
+
+pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let offset = offset(call.args[2], None)?;
+    let byte = call
+        .keys
+        .get(call.args[1])
+        .and_then(|entry| entry.value.get((offset / 8) as usize).copied());
+    call.reply.flag(byte.is_some_and(|byte| byte >> (7 - offset % 8) & 1 == 1));
+    Ok(())
+}
+
+pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let offset = offset(call.args[2], None)?;
+    let on = match call.args[3] {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(Failure("ERR bit is not an integer or out of range".into())),
+    };
+    let old = call.keys.get(call.args[1]);
+    let (mut value, expires_at) =
+        old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
+    let (at, mask) = ((offset / 8) as usize, 0x80 >> (offset % 8));
+    if value.len() <= at {
+        value.resize(at + 1, 0);
+    }
+    let before = value[at] & mask != 0;
+    if on {
+        value[at] |= mask
+    } else {
+        value[at] &= !mask
+    }
+    call.keys.put(call.args[1], &value, expires_at)?;
+    call.reply.flag(before);
+    Ok(())
+}

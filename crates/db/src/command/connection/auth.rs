@@ -1,0 +1,36 @@
+//! AUTH.
+
+use super::super::Call;
+use crate::{
+    acl::DEFAULT,
+    failure::{Failure, SYNTAX, WRONG_PASSWORD},
+};
+
+pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let (user, password) = match call.args {
+        [_, password] => {
+            let open = call.server.acl.find(DEFAULT).is_some_and(|rules| rules.needs_no_password());
+            if open {
+                return Err(Failure(
+                    "ERR AUTH <password> called without any password configured for the default \
+                     user. Are you sure your configuration is correct?"
+                        .into(),
+                ));
+            }
+            (DEFAULT.as_bytes(), *password)
+        }
+        [_, user, password] => (*user, *password),
+        _ => return Err(SYNTAX),
+    };
+    log_in(call, user, password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Makes the connection `user`'s, if the password is right.
+pub(super) fn log_in(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let user = String::from_utf8_lossy(user);
+    let rules = call.server.acl.authenticate(&user, password).ok_or(WRONG_PASSWORD)?;
+    call.session.become_user(&user, rules);
+    Ok(())
+}

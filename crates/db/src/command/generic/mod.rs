@@ -1,0 +1,26 @@
+//! Keys, whatever they hold.
+
+pub(super) mod delete;
+pub(super) mod expire;
+pub(super) mod flush;
+pub(super) mod object;
+pub(super) mod rename;
+pub(super) mod scan;
+pub(super) mod ttl;
+
+use crate::{
+    failure::{DATABASE_RANGE, Failure},
+    keyspace::DATABASES,
+    number::integer,
+};
+
+/// The database an argument names.
+pub(crate) fn database(argument: &[u8]) -> Result<u8, Failure> {
+    let index = u8::try_from(integer(argument)?).ok().filter(|&index| index < DATABASES);
+    index.ok_or(DATABASE_RANGE)
+}
+
+/// The same, `None` for what is none.
+pub(crate) fn database_of(argument: &[u8]) -> Option<u8> {
+    database(argument).ok()
+}

@@ -1,0 +1,52 @@
+//! OBJECT.
+
+use super::super::Call;
+use crate::{failure::Failure, number::parse_integer};
+
+/// Longest value Redis keeps beside its key's record.
+const EMBEDDED_BYTES_MAX: usize = 44;
+
+pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let Some(entry) = call.keys.get(call.args[2]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    // What Redis would name a value just set: ours are all kept alike.
+    let name = match entry.value {
+        value if parse_integer(value).is_some() => "int",
+        value if value.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        _ => "raw",
+    };
+    call.reply.text(name);
+    Ok(())
+}
+
+pub(crate) fn refcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    if call.keys.exists(call.args[2]) {
+        call.reply.integer(1)
+    } else {
+        call.reply.null()
+    }
+    Ok(())
+}
+
+pub(crate) fn freq(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    unless_missing(
+        call,
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+         that when switching between policies at runtime LRU and LFU data will take some time to \
+         adjust.",
+    )
+}
+
+pub(crate) fn idletime(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    unless_missing(call, "ERR idle time is not tracked: what stays in memory is chosen by use")
+}
+
+fn unless_missing(call: &mut Call<'_, '_>, text: &'static str) -> Result<(), Failure> {
+    if call.keys.exists(call.args[2]) {
+        return Err(Failure(text.into()));
+    }
+    call.reply.null();
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! COMMAND: the table, told to clients.
+
+use super::super::{Call, Command, table};
+use crate::{
+    acl::categories,
+    failure::{Failure, SYNTAX},
+    glob,
+    reply::Reply,
+    session::resolve,
+};
+
+pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    call.reply.array(table::COMMANDS.len());
+    for row in table::COMMANDS {
+        describe(&mut call.reply, row);
+    }
+    Ok(())
+}
+
+fn describe(reply: &mut Reply<'_>, row: &Command) {
+    reply.array(10);
+    reply.text(row.name);
+    reply.integer(row.arity.into());
+    let flags: Vec<_> = row.flags.names().collect();
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.simple(flag));
+    reply.integer(row.keys.first.into());
+    reply.integer(row.keys.last.into());
+    reply.integer(row.keys.step.into());
+    let categories = categories(row);
+    reply.set(categories.len());
+    categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
+    reply.array(0);
+    reply.array(0);
+    reply.array(row.subcommands.len());
+    row.subcommands.iter().for_each(|row| describe(reply, row));
+}
+
+pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    call.reply.count(table::COMMANDS.len());
+    Ok(())
+}
+
+fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut parts = name.splitn(2, |&byte| byte == b'|');
+    let container = table::lookup(parts.next()?)?;
+    match parts.next() {
+        Some(own) => table::subcommand(container, own),
+        None => Some(container),
+    }
+}
+
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let names = &call.args[2..];
+    if names.is_empty() {
+        return command(call);
+    }
+    call.reply.array(names.len());
+    for name in names {
+        match find(name) {
+            Some(row) => describe(&mut call.reply, row),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let rows: Vec<&Command> = match &call.args[2..] {
+        [] => table::COMMANDS.iter().collect(),
+        names => names.iter().filter_map(|name| find(name)).collect(),
+    };
+    call.reply.map(rows.len());
+    rows.iter().for_each(|row| document(&mut call.reply, row));
+    Ok(())
+}
+
+fn document(reply: &mut Reply<'_>, row: &Command) {
+    reply.text(row.name);
+    reply.map(1 + usize::from(!row.subcommands.is_empty()));
+    reply.text("group");
+    reply.text(row.group.name());
+    if !row.subcommands.is_empty() {
+        reply.text("subcommands");
+        reply.map(row.subcommands.len());
+        row.subcommands.iter().for_each(|row| document(reply, row));
+    }
+}
+
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let mut rows: Vec<&Command> = table::COMMANDS.iter().collect();
+    match &call.args[2..] {
+        [] => {}
+        [filter, by, what] if filter.eq_ignore_ascii_case(b"FILTERBY") => {
+            let folded = what.to_ascii_lowercase();
+            let text = String::from_utf8_lossy(&folded).into_owned();
+            match by.to_ascii_uppercase().as_slice() {
+                b"PATTERN" => rows.retain(|row| glob::matches(&folded, row.name.as_bytes())),
+                b"ACLCAT" => rows.retain(|row| categories(row).contains(&text.as_str())),
+                b"MODULE" => rows.clear(),
+                _ => return Err(SYNTAX),
+            }
+        }
+        _ => return Err(SYNTAX),
+    }
+    call.reply.set(rows.len());
+    rows.iter().for_each(|row| call.reply.text(row.name));
+    Ok(())
+}
+
+pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let args = &call.args[2..];
+    let invalid = |text: &'static str| Failure(text.into());
+    let row = table::lookup(args[0]).ok_or_else(|| invalid("ERR Invalid command specified"))?;
+    if row.keys.first == 0 && row.subcommands.is_empty() {
+        return Err(invalid("ERR The command has no key arguments"));
+    }
+    let row = resolve(args)
+        .map_err(|_| invalid("ERR Invalid number of arguments specified for command"))?;
+    let at: Vec<usize> = row.keys.of(args.len()).collect();
+    if at.is_empty() {
+        return Err(invalid("ERR The command has no key arguments"));
+    }
+    call.reply.array(at.len());
+    at.iter().for_each(|&at| call.reply.bulk(args[at]));
+    Ok(())
+}

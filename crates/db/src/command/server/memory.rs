@@ -1,0 +1,138 @@
+//! MEMORY, RESCALE, and what there is to compact.
+
+use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+
+use store::elastic::Advice;
+
+use super::super::Call;
+use crate::{
+    failure::{Failure, SYNTAX},
+    parameters::{MEMORY_BYTES_MIN, parse_bytes},
+};
+
+/// What one entry costs beside its key and value: header in the log, index, alignment.
+const ENTRY_BYTES: usize = 48;
+
+/// Sets the memory of the whole process, in bytes. All shards are held.
+pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
+    call.server.parameters.memory_bytes.store(bytes, Relaxed);
+    let resident = call.server.host.memory_for_shards(bytes);
+    let share = resident as usize / call.keys.count;
+    call.keys.held().for_each(|shard| shard.store.rescale(share));
+}
+
+/// Sizes RESCALE ADVISE lists at most.
+const ADVISED_MAX: usize = 24;
+
+/// RESCALE ADVISE: what every size would give, by the lookups seen lately. RESCALE ADVISE 0.95: and
+/// the smallest that answers that share of lookups from memory.
+fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
+    let target = match options {
+        [] => None,
+        [share] => {
+            let share = std::str::from_utf8(share).ok().and_then(|text| text.parse::<f64>().ok());
+            let share = share.filter(|share| (0.0..=1.0).contains(share));
+            Some(share.ok_or(Failure("ERR expected a share of lookups from 0 to 1".into()))?)
+        }
+        _ => return Err(SYNTAX),
+    };
+    let shards: Vec<Advice> = call.keys.held().map(|shard| shard.store.advice()).collect();
+    let advice = Advice::merge(&shards);
+    let stats = &call.server.stats;
+    let reads = stats.disk_reads.load(Relaxed).max(1);
+    let read_us = stats.disk_read_ns.load(Relaxed) as f64 / reads as f64 / 1e3;
+    // What the process needs beside its shards.
+    let whole = |bytes: usize| call.server.host.memory_for_process(bytes as u64) as f64 / MEBIBYTE;
+    let mut text = format!(
+        "lookups followed: {}; a read from disk took {read_us:.0} µs\n{:>12} {:>10} {:>16}\n",
+        advice.lookups_sampled, "memory MiB", "hit ratio", "disk µs/lookup"
+    );
+    let step = advice.points.len().div_ceil(ADVISED_MAX).max(1);
+    for point in advice.points.iter().step_by(step) {
+        let wait = advice.mean_latency(point.memory_bytes, 0.0, read_us);
+        let size = whole(point.memory_bytes);
+        let _ = writeln!(text, "{size:>12.1} {:>10.4} {wait:>16.2}", point.hit_ratio);
+    }
+    let _ = writeln!(text, "more is wasted beyond {:.1} MiB", whole(advice.enough_bytes()));
+    if let Some(target) = target {
+        let _ = match advice.smallest_for(target) {
+            Some(bytes) => writeln!(text, "{target} is met from {:.1} MiB on", whole(bytes)),
+            None => writeln!(text, "{target} is met by no size: some keys are asked for once"),
+        };
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// RESCALE: what memory there is. RESCALE 1GiB: what there shall be.
+pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    match call.args {
+        [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
+        [_, word, options @ ..] if word.eq_ignore_ascii_case(b"ADVISE") => advise(call, options)?,
+        [_, wanted] => {
+            let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
+            let wanted = wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
+                Failure("ERR expected a number of bytes of at least 8MiB, such as 512MiB".into())
+            })?;
+            apply(call, wanted);
+            call.reply.ok();
+        }
+        _ => return Err(SYNTAX),
+    }
+    Ok(())
+}
+
+pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    match &call.args[3..] {
+        [] => {}
+        [word, count] if word.eq_ignore_ascii_case(b"SAMPLES") => {
+            crate::number::integer(count)?;
+        }
+        _ => return Err(SYNTAX),
+    }
+    let key = call.args[2];
+    match call.keys.get(key) {
+        Some(entry) => {
+            let bytes = entry.value.len() + key.len() + ENTRY_BYTES;
+            call.reply.count(bytes);
+        }
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let keys: u64 = call.keys.held().map(|shard| shard.store.len()).sum();
+    let resident = call.server.host.resident_bytes();
+    let budget = call.server.parameters.memory_bytes.load(Relaxed);
+    let reply = &mut call.reply;
+    reply.map(5);
+    for (name, value) in [
+        ("total.allocated", resident),
+        ("keys.count", keys),
+        ("budget.bytes", budget),
+        ("allocator.resident", resident),
+        ("clients.count", call.server.clients.len() as u64),
+    ] {
+        reply.text(name);
+        reply.integer(value as i64);
+    }
+    Ok(())
+}
+
+pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let resident = call.server.host.resident_bytes();
+    let budget = call.server.parameters.memory_bytes.load(Relaxed);
+    call.reply.verbatim(&format!(
+        "{resident} bytes are resident of a budget of {budget}. `enroute db advise` says what other budgets would give."
+    ));
+    Ok(())
+}
+
+/// Space is reclaimed all the time; there is nothing to start.
+pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    call.reply.simple("Background append only file rewriting started");
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! MSET and MSETNX.
+
+use super::super::Call;
+use crate::failure::Failure;
+
+pub(crate) fn mset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    store(call, "mset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    odd(call, "msetnx")?;
+    let args = call.args;
+    if args[1..].chunks_exact(2).any(|pair| call.keys.exists(pair[0])) {
+        call.reply.flag(false);
+        return Ok(());
+    }
+    store(call, "msetnx")?;
+    call.reply.flag(true);
+    Ok(())
+}
+
+fn odd(call: &Call<'_, '_>, command: &str) -> Result<(), Failure> {
+    if call.args.len() % 2 == 0 {
+        return Err(Failure::new(format!("ERR wrong number of arguments for '{command}' command")));
+    }
+    Ok(())
+}
+
+fn store(call: &mut Call<'_, '_>, command: &str) -> Result<(), Failure> {
+    odd(call, command)?;
+    for pair in call.args[1..].chunks_exact(2) {
+        call.keys.put(pair[0], pair[1], None)?;
+    }
+    Ok(())
+}

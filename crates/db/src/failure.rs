@@ -1,0 +1,32 @@
+//! What a command says when it cannot do what it was asked: Redis's own words.
+
+use std::borrow::Cow;
+
+/// An error reply: its code, a blank, a sentence; without type byte and line end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub Cow<'static, str>);
+
+impl Failure {
+    /// An error made up at run time.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Cow::Owned(text.into()))
+    }
+}
+
+const fn fixed(text: &'static str) -> Failure {
+    Failure(Cow::Borrowed(text))
+}
+
+pub(crate) const SYNTAX: Failure = fixed("ERR syntax error");
+pub(crate) const NOT_AN_INTEGER: Failure = fixed("ERR value is not an integer or out of range");
+pub(crate) const NOT_A_FLOAT: Failure = fixed("ERR value is not a valid float");
+pub(crate) const NO_SUCH_KEY: Failure = fixed("ERR no such key");
+pub(crate) const OVERFLOW: Failure = fixed("ERR increment or decrement would overflow");
+pub(crate) const TOO_LONG: Failure =
+    fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+pub(crate) const OFFSET_RANGE: Failure = fixed("ERR offset is out of range");
+pub(crate) const DATABASE_RANGE: Failure = fixed("ERR DB index is out of range");
+pub(crate) const NO_AUTH: Failure = fixed("NOAUTH Authentication required.");
+pub(crate) const WRONG_PASSWORD: Failure =
+    fixed("WRONGPASS invalid username-password pair or user is disabled.");
+pub(crate) const NO_CLIENT: Failure = fixed("ERR No such client");

@@ -1,0 +1,236 @@
+//! The keys a command may touch: the shards held for it, seen as one keyspace.
+//!
+//! Tier 2 shares the shards out ([`Shards`]); a command gets those its keys lie in, already loaded,
+//! and works on them as if nothing else existed. Every change passes the shard's
+//! tracking, so no client that keeps a key fails to hear of it.
+
+use std::{ops::DerefMut, time::Duration};
+
+use smallvec::SmallVec;
+use store::elastic::Ticket;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{
+    failure::Failure,
+    shard::{Loaded, Missing, Shard, StoredKey},
+};
+
+/// Databases a client can SELECT.
+pub const DATABASES: u8 = 16;
+/// Longest value, in bytes: Redis's `proto-max-bulk-len`.
+pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// All shards, behind whatever keeps them apart.
+pub trait Shards {
+    /// One shard, held.
+    type Guard<'a>: DerefMut<Target = Shard>
+    where
+        Self: 'a;
+
+    /// How many there are; never changes.
+    fn count(&self) -> usize;
+
+    /// Waits for shard `index` and holds it. Whoever wants several takes them in ascending order.
+    fn lock(&self, index: usize) -> Self::Guard<'_>;
+}
+
+/// Which of `count` shards a key of `database` lies in.
+pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
+    let hash = xxh3_64(key).wrapping_add(u64::from(database).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    // The high bits: what indexes a shard uses others.
+    ((u128::from(hash) * count as u128) >> 64) as usize
+}
+
+/// A value and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry<'e> {
+    pub(crate) value: &'e [u8],
+    /// Milliseconds since the Unix epoch.
+    pub(crate) expires_at: Option<u64>,
+    /// Another one after every write.
+    pub(crate) version: u64,
+}
+
+/// The shards held for one command.
+pub(crate) enum Held<'k> {
+    One(usize, &'k mut Shard),
+    /// By index; `None` where not held.
+    Many(SmallVec<[Option<&'k mut Shard>; 16]>),
+}
+
+/// The keys of one database as far as one command may touch them.
+pub struct Keyspace<'k> {
+    pub(crate) held: Held<'k>,
+    pub(crate) count: usize,
+    /// Which database.
+    pub(crate) database: u8,
+    /// Who acts.
+    pub(crate) client: u64,
+    /// Since the Unix epoch.
+    pub(crate) now: Duration,
+    /// What must arrive from disk before the command can be answered, by shard.
+    pub(crate) missing: SmallVec<[(usize, Ticket); 2]>,
+    /// The disk is behind: nothing can be written now.
+    pub(crate) busy: bool,
+}
+
+impl Keyspace<'_> {
+    fn shard(&mut self, database: u8, key: &[u8]) -> &mut Shard {
+        match &mut self.held {
+            Held::One(_, shard) => shard,
+            Held::Many(shards) => {
+                let index = shard_of(database, key, self.count);
+                shards[index].as_deref_mut().expect("a command holds the shards of its keys")
+            }
+        }
+    }
+
+    /// The shards held, in ascending order.
+    pub(crate) fn held(&mut self) -> impl Iterator<Item = &mut Shard> {
+        let (one, many) = match &mut self.held {
+            Held::One(_, shard) => (Some(&mut **shard), None),
+            Held::Many(shards) => (None, Some(shards)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().filter_map(Option::as_deref_mut))
+    }
+
+    /// The shards held, each with its index.
+    pub(crate) fn held_with_index(&mut self) -> impl Iterator<Item = (usize, &mut Shard)> {
+        let (one, many) = match &mut self.held {
+            Held::One(index, shard) => (Some((*index, &mut **shard)), None),
+            Held::Many(shards) => (None, Some(shards)),
+        };
+        let many = many.into_iter().flat_map(|shards| shards.iter_mut().enumerate());
+        one.into_iter()
+            .chain(many.filter_map(|(index, shard)| Some((index, shard.as_deref_mut()?))))
+    }
+
+    /// The shard at `index`, if it is held.
+    pub(crate) fn at(&mut self, index: usize) -> Option<&mut Shard> {
+        match &mut self.held {
+            Held::One(own, shard) => (*own == index).then_some(&mut **shard),
+            Held::Many(shards) => shards.get_mut(index)?.as_deref_mut(),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now.as_millis() as u64
+    }
+
+    /// What `key` holds.
+    pub(crate) fn get(&mut self, key: &[u8]) -> Option<Entry<'_>> {
+        self.get_of(self.database, key)
+    }
+
+    pub(crate) fn get_of(&mut self, database: u8, key: &[u8]) -> Option<Entry<'_>> {
+        let now = self.now;
+        self.shard(database, key).read(&StoredKey::new(database, key), now)
+    }
+
+    pub(crate) fn exists(&mut self, key: &[u8]) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Stores `value` under `key`, in place of what was there.
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Failure> {
+        self.put_of(self.database, key, value, expires_at)
+    }
+
+    pub(crate) fn put_of(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Failure> {
+        let (client, now) = (self.client, self.now);
+        let stored = StoredKey::new(database, key);
+        self.shard(database, key).write(&stored, value, expires_at, client, now)
+    }
+
+    /// Drops `key`; says whether it was there.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Failure> {
+        self.delete_of(self.database, key)
+    }
+
+    pub(crate) fn delete_of(&mut self, database: u8, key: &[u8]) -> Result<bool, Failure> {
+        let (client, now) = (self.client, self.now);
+        self.shard(database, key).remove(&StoredKey::new(database, key), client, now)
+    }
+
+    /// Makes `key` readable, or notes that it is missing.
+    #[inline]
+    pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
+        let (client, now) = (self.client, self.now);
+        let stored = StoredKey::new(database, key);
+        match self.shard(database, key).load(&stored, to_write, client, now) {
+            Loaded::Ready => Ok(()),
+            Loaded::Failed(failure) => Err(failure),
+            Loaded::Pending(ticket) => {
+                self.missing.push((shard_of(database, key, self.count), ticket));
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes it known how many keys each database has in the shards held.
+    pub(crate) fn load_counts(&mut self) -> Result<(), Failure> {
+        let (client, now) = (self.client, self.now);
+        let loaded: SmallVec<[_; 16]> = self
+            .held_with_index()
+            .map(|(index, shard)| (index, shard.load_counts(client, now)))
+            .collect();
+        for (index, loaded) in loaded {
+            match loaded {
+                Loaded::Ready => {}
+                Loaded::Failed(failure) => return Err(failure),
+                Loaded::Pending(ticket) => self.missing.push((index, ticket)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What `found` says of shard `index`, or `None` once its tickets are noted.
+    pub(crate) fn unless_missing<T>(
+        &mut self,
+        index: usize,
+        found: Result<T, Missing>,
+    ) -> Result<Option<T>, Failure> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Missing::Failed(failure)) => Err(failure),
+            Err(Missing::Pending(tickets)) => {
+                self.missing.extend(tickets.into_iter().map(|ticket| (index, ticket)));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Can all shards held be written now? `false` while the disk of one is behind.
+    #[inline]
+    pub(crate) fn accept_writes(&mut self) -> Result<bool, Failure> {
+        let mut accepted = true;
+        for shard in self.held() {
+            accepted &= shard.accepts_writes()?;
+        }
+        self.busy = !accepted;
+        Ok(accepted)
+    }
+
+    /// Notes that `client` has read `key` and keeps it.
+    pub(crate) fn remember(&mut self, database: u8, key: &[u8], client: u64, no_loop: bool) {
+        self.shard(database, key).tracking.remember(key, client, no_loop);
+    }
+
+    /// Keys of a database, in the shards held.
+    pub(crate) fn len(&mut self, database: u8) -> u64 {
+        let now = self.now;
+        self.held().map(|shard| shard.keys(database, now)).sum()
+    }
+}

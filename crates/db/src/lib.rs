@@ -1,0 +1,30 @@
+//! # db: the elastic database's commands
+//!
+//! What a client says in RESP, done on [`store::elastic::Elastic`]: the string, bit, key, expiry and
+//! transaction commands of Redis, tracking, users, and what servers are asked about themselves. A
+//! [`Session`] executes one command after the other on [`Shards`](keyspace::Shards) that somebody
+//! else shares out, and writes replies as bytes.
+//!
+//! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live in
+//! `store`), or a data-structure server: every value is a string.
+//!
+//! Read first: [`Session::execute`], then [`command`].
+#![forbid(unsafe_code)]
+
+pub mod acl;
+pub mod clients;
+pub mod command;
+pub mod failure;
+pub mod glob;
+pub mod keyspace;
+mod number;
+pub mod parameters;
+mod reply;
+pub mod server;
+pub mod session;
+pub mod shard;
+pub mod tracking;
+
+pub use server::{Host, Server};
+pub use session::{Session, Step};
+pub use shard::Shard;

@@ -1,0 +1,147 @@
+//! What CONFIG GET and CONFIG SET know.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+use parking_lot::RwLock;
+use store::elastic::Sync;
+
+use crate::failure::Failure;
+
+/// Parameters that can be read, and those of them that can change.
+pub struct Parameters {
+    /// The memory of the whole process, in bytes.
+    pub memory_bytes: AtomicU64,
+    /// Clients served at once.
+    pub clients_max: AtomicUsize,
+    /// Seconds without a command after which a client is closed; 0 for never.
+    pub timeout_seconds: AtomicU64,
+    sync: RwLock<Sync>,
+    fixed: BTreeMap<&'static str, String>,
+}
+
+/// A change of parameters, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Memory(u64),
+    Clients(usize),
+    Timeout(u64),
+    Sync(Sync),
+    Password(String),
+    Nothing,
+}
+
+/// What Redis calls each way of making writes durable.
+pub fn sync_name(sync: Sync) -> &'static str {
+    match sync {
+        Sync::Always => "always",
+        Sync::EverySecond => "everysec",
+        Sync::Never => "no",
+    }
+}
+
+/// The way of making writes durable that `name` means.
+pub fn parse_sync(name: &str) -> Option<Sync> {
+    [Sync::Always, Sync::EverySecond, Sync::Never]
+        .into_iter()
+        .find(|&sync| sync_name(sync).eq_ignore_ascii_case(name))
+}
+
+impl Parameters {
+    /// Parameters as they are at the start; `fixed` are shown and cannot change.
+    pub fn new(
+        memory_bytes: u64,
+        clients_max: usize,
+        sync: Sync,
+        fixed: BTreeMap<&'static str, String>,
+    ) -> Self {
+        Self {
+            memory_bytes: AtomicU64::new(memory_bytes),
+            clients_max: AtomicUsize::new(clients_max),
+            timeout_seconds: AtomicU64::new(0),
+            sync: RwLock::new(sync),
+            fixed,
+        }
+    }
+
+    /// How writes are made durable.
+    pub fn sync(&self) -> Sync {
+        *self.sync.read()
+    }
+
+    /// Changes how writes are made durable; the shards have to be told too.
+    pub fn set_sync(&self, sync: Sync) {
+        *self.sync.write() = sync;
+    }
+
+    /// Every parameter and its value.
+    pub(crate) fn all(&self, password: &str) -> BTreeMap<&'static str, String> {
+        let mut all = self.fixed.clone();
+        all.extend([
+            ("maxmemory", self.memory_bytes.load(Relaxed).to_string()),
+            ("maxclients", self.clients_max.load(Relaxed).to_string()),
+            ("timeout", self.timeout_seconds.load(Relaxed).to_string()),
+            ("appendfsync", sync_name(self.sync()).to_owned()),
+            ("requirepass", password.to_owned()),
+        ]);
+        all
+    }
+
+    /// What setting `name` to `value` means.
+    pub(crate) fn check(&self, name: &str, value: &str) -> Result<Change, Failure> {
+        let wrong = |why: &str| {
+            Failure::new(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+            ))
+        };
+        let number = || {
+            value.parse::<u64>().map_err(|_| wrong("argument couldn't be parsed into an integer"))
+        };
+        match name {
+            "maxmemory" => {
+                let bytes =
+                    parse_bytes(value).ok_or_else(|| wrong("argument must be a memory value"))?;
+                if bytes < MEMORY_BYTES_MIN {
+                    return Err(wrong("less than 8 MiB is no memory to serve from"));
+                }
+                Ok(Change::Memory(bytes))
+            }
+            "maxclients" => Ok(Change::Clients(number()?.clamp(1, u32::MAX.into()) as usize)),
+            "timeout" => Ok(Change::Timeout(number()?)),
+            "appendfsync" => {
+                let expected = "argument(s) must be one of the following: everysec, always, no";
+                Ok(Change::Sync(parse_sync(value).ok_or_else(|| wrong(expected))?))
+            }
+            "requirepass" => Ok(Change::Password(value.to_owned())),
+            _ => match self.fixed.get(name) {
+                Some(present) if present == value => Ok(Change::Nothing),
+                Some(_) => Err(wrong("can't set immutable config")),
+                None => Err(Failure::new(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ))),
+            },
+        }
+    }
+}
+
+/// The least memory a database serves from.
+pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
+
+/// A number of bytes as Redis writes it: `100`, `1k`, `1kb`, `1gb`; as ours: `1KiB`, `512MiB`.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|each: char| !each.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(digits);
+    let scale: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" | "kib" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" | "mib" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    count.parse::<u64>().ok()?.checked_mul(scale)
+}

@@ -1,0 +1,93 @@
+//! Replies being written, in the protocol version the connection speaks.
+
+use wire::resp::{Version, response};
+
+/// Where a command writes its answer.
+pub(crate) struct Reply<'r> {
+    /// The bytes to be sent.
+    pub(crate) out: &'r mut Vec<u8>,
+    /// What the client understands.
+    pub(crate) version: Version,
+}
+
+impl Reply<'_> {
+    pub(crate) fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    pub(crate) fn simple(&mut self, text: &str) {
+        response::write_simple(self.out, text.as_bytes());
+    }
+
+    pub(crate) fn error(&mut self, text: &str) {
+        response::write_error(self.out, text.as_bytes());
+    }
+
+    pub(crate) fn integer(&mut self, value: i64) {
+        match value {
+            0 => self.out.extend_from_slice(b":0\r\n"),
+            1 => self.out.extend_from_slice(b":1\r\n"),
+            _ => response::write_integer(self.out, value),
+        }
+    }
+
+    pub(crate) fn count(&mut self, value: usize) {
+        self.integer(value as i64);
+    }
+
+    pub(crate) fn flag(&mut self, value: bool) {
+        self.integer(i64::from(value));
+    }
+
+    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        response::write_bulk(self.out, bytes);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bulk(text.as_bytes());
+    }
+
+    pub(crate) fn null(&mut self) {
+        response::write_null(self.out, self.version);
+    }
+
+    pub(crate) fn null_array(&mut self) {
+        response::write_null_array(self.out, self.version);
+    }
+
+    pub(crate) fn optional(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    pub(crate) fn array(&mut self, elements: usize) {
+        response::write_array_header(self.out, elements);
+    }
+
+    pub(crate) fn map(&mut self, pairs: usize) {
+        response::write_map_header(self.out, pairs, self.version);
+    }
+
+    pub(crate) fn set(&mut self, elements: usize) {
+        response::write_set_header(self.out, elements, self.version);
+    }
+
+    pub(crate) fn push(&mut self, elements: usize) {
+        response::write_push_header(self.out, elements, self.version);
+    }
+
+    /// A text meant for people, which RESP3 marks as such.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        match self.version {
+            Version::Resp2 => self.text(text),
+            Version::Resp3 => {
+                let header = format!("={}\r\ntxt:", text.len() + 4);
+                self.out.extend_from_slice(header.as_bytes());
+                self.out.extend_from_slice(text.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}

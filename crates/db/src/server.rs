@@ -1,0 +1,125 @@
+//! What all connections share: users, clients, parameters, counters.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use crate::{acl::Acl, clients::Clients, parameters::Parameters, tracking::Notice};
+
+/// What the database wants of the process around it.
+pub trait Host: Send + Sync {
+    /// Memory the process has resident, in bytes; 0 if nobody knows.
+    fn resident_bytes(&self) -> u64;
+
+    /// The text of the file of users; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn read_users(&self) -> io::Result<Option<String>>;
+
+    /// Replaces the file of users; false if none was named.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn write_users(&self, text: &str) -> io::Result<bool>;
+
+    /// Lets what is under way end, and ends the process.
+    fn shut_down(&self);
+
+    /// What of a budget for the whole process the shards may have, in bytes.
+    fn memory_for_shards(&self, bytes: u64) -> u64;
+
+    /// The other way round: the budget for the whole process that gives the shards so much.
+    fn memory_for_process(&self, bytes: u64) -> u64;
+
+    /// Bytes nobody can guess.
+    fn random_bytes(&self, count: usize) -> Vec<u8>;
+
+    /// The process.
+    fn process_id(&self) -> u32;
+
+    /// Where it listens.
+    fn port(&self) -> u16;
+}
+
+/// Counters of all connections.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Commands done.
+    pub commands: AtomicU64,
+    /// Connections let in.
+    pub connections: AtomicU64,
+    /// Connections turned away.
+    pub rejected: AtomicU64,
+    /// Bytes read from clients.
+    pub input_bytes: AtomicU64,
+    /// Bytes written to clients.
+    pub output_bytes: AtomicU64,
+    /// Error replies.
+    pub errors: AtomicU64,
+    /// Commands that waited for the disk.
+    pub waits: AtomicU64,
+    /// Reads from the disk, and the nanoseconds they took.
+    pub disk_reads: AtomicU64,
+    /// See `disk_reads`.
+    pub disk_read_ns: AtomicU64,
+}
+
+/// What all connections share.
+pub struct Server {
+    /// Who may do what.
+    pub acl: Acl,
+    /// Who is connected.
+    pub clients: Clients,
+    /// What CONFIG shows.
+    pub parameters: Parameters,
+    /// Counters.
+    pub stats: Stats,
+    /// The process around it.
+    pub host: Box<dyn Host>,
+    /// When it began, since the Unix epoch.
+    pub began: Duration,
+    /// Forty random hexadecimal digits.
+    pub run_id: String,
+    random: AtomicU64,
+}
+
+impl Server {
+    /// A server without clients; `seed` decides everything that is random.
+    pub fn new(host: Box<dyn Host>, parameters: Parameters, seed: u64, now: Duration) -> Self {
+        let run_id = (0..3).map(|part| format!("{:016x}", mix(seed ^ part))).collect::<String>();
+        Self {
+            acl: Acl::default(),
+            clients: Clients::default(),
+            parameters,
+            stats: Stats::default(),
+            host,
+            began: now,
+            run_id: run_id[..40].to_owned(),
+            random: AtomicU64::new(seed),
+        }
+    }
+
+    /// A number nobody can guess from the last one without the seed.
+    pub(crate) fn random(&self) -> u64 {
+        mix(self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed))
+    }
+
+    /// Passes on what shards had to tell.
+    pub fn deliver(&self, mut notices: Vec<Notice>) {
+        // What one client is told it is told at once; for each, in the order it happened.
+        notices.sort_by_key(|notice| notice.client);
+        for told in notices.chunk_by(|a, b| a.client == b.client) {
+            self.clients.invalidate(told[0].client, told);
+        }
+    }
+}
+
+/// Spreads the bits of `value` (the finish of SplitMix64).
+pub(crate) fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}

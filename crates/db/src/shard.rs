@@ -1,0 +1,344 @@
+//! One shard: a store of its own, who waits for its disk, and who wants to hear of its keys.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use store::elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Ticket};
+
+use crate::{
+    failure::{Failure, TOO_LONG},
+    keyspace::{DATABASES, Entry},
+    tracking::Tracking,
+};
+
+/// A key as it is stored: behind the byte of its database.
+pub(crate) struct StoredKey(SmallVec<[u8; 64]>);
+
+impl StoredKey {
+    #[inline]
+    pub(crate) fn new(database: u8, key: &[u8]) -> Self {
+        let mut bytes = SmallVec::new();
+        bytes.push(database);
+        bytes.extend_from_slice(key);
+        Self(bytes)
+    }
+
+    fn database(&self) -> u8 {
+        self.0[0]
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.0[1..]
+    }
+}
+
+/// Where the counts of the databases other than 0 are kept: no client can name this key.
+const COUNTS: &[u8] = &[0xff];
+/// Ends of keys remembered in each shard, so that they are noticed when nobody asks; later ones are
+/// noticed when they are read, or when the store comes by.
+const DEADLINES_MAX: usize = 8_192;
+/// Ends noticed in one turn.
+const EXPIRED_AT_ONCE: usize = 64;
+
+/// What was seen of the keys of one shard.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counters {
+    /// Reads that found something.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys whose end was noticed.
+    pub expired: u64,
+}
+
+/// What [`Shard::load`] found.
+pub(crate) enum Loaded {
+    /// It can be read, or it is known not to be there.
+    Ready,
+    /// It is being read from disk.
+    Pending(Ticket),
+    /// The disk did not give it.
+    Failed(Failure),
+}
+
+/// A part of the keys.
+pub struct Shard {
+    /// The keys and values.
+    pub store: Elastic,
+    /// Who wants to hear of changes.
+    pub tracking: Tracking,
+    /// What was seen.
+    pub counters: Counters,
+    /// The position of the last write.
+    pub written: Position,
+    waiting: HashMap<Ticket, u64>,
+    /// Keys in databases 1 and up.
+    others: [u64; DATABASES as usize],
+    /// They were read since the start.
+    others_known: bool,
+    deadlines: BTreeSet<(Duration, Box<[u8]>)>,
+}
+
+fn failure(error: &elastic::Error) -> Failure {
+    match error {
+        elastic::Error::ValueTooLong { .. } => TOO_LONG,
+        elastic::Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
+        _ => Failure::new(format!("MISCONF {error}")),
+    }
+}
+
+impl Shard {
+    /// A shard around `store`.
+    pub fn new(store: Elastic) -> Self {
+        Self {
+            store,
+            tracking: Tracking::default(),
+            counters: Counters::default(),
+            written: Position::default(),
+            waiting: HashMap::new(),
+            others: [0; DATABASES as usize],
+            others_known: false,
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Makes `key` readable, and writable if it is to be written; `client` is told when it arrives.
+    #[inline]
+    pub(crate) fn load(
+        &mut self,
+        key: &StoredKey,
+        to_write: bool,
+        client: u64,
+        now: Duration,
+    ) -> Loaded {
+        let before = self.store.len();
+        let load = if to_write {
+            self.store.load(&key.0, now)
+        } else {
+            self.store.load_to_read(&key.0, now)
+        };
+        if self.store.len() < before {
+            self.expired(key.database(), key.key());
+        }
+        if to_write && key.database() != 0 && matches!(load, Load::Present | Load::Absent) {
+            return self.load_counts(client, now);
+        }
+        self.wait_for(load, client)
+    }
+
+    fn wait_for(&mut self, load: Load, client: u64) -> Loaded {
+        match load {
+            Load::Present | Load::Absent => Loaded::Ready,
+            Load::Pending(ticket) => {
+                self.waiting.insert(ticket, client);
+                Loaded::Pending(ticket)
+            }
+            Load::Failed(error) => Loaded::Failed(failure(&error)),
+        }
+    }
+
+    /// Makes it known how many keys each database has.
+    pub(crate) fn load_counts(&mut self, client: u64, now: Duration) -> Loaded {
+        let load = self.store.load(COUNTS, now);
+        if matches!(load, Load::Present) && !self.others_known {
+            let value = self.store.read(COUNTS, now).map_or(&[][..], |record| record.value);
+            for (count, bytes) in self.others.iter_mut().zip(value.chunks_exact(8)) {
+                *count = bytes.try_into().map_or(0, u64::from_le_bytes);
+            }
+        }
+        self.others_known |= matches!(load, Load::Present | Load::Absent);
+        self.wait_for(load, client)
+    }
+
+    /// The time of a key was over, and the store has dropped it.
+    fn expired(&mut self, database: u8, key: &[u8]) {
+        self.counters.expired += 1;
+        if database != 0 {
+            let count = &mut self.others[usize::from(database)];
+            *count = count.saturating_sub(1);
+        }
+        self.tracking.changed(key, u64::MAX);
+    }
+
+    /// Can it be written now? `false` while the disk is behind.
+    #[inline]
+    pub(crate) fn accepts_writes(&self) -> Result<bool, Failure> {
+        match self.store.accepts_writes() {
+            Ok(()) => Ok(true),
+            Err(elastic::Error::Busy { .. }) => Ok(false),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    /// A client whose wait for one ticket is over.
+    pub fn poll_arrived(&mut self) -> Option<u64> {
+        loop {
+            let ticket = self.store.poll_loaded()?;
+            if let Some(client) = self.waiting.remove(&ticket) {
+                return Some(client);
+            }
+        }
+    }
+
+    /// Lets go of what was loaded for a command.
+    pub(crate) fn release(&mut self, ticket: Ticket) {
+        self.waiting.remove(&ticket);
+        self.store.release(ticket);
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self, key: &StoredKey, now: Duration) -> Option<Entry<'_>> {
+        let Some(Record { value, expires_at, version }) = self.store.read(&key.0, now) else {
+            self.counters.misses += 1;
+            return None;
+        };
+        self.counters.hits += 1;
+        Some(Entry { value, expires_at: expires_at.map(|at| at.as_millis() as u64), version })
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        key: &StoredKey,
+        value: &[u8],
+        expires_at: Option<u64>,
+        client: u64,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        let expires_at = expires_at.map(Duration::from_millis);
+        let elsewhere = key.database() != 0;
+        let new = elsewhere && self.store.read(&key.0, now).is_none();
+        let written = self.store.write(&key.0, value, expires_at, now);
+        self.written = written.map_err(|error| failure(&error))?.position;
+        if let Some(at) = expires_at
+            && self.deadlines.len() < DEADLINES_MAX
+        {
+            self.deadlines.insert((at, key.0.as_slice().into()));
+        }
+        if new {
+            self.others[usize::from(key.database())] += 1;
+            self.keep_counts(now)?;
+        }
+        self.tracking.changed(key.key(), client);
+        Ok(())
+    }
+
+    /// Drops `key`; says whether it was there.
+    pub(crate) fn remove(
+        &mut self,
+        key: &StoredKey,
+        client: u64,
+        now: Duration,
+    ) -> Result<bool, Failure> {
+        let removed = self.store.remove(&key.0, now).map_err(|error| failure(&error))?;
+        let Some(position) = removed else { return Ok(false) };
+        self.written = position;
+        self.forget(key.database(), now)?;
+        self.tracking.changed(key.key(), client);
+        Ok(true)
+    }
+
+    fn forget(&mut self, database: u8, now: Duration) -> Result<(), Failure> {
+        if database != 0 {
+            let count = &mut self.others[usize::from(database)];
+            *count = count.saturating_sub(1);
+            self.keep_counts(now)?;
+        }
+        Ok(())
+    }
+
+    fn keep_counts(&mut self, now: Duration) -> Result<(), Failure> {
+        let mut bytes = [0; 8 * DATABASES as usize];
+        for (bytes, count) in bytes.chunks_exact_mut(8).zip(self.others) {
+            bytes.copy_from_slice(&count.to_le_bytes());
+        }
+        let written =
+            self.store.write(COUNTS, &bytes, None, now).map_err(|error| failure(&error))?;
+        self.written = written.position;
+        Ok(())
+    }
+
+    /// Keys of a database.
+    pub(crate) fn keys(&mut self, database: u8, now: Duration) -> u64 {
+        if database != 0 {
+            return self.others[usize::from(database)];
+        }
+        let others: u64 = self.others.iter().sum();
+        let counts = u64::from(self.store.read(COUNTS, now).is_some());
+        self.store.len().saturating_sub(others + counts)
+    }
+
+    /// Drops everything in every database.
+    pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
+        self.written = self.store.clear(now).map_err(|error| failure(&error))?;
+        self.others = Default::default();
+        self.others_known = true;
+        self.deadlines.clear();
+        self.tracking.flushed();
+        Ok(())
+    }
+
+    /// About `count` stored keys from `cursor` on; `Err(None)` while the disk is asked.
+    pub(crate) fn scan(
+        &mut self,
+        cursor: u64,
+        count: usize,
+        client: u64,
+        now: Duration,
+    ) -> Result<(u64, Vec<Box<[u8]>>), Missing> {
+        match self.store.scan(cursor, count, now) {
+            Scan::Ready { cursor, keys } => Ok((cursor, keys)),
+            Scan::Pending(tickets) => {
+                self.waiting.extend(tickets.iter().map(|&ticket| (ticket, client)));
+                Err(Missing::Pending(tickets))
+            }
+            Scan::Failed(error) => Err(Missing::Failed(failure(&error))),
+        }
+    }
+
+    /// A stored key drawn by `random`.
+    pub(crate) fn random_key(
+        &mut self,
+        random: u64,
+        client: u64,
+        now: Duration,
+    ) -> Result<Option<Box<[u8]>>, Missing> {
+        match self.store.random_key(random, now) {
+            RandomKey::Ready(key) => Ok(key),
+            RandomKey::Pending(ticket) => {
+                self.waiting.insert(ticket, client);
+                Err(Missing::Pending(vec![ticket]))
+            }
+            RandomKey::Failed(error) => Err(Missing::Failed(failure(&error))),
+        }
+    }
+
+    /// Notices keys whose time is over; true while there are more.
+    pub fn expire(&mut self, now: Duration) -> bool {
+        for _ in 0..EXPIRED_AT_ONCE {
+            if self.deadlines.first().is_none_or(|(at, _)| *at > now) {
+                return false;
+            }
+            let Some((_, key)) = self.deadlines.pop_first() else { return false };
+            let before = self.store.len();
+            // Looking at it is what makes the store drop it; one that lies on disk is noticed later.
+            if let Load::Pending(ticket) = self.store.load(&key, now) {
+                self.store.release(ticket);
+            } else if self.store.len() < before {
+                self.expired(key[0], &key[1..]);
+            }
+        }
+        true
+    }
+
+    /// Keys known to end.
+    pub(crate) fn ending(&self, database: u8) -> u64 {
+        self.deadlines.iter().filter(|(_, key)| key[0] == database).count() as u64
+    }
+}
+
+/// Why a shard cannot say which keys it has.
+pub(crate) enum Missing {
+    Pending(Vec<Ticket>),
+    Failed(Failure),
+}

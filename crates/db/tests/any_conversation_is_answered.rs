@@ -1,0 +1,143 @@
+//! Conversations made of the words commands are made of, in any order: nothing panics, and what is
+//! answered is whole replies.
+
+#[path = "commands/exercise.rs"]
+mod exercise;
+
+use db::command::table::COMMANDS;
+
+const WORDS: &[&str] = &[
+    "k",
+    "k1",
+    "",
+    "0",
+    "1",
+    "-1",
+    "5",
+    "100000",
+    "9223372036854775807",
+    "4294967295",
+    "abc",
+    "1.5",
+    "nx",
+    "xx",
+    "get",
+    "ex",
+    "px",
+    "keepttl",
+    "persist",
+    "gt",
+    "lt",
+    "replace",
+    "db",
+    "idx",
+    "len",
+    "withmatchlen",
+    "minmatchlen",
+    "and",
+    "not",
+    "u8",
+    "i64",
+    "set",
+    "incrby",
+    "overflow",
+    "sat",
+    "fail",
+    "#1",
+    "bit",
+    "byte",
+    "match",
+    "count",
+    "type",
+    "string",
+    "on",
+    "off",
+    "bcast",
+    "prefix",
+    "optin",
+    "optout",
+    "noloop",
+    "redirect",
+    "tracking",
+    "yes",
+    "no",
+    "id",
+    "list",
+    "kill",
+    "setuser",
+    "getuser",
+    "+@all",
+    "-get",
+    "~*",
+    ">pw",
+    "default",
+    "maxmemory",
+    "16mb",
+    "appendfsync",
+    "always",
+    "2",
+    "3",
+    "auth",
+    "setname",
+    "usage",
+    "samples",
+    "docs",
+    "getkeys",
+    "*",
+    "[a-",
+    "\\",
+    "sleep",
+    "object",
+    "skip",
+];
+
+/// Numbers from one seed (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((value ^ (value >> 31)) % below as u64) as usize
+    }
+}
+
+fn conversation(numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..40 {
+        let command = &COMMANDS[numbers.next(COMMANDS.len())];
+        let mut words = vec![command.name];
+        if !command.subcommands.is_empty() {
+            let row = &command.subcommands[numbers.next(command.subcommands.len())];
+            words.push(row.name.split_once('|').map_or("", |(_, own)| own));
+        }
+        for _ in 0..numbers.next(6) {
+            words.push(WORDS[numbers.next(WORDS.len())]);
+        }
+        wire::resp::request::write_command(&mut bytes, &words);
+    }
+    bytes
+}
+
+#[test]
+fn any_conversation_of_known_words_is_answered() {
+    let mut commands = 0;
+    for seed in 0..300 {
+        commands += exercise::exercise(&conversation(&mut Numbers(seed)));
+    }
+    assert!(commands > 5_000, "only {commands} commands were given");
+}
+
+#[test]
+fn any_bytes_end_the_conversation_at_worst() {
+    for seed in 0..300 {
+        let mut numbers = Numbers(seed);
+        let mut bytes = conversation(&mut numbers);
+        for _ in 0..8 {
+            let at = numbers.next(bytes.len());
+            bytes[at] = numbers.next(256) as u8;
+        }
+        exercise::exercise(&bytes);
+    }
+}

@@ -1,0 +1,106 @@
+//! Any bytes as a client's whole conversation with the database: nothing panics, and what is
+//! answered is whole replies. Shared by a test and the fuzz target.
+
+use std::{cell::RefCell, collections::BTreeMap, io, ops::DerefMut, time::Duration};
+
+use db::{Host, Server, Session, Shard, keyspace::Shards, parameters::Parameters};
+use store::{
+    Faults, SimulatedDevice,
+    device::carry_out,
+    elastic::{Config, Elastic, Sync},
+};
+use wire::resp::{Limits, frame, request};
+
+struct Nobody;
+
+impl Host for Nobody {
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+    fn read_users(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+    fn write_users(&self, _: &str) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn shut_down(&self) {}
+    fn memory_for_shards(&self, bytes: u64) -> u64 {
+        bytes
+    }
+    fn memory_for_process(&self, bytes: u64) -> u64 {
+        bytes
+    }
+    fn random_bytes(&self, count: usize) -> Vec<u8> {
+        vec![0; count]
+    }
+    fn process_id(&self) -> u32 {
+        0
+    }
+    fn port(&self) -> u16 {
+        0
+    }
+}
+
+struct Cells(Vec<RefCell<Shard>>);
+
+impl Shards for Cells {
+    type Guard<'a> = std::cell::RefMut<'a, Shard>;
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn lock(&self, index: usize) -> Self::Guard<'_> {
+        self.0[index].borrow_mut()
+    }
+}
+
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+
+/// Lets a client say `bytes`; returns how many commands it gave.
+pub fn exercise(bytes: &[u8]) -> usize {
+    let mut commands = 0;
+    let devices: Vec<SimulatedDevice> =
+        (0..2).map(|_| SimulatedDevice::new(1, Faults::default())).collect();
+    let config = || Config { memory_bytes: 4 << 20, segment_bytes: 64 << 10, ..Config::default() };
+    let open = |device| Shard::new(Elastic::open(config(), device, NOW).expect("an empty store"));
+    let shards = Cells(devices.iter().map(|device| RefCell::new(open(device))).collect());
+    let parameters = Parameters::new(8 << 20, 10, Sync::EverySecond, BTreeMap::new());
+    let server = Server::new(Box::new(Nobody), parameters, 1, NOW);
+    let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
+    let mut session = Session::new(client, &server);
+    let limits =
+        Limits { bulk_bytes_max: 1 << 16, request_bytes_max: 1 << 18, ..Limits::default() };
+    let (mut at, mut out) = (0, Vec::new());
+    while let Ok(Some((request, taken))) = request::decode(&bytes[at..], &limits) {
+        let args: Vec<&[u8]> = request.arguments().collect();
+        for _ in 0..64 {
+            let step = session.execute(&args, &server, &shards, &mut out, NOW);
+            for (cell, device) in shards.0.iter().zip(&devices) {
+                let mut shard = cell.borrow_mut();
+                let shard = shard.deref_mut();
+                while let Some(command) = shard.store.poll_device(NOW) {
+                    shard.store.complete(carry_out(device, &command), NOW);
+                }
+                while let Some(client) = shard.poll_arrived() {
+                    if let Some(client) = server.clients.find(client) {
+                        client.arrived();
+                    }
+                }
+            }
+            if matches!(step, db::Step::Done | db::Step::Sleep(_)) {
+                break;
+            }
+        }
+        session.hear(&mut out);
+        commands += 1;
+        at += taken;
+    }
+    // What was answered is whole replies.
+    let mut rest = &out[..];
+    while !rest.is_empty() {
+        let decoded = frame::decode(rest, &Limits::default()).expect("a reply");
+        rest = &rest[decoded.expect("a whole reply").1..];
+    }
+    commands
+}

@@ -1,0 +1,224 @@
+//! `enroute db`: the elastic database.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use db::parameters::{MEMORY_BYTES_MIN, parse_sync};
+use serde::Deserialize;
+use signal_hook::{consts::SIGHUP, iterator::Signals};
+use store::elastic::Sync;
+use tracing::{error, info};
+
+mod advise;
+
+use super::{cache::raise_open_files, signal::EndSignal};
+use crate::{
+    admin::Admin,
+    config::Bytes,
+    database::{Database, Setup, Shared, Tls},
+};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  A database of any size in half a gigabyte of memory:
+    enroute db --dir data --memory 512MiB --listen 127.0.0.1:6379
+    redis-cli -p 6379 set greeting hello
+
+  Every write on disk before it is acknowledged, a password, encrypted:
+    enroute db --dir data --memory 4GiB --sync always --password secret \\
+        --tls-cert server.pem --tls-key server.key --listen 0.0.0.0:6380
+
+  More memory, or less, while it serves:
+    redis-cli -p 6379 rescale 2GiB
+    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121";
+
+/// Serve the elastic database: more data than memory, and memory that grows and shrinks
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Keep everything here; made if absent
+    #[arg(long, value_name = "DIRECTORY", default_value = "data")]
+    dir: PathBuf,
+
+    /// Memory of the whole process, index included
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    memory: Bytes,
+
+    /// Where clients connect
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
+    listen: SocketAddr,
+
+    /// Read memory and sync from this file too, and again at SIGHUP: `memory = "1GiB"`,
+    /// `sync = "always"`; what the file says counts
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Follow the memory limit of the process's cgroup: this share of it, in percent, is the memory
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    follow_cgroup: Option<u8>,
+
+    /// Serve state and rescaling over HTTP here; asks for no password
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
+
+    /// When writes reach the disk: always (before they are acknowledged), everysec, no
+    #[arg(long, value_name = "WHEN", default_value = "everysec")]
+    sync: String,
+
+    /// Threads that serve clients [default: one for each core]
+    #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
+    workers: Option<usize>,
+
+    /// Threads that read from the disk
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = super::cache::at_least_one())]
+    readers: usize,
+
+    /// Clients served at once
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = super::cache::at_least_one())]
+    clients_max: usize,
+
+    /// Password of the default user
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+
+    /// File of users, read at the start and by ACL LOAD, written by ACL SAVE
+    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    users: Option<PathBuf>,
+
+    /// Certificate chain, PEM: all connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// Clients must show a certificate signed by this authority, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Ask a running database what every memory size would give
+    Advise(advise::Arguments),
+}
+
+/// What the file of `--config` may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    memory: Option<Bytes>,
+    sync: Option<String>,
+}
+
+impl Arguments {
+    /// Memory in bytes and sync, as the command line and the file say.
+    fn live(&self) -> anyhow::Result<(u64, Sync)> {
+        let document = match &self.config {
+            None => Document::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                toml::from_str(&text).with_context(|| path.display().to_string())?
+            }
+        };
+        let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
+        if memory_bytes < MEMORY_BYTES_MIN {
+            bail!("memory of {memory_bytes} bytes: at least 8MiB is needed to serve anything");
+        }
+        let named = document.sync.as_ref().unwrap_or(&self.sync);
+        let Some(sync) = parse_sync(named) else {
+            bail!("sync {named:?}: expected always, everysec or no");
+        };
+        Ok((memory_bytes, sync))
+    }
+
+    fn setup(&self) -> anyhow::Result<Setup> {
+        let (memory_bytes, sync) = self.live()?;
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(Tls::new(certificate, key, self.tls_ca.as_deref())?)
+            }
+            _ => None,
+        };
+        if !self.listen.ip().is_loopback() && self.password.is_none() && self.users.is_none() {
+            tracing::warn!(
+                "anybody who reaches {} may read and write everything; see --password and --users",
+                self.listen
+            );
+        }
+        let listener = TcpListener::bind(self.listen).with_context(|| {
+            format!("cannot listen on {}: is another server there already?", self.listen)
+        })?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Setup {
+            directory: self.dir.clone(),
+            memory_bytes,
+            sync,
+            workers: self.workers.unwrap_or(cores),
+            readers: self.readers,
+            clients_max: self.clients_max,
+            listener,
+            tls,
+            users: self.users.clone(),
+            password: self.password.clone(),
+            follow_cgroup: self.follow_cgroup,
+        })
+    }
+}
+
+/// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
+fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let body = move || {
+        for _ in signals.forever() {
+            match arguments.live() {
+                Ok((memory_bytes, sync)) => {
+                    shared.rescale(memory_bytes);
+                    shared.set_sync(sync);
+                    info!(memory_bytes, ?sync, "SIGHUP: the file was read again");
+                }
+                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(body)
+        .context("cannot start the thread for SIGHUP")?;
+    Ok(())
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(Command::Advise(asked)) = &arguments.command {
+        return advise::run(asked);
+    }
+    let end = EndSignal::listen()?;
+    raise_open_files();
+    let database = Database::start(arguments.setup()?)?;
+    let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
+    eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
+    let admin = arguments.admin.map(TcpListener::bind).transpose();
+    let admin =
+        admin.context("cannot listen for the admin endpoint: is another server there already?")?;
+    let admin =
+        admin.map(|socket| Admin::start(socket, Arc::clone(database.shared()))).transpose()?;
+    if let Some(admin) = &admin {
+        eprintln!("admin: http://{}/", admin.address());
+    }
+    if arguments.config.is_some() {
+        reload(arguments.clone(), Arc::clone(database.shared()))?;
+    }
+    end.wait(None);
+    database.stop();
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! `enroute edge`: TLS near the client, its key elsewhere, the content nearby.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::config::{Document, EdgeDocument};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Check the file, then serve:
+    enroute config check edge.toml
+    enroute edge --config edge.toml
+
+  The file, for one domain whose key is at a key server:
+    [edge]
+    listen = \"0.0.0.0:443\"
+
+    [edge.identity]
+    certificate = \"edge.pem\"
+    key = \"edge.key\"
+    authorities = \"keyserver-ca.pem\"
+
+    [[edge.site]]
+    domain = \"shop.example\"
+    certificate = \"shop.pem\"
+    key = \"keyserver:keys.example:7443\"
+    origin = \"http://10.0.0.7:8080\"
+
+  docs/guide/edge.md explains every option.
+
+SIGTERM or Ctrl-C lets requests that are under way end.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Read everything from this file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let document = Document::read(&arguments.config)?;
+    match &document.edge {
+        Some(edge) => serve(&document, edge),
+        None => bail!("{} has no [edge]", arguments.config.display()),
+    }
+}
+
+#[cfg(not(feature = "edge"))]
+fn serve(_: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
+    absent()
+}
+
+/// What a build without the edge says.
+#[cfg(not(feature = "edge"))]
+pub(super) fn absent() -> anyhow::Result<()> {
+    bail!(
+        "this enroute was built without its TLS edge; build it with \
+         cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
+         ./deps.sh installs them)"
+    )
+}
+
+#[cfg(feature = "edge")]
+fn serve(document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
+    use std::sync::Arc;
+
+    use anyhow::Context;
+
+    use super::{cache, signal::EndSignal};
+    use crate::{admin::Admin, edge::Edge};
+
+    let end = EndSignal::listen()?;
+    cache::raise_open_files();
+    let admin = document.admin.as_ref().map(cache::listen_for_admin).transpose()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let drain = document.drain_timeout.map(crate::config::Time::duration);
+    let serving = Edge::start(edge.setup(document.workers.unwrap_or(cores), drain)?)?;
+    for site in &edge.sites {
+        eprintln!("https://{} -> {}", site.domain, site.origin.0);
+    }
+    eprintln!("edge: https://{}", serving.address());
+    let admin = admin
+        .map(|socket| Admin::start(socket, Arc::clone(serving.shared())))
+        .transpose()
+        .context("cannot start the admin endpoint")?;
+    if let Some(admin) = &admin {
+        eprintln!("admin: http://{}/", admin.address());
+    }
+    end.wait(None);
+    serving.stop();
+    drop(admin);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `enroute fabric`: experiments with simulated fabrics. One file for each thing to do.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use clap::{Args, Subcommand};
+
+use super::signal::EndSignal;
+
+mod generate;
+mod run;
+mod setting;
+mod sweep;
+mod view;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  The paper's Hadoop trace, switches caching half of all addresses between them:
+    enroute fabric run --scheme switchv2p --topology ft8-10k --trace hadoop.csv.gz --cache 50%
+
+  A workload of our own, saved to be run again:
+    enroute fabric generate hadoop --seed 7 --output hadoop-7.csv.gz
+
+  A grid of runs on all cores; the same command goes on after a stop:
+    enroute fabric sweep experiment.toml
+
+  A run as a page that plays it:
+    enroute fabric view --scheme switchv2p --trace incast --output incast.html";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one experiment
+    Run(run::Arguments),
+    /// Run a grid of experiments on all cores, or what is left of it
+    Sweep(sweep::Arguments),
+    /// Draw a workload and save it as a trace
+    Generate(generate::Arguments),
+    /// Run one experiment and write a page that plays it
+    View(view::Arguments),
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
+        Command::View(arguments) => view::run(arguments),
+    }
+}
+
+/// Set by Ctrl-C, from now on.
+fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let end = EndSignal::listen()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        end.wait(None);
+        told.store(true, Relaxed);
+    });
+    Ok(stop)
+}

@@ -1,0 +1,51 @@
+//! `enroute fabric generate`: a workload as a trace file.
+
+use std::{path::Path, path::PathBuf};
+
+use clap::Args;
+
+use crate::fabric::{setting::Source, trace};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  A trace like the paper's, from another seed:
+    enroute fabric generate hadoop --seed 7 --output hadoop-7.csv.gz
+
+  Calls between 410,865 containers, a hundredth of the time:
+    enroute fabric generate rpc --topology ft16-400k --share 0.01 --output rpc.csv
+
+  And run it:
+    enroute fabric run --topology ft16-400k --trace rpc.csv";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// hadoop, websearch, rpc, microbursts, video or incast
+    workload: String,
+
+    /// The fabric whose VMs send: ft8-10k, ft16-400k or a TOML file
+    #[arg(long, default_value = "ft8-10k", value_name = "NAME")]
+    topology: String,
+
+    /// How much of the paper's length
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    share: f64,
+
+    /// What repeats it
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+
+    /// The trace; packed if it ends in .gz
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[allow(clippy::print_stdout, reason = "what was written is the output")]
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let (_, topology) = Source::topology(&arguments.topology, Path::new(""))?;
+    let workload = trace::draw(&arguments.workload, &topology, arguments.share, arguments.seed)?;
+    trace::write(&workload, &arguments.output)?;
+    let rows = workload.flows.len();
+    println!("{rows} rows of {} in {}", workload.protocol.name(), arguments.output.display());
+    Ok(())
+}

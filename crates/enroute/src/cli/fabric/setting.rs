@@ -1,0 +1,106 @@
+//! The options that say what is run.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use clap::Args;
+
+use crate::{
+    fabric::{
+        experiment::Experiment,
+        memory,
+        setting::{CONTROLLER_INTERVAL_US, Setting, Source},
+    },
+    link::parse_duration,
+};
+
+#[derive(Debug, Args)]
+#[group(id = "setting")]
+pub(super) struct Arguments {
+    /// How virtual addresses are resolved: nocache, locallearning, gwcache, bluebird, ondemand,
+    /// direct, controller, switchv2p, or switchv2p-no-... without one of its parts
+    #[arg(long, default_value = "switchv2p", value_name = "NAME")]
+    scheme: String,
+
+    /// ft8-10k, ft16-400k or a TOML file
+    #[arg(long, default_value = "ft8-10k", value_name = "NAME")]
+    topology: String,
+
+    /// A trace file (.csv or .csv.gz), or a workload to draw: hadoop, websearch, rpc, microbursts,
+    /// video, incast
+    #[arg(long, value_name = "FILE")]
+    trace: String,
+
+    /// Cache memory of all switches together: a share of all addresses, or entries
+    #[arg(long, default_value = "50%", value_name = "SIZE")]
+    cache: String,
+
+    /// Whose rules: the paper's text or the authors' published code
+    #[arg(long, default_value = "paper", value_name = "paper|published")]
+    model: String,
+
+    /// One deviation of the published code, set otherwise than the model has it; repeatable
+    #[arg(long, value_name = "NAME=on|off", value_parser = parse_quirk)]
+    quirk: Vec<(String, bool)>,
+
+    /// What a row of the trace is, unless the trace says so: a tcp flow or a udp datagram
+    #[arg(long, default_value = "tcp", value_name = "tcp|udp")]
+    protocol: String,
+
+    /// Congestion control of TCP: cubic or dctcp
+    #[arg(long, default_value = "cubic", value_name = "NAME")]
+    transport: String,
+
+    /// A VM that moves to another server; repeatable
+    #[arg(long, value_name = "VM:SERVER@TIME")]
+    migrate: Vec<String>,
+
+    /// Probability of a learning packet, for each packet a gateway ToR sees [default: 0.005]
+    #[arg(long, value_name = "P")]
+    learn_probability: Option<f64>,
+
+    /// How often the controller solves its program, in simulated time [default: 150us]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    controller_interval: Option<Duration>,
+
+    /// Of a workload that is drawn: how much of the paper's length
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    share: f64,
+
+    /// What repeats the run
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+}
+
+fn parse_quirk(text: &str) -> Result<(String, bool), String> {
+    match text.split_once('=') {
+        Some((name, "on")) => Ok((name.to_owned(), true)),
+        Some((name, "off")) => Ok((name.to_owned(), false)),
+        _ => Err(format!("`{text}` is not a quirk; write for example one-shot-vector=on")),
+    }
+}
+
+impl Arguments {
+    /// Everything read and checked, and found to fit into memory.
+    pub(super) fn experiment(&self) -> anyhow::Result<Experiment> {
+        let here = Path::new("");
+        let topology = Source::topology(&self.topology, here)?;
+        let (share, seed) = (self.share, self.seed);
+        let source = Source::trace(topology, &self.trace, here, &self.protocol, share, seed)?;
+        let interval = self.controller_interval;
+        let setting = Setting {
+            scheme: self.scheme.clone(),
+            cache: self.cache.clone(),
+            model: self.model.clone(),
+            quirks: self.quirk.iter().cloned().collect::<BTreeMap<_, _>>(),
+            transport: self.transport.clone(),
+            migrations: self.migrate.clone(),
+            learn_probability: self.learn_probability,
+            controller_interval_us: interval
+                .map_or(CONTROLLER_INTERVAL_US, |interval| interval.as_secs_f64() * 1e6),
+            seed,
+        };
+        let experiment = setting.experiment(&source)?;
+        memory::check([&experiment].into_iter(), 1)?;
+        Ok(experiment)
+    }
+}

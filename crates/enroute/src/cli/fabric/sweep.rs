@@ -1,0 +1,63 @@
+//! `enroute fabric sweep`: a grid of experiments.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+
+use super::stop_flag;
+use crate::fabric::sweep::Sweep;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Everything experiment.toml combines, on all cores; results in experiment.results/:
+    enroute fabric sweep experiment.toml
+
+  The file, of which every combination is run (all but schemes and traces have defaults):
+    schemes = [\"nocache\", \"gwcache\", \"switchv2p\"]
+    traces = [\"hadoop.csv.gz\"]
+    topologies = [\"ft8-10k\"]
+    caches = [\"1%\", \"50%\", \"1500\"]
+    models = [\"paper\", \"published\"]
+    seeds = [1, 2, 3]
+
+Ctrl-C ends it; what is finished is kept, and the same command goes on from there.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The experiment file
+    file: PathBuf,
+
+    /// Where results.jsonl, results.csv and costs.jsonl go [default: FILE with the extension
+    /// .results]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+
+    /// Runs at a time [default: the machine's cores]
+    #[arg(long, value_name = "COUNT")]
+    jobs: Option<NonZeroUsize>,
+}
+
+#[allow(clippy::print_stdout, reason = "where the results are is the output")]
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let default = || arguments.file.with_extension("results");
+    let directory = arguments.output.clone().unwrap_or_else(default);
+    let sweep = Sweep::read(&arguments.file, &directory)?;
+    let jobs = match arguments.jobs {
+        Some(jobs) => jobs.get(),
+        None => std::thread::available_parallelism()?.get(),
+    };
+    let ended = sweep.run(jobs, stop_flag()?.as_ref())?;
+    let total = sweep.experiments.len();
+    println!(
+        "{total} runs: {} done before, {} now; results: {}",
+        ended.before,
+        ended.now,
+        directory.join("results.csv").display()
+    );
+    if ended.left > 0 {
+        bail!("stopped with {} runs left; the same command goes on from here", ended.left);
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! `enroute fabric view`: a run as a page.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{run::watched, setting};
+use crate::fabric::page;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  How an incast and a move of its receiver look:
+    enroute fabric view --trace incast --cache 960 --migrate 5200:70@500us --output incast.html
+
+  And show it in the browser:
+    enroute fabric view --trace hadoop --share 0.02 --open";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    setting: setting::Arguments,
+
+    /// The page: one file that needs nothing else
+    #[arg(long, short, default_value = "fabric.html", value_name = "FILE")]
+    output: PathBuf,
+
+    /// Show it in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+#[allow(clippy::print_stdout, reason = "where the page is is the output")]
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut experiment = arguments.setting.experiment()?;
+    page::prepare(&mut experiment);
+    let outcome = watched(&experiment)?;
+    page::write(&experiment, &outcome, &arguments.output)?;
+    println!("{}", arguments.output.display());
+    if arguments.open {
+        page::open(&arguments.output)?;
+    }
+    Ok(())
+}

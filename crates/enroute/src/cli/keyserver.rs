@@ -1,0 +1,105 @@
+//! `enroute keyserver`: private keys that never leave, and what goes with them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+mod load;
+mod serve;
+mod vault;
+
+use crate::keyserver::{database, harden, speed, vault::KEK_VARIABLE};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  A key-encryption key, then a private key into the database; prints the key's id:
+    openssl rand -hex 32 > kek && chmod 600 kek
+    enroute keyserver import --database redis://127.0.0.1:6379 --kek-file kek \\
+      --server-name www.example.org site.key
+
+  Serve edges that an authority of yours has signed:
+    enroute keyserver serve --listen 0.0.0.0:7443 --database redis://127.0.0.1:6379 \\
+      --kek-file kek --certificate server.pem --key server.key --edge-authorities edges-ca.pem \\
+      --policy policy.toml --audit audit.log
+
+  Ask it as an edge does:
+    curl --cacert ca.pem --cert edge.pem --key edge.key https://keys.example:7443/ -d @request.json
+
+  Rotate: a new line on top of the file, then every record, then the old line goes:
+    { openssl rand -hex 32; cat kek; } > kek.new && mv kek.new kek
+    kill -HUP KEYSERVER && enroute keyserver rotate --database redis://127.0.0.1:6379 --kek-file kek
+    sed -i '2,$d' kek && kill -HUP KEYSERVER
+
+  Was the audit log touched?
+    enroute keyserver audit audit.log.1 audit.log";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer edges
+    Serve(serve::Arguments),
+    /// Seal private keys and store them; prints the id of each
+    Import(vault::Import),
+    /// Seal every stored key's data key under the first key-encryption key
+    Rotate(vault::Rotate),
+    /// Verify audit logs, oldest first; prints how many lines there are and the head of the chain
+    Audit(vault::Audit),
+    /// Measure what one core can do, and whether RSA decryption shows the padding in time
+    Speed(Speed),
+    /// Ask a key server as often as it can answer, or at a rate
+    Load(load::Arguments),
+}
+
+/// Where keys are and what seals them.
+#[derive(Debug, Args)]
+struct Vault {
+    /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    database: database::Address,
+
+    /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]
+    #[arg(long, value_name = "FILE")]
+    kek_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Speed {
+    /// Processor time spent on each operation
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    seconds: f64,
+
+    /// Decryptions compared for each fault of a padding
+    #[arg(long, default_value_t = 2000, value_name = "COUNT", value_parser = at_least_100)]
+    samples: usize,
+}
+
+fn at_least_100(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count >= 100).ok_or_else(|| "expected 100 or more".into())
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    debug_assert_eq!(KEK_VARIABLE, "ENROUTE_KEK", "the help above names it");
+    match &arguments.command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Import(arguments) => vault::import(arguments),
+        Command::Rotate(arguments) => vault::rotate(arguments),
+        Command::Audit(arguments) => vault::audit(arguments),
+        Command::Speed(arguments) => measure(arguments),
+        Command::Load(arguments) => load::run(arguments),
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the report is what was asked for")]
+fn measure(arguments: &Speed) -> anyhow::Result<()> {
+    harden::harden()?;
+    let each = std::time::Duration::try_from_secs_f64(arguments.seconds)?;
+    let report = speed::measure(each, arguments.samples)?;
+    println!("{}", serde_json::to_string_pretty(&report)?);
+    Ok(())
+}

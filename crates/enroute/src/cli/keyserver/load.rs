@@ -1,0 +1,102 @@
+//! `enroute keyserver load`.
+
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use anyhow::Context;
+use clap::Args;
+use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
+
+use crate::keyserver::{
+    client,
+    load::{self, Load},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The key server, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    server: String,
+
+    /// The name in the key server's certificate [default: HOST]
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
+
+    /// Authorities that may have signed the key server's certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    authorities: PathBuf,
+
+    /// The edge's own certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    certificate: PathBuf,
+
+    /// The key of --certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+
+    /// Which key to sign with, by its id
+    #[arg(long, value_name = "ID", value_parser = key_id)]
+    spki: KeyId,
+
+    /// How to sign: a TLS 1.3 signature scheme
+    #[arg(long, default_value = "ecdsa_secp256r1_sha256", value_name = "SCHEME", value_parser = scheme)]
+    scheme: Scheme,
+
+    /// Connections of each thread
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    connections: usize,
+
+    /// Threads that send
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "COUNT")]
+    threads: NonZeroUsize,
+
+    /// Requests a second [default: as many as are answered]
+    #[arg(long, value_name = "COUNT")]
+    rate: Option<f64>,
+
+    /// Requests under way at once
+    #[arg(long, default_value_t = 64, value_name = "COUNT")]
+    outstanding: usize,
+
+    /// How long
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
+    seconds: f64,
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    KeyId::decode(text).ok_or_else(|| "expected 64 hexadecimal digits".into())
+}
+
+fn scheme(text: &str) -> Result<Scheme, String> {
+    Scheme::named(text)
+        .filter(|scheme| scheme.is_of_tls13())
+        .ok_or_else(|| "expected a name of RFC 8446, for example rsa_pss_rsae_sha256".into())
+}
+
+#[allow(clippy::print_stdout, reason = "the report is what was asked for")]
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let report = load::run(&Load {
+        server: client::Configuration {
+            address: arguments.server.clone(),
+            server_name: arguments.server_name.clone(),
+            authorities: arguments.authorities.clone(),
+            certificate: arguments.certificate.clone(),
+            key: arguments.key.clone(),
+            connections: arguments.connections,
+            patience: Duration::from_secs(10),
+        },
+        request: Request {
+            key: arguments.spki,
+            server_name: None,
+            operation: Operation::CertificateVerify {
+                transcript_hash: TranscriptHash::Sha256([7; 32]),
+                scheme: arguments.scheme,
+            },
+        },
+        threads: arguments.threads.get(),
+        rate: arguments.rate,
+        outstanding: arguments.outstanding,
+        time: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+    })?;
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `enroute keyserver import`, `rotate` and `audit`.
+
+use std::{path::PathBuf, time::Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use wire::ski::KeyId;
+
+use super::Vault;
+use crate::{
+    keyserver::{audit as log, database::Database, harden::harden, vault},
+    report::Progress,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    #[command(flatten)]
+    vault: Vault,
+
+    /// The keys are for this name only, *.NAME for one label below it; repeatable [default: any]
+    #[arg(long, value_name = "NAME")]
+    server_name: Vec<String>,
+
+    /// Private keys in PKCS #8, PEM or DER
+    #[arg(value_name = "FILE", required = true)]
+    keys: Vec<PathBuf>,
+}
+
+#[allow(clippy::print_stdout, reason = "the ids are what was asked for")]
+pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
+    harden()?;
+    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let database = Database::new(arguments.vault.database.clone());
+    let mut progress = Progress::stderr();
+    let began = Instant::now();
+    runtime()?.block_on(async {
+        for (number, path) in arguments.keys.iter().enumerate() {
+            let id = vault::import(path, &arguments.server_name, &keyring, &database).await?;
+            println!("{id}  {}", path.display());
+            if arguments.keys.len() > 100 {
+                let line = format!("imported {} of {}", number + 1, arguments.keys.len());
+                progress.show(&[line], began.elapsed());
+            }
+        }
+        Ok(())
+    })
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rotate {
+    #[command(flatten)]
+    vault: Vault,
+}
+
+pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
+    harden()?;
+    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let database = Database::new(arguments.vault.database.clone());
+    let mut progress = Progress::stderr();
+    let began = Instant::now();
+    let show = |done: u64| {
+        if done.is_multiple_of(500) {
+            progress.show(&[format!("{done} records looked at")], began.elapsed());
+        }
+    };
+    let (anew, already) = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    eprintln!("{anew} records sealed anew, {already} were already under the first key");
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Audit {
+    /// Fail unless the last file ends with this many lines
+    #[arg(long, value_name = "COUNT", requires = "head")]
+    count: Option<u64>,
+
+    /// Fail unless the last line has this chain value
+    #[arg(long, value_name = "HASH", requires = "count")]
+    head: Option<String>,
+
+    /// Audit logs, oldest first
+    #[arg(value_name = "FILE", required = true)]
+    logs: Vec<PathBuf>,
+}
+
+#[allow(clippy::print_stdout, reason = "count and head are what was asked for")]
+pub(super) fn audit(arguments: &Audit) -> anyhow::Result<()> {
+    let chain = log::verify(&arguments.logs)?;
+    if let (Some(count), Some(head)) = (arguments.count, &arguments.head) {
+        let head = KeyId::decode(head).context("--head: expected 64 hexadecimal digits")?;
+        if (chain.count, chain.head) != (count, head.0) {
+            bail!(
+                "the log ends at line {} with head {}, not at {count} with {head}: lines are missing",
+                chain.count,
+                KeyId(chain.head),
+            );
+        }
+    }
+    println!("{} lines, head {}", chain.count, KeyId(chain.head));
+    Ok(())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")
+}

@@ -1,0 +1,303 @@
+//! One client connection: its socket, what it has said, and what it is to hear.
+//!
+//! It reads into its worker's one buffer, and executes commands straight from there; only a request
+//! that is not whole, or has to wait, is kept in a buffer of its own.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
+
+use db::{Session, Step};
+use rustls::ServerConnection;
+use smallvec::SmallVec;
+use store::elastic::{Position, Sync};
+use tracing::{debug, info};
+use wire::resp::{Limits, request};
+
+use super::{Shared, tls};
+
+/// Longest output that waits for its client; beyond, no further commands of it are executed.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Buffers that have grown beyond this are given back once they are empty.
+const BUFFER_BYTES_KEPT: usize = 64 << 10;
+
+/// Why a connection executes nothing now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parked {
+    No,
+    /// Until the disk has answered.
+    Disk,
+    /// Until the others had their turn.
+    Turn,
+    /// Until the disk has caught up.
+    Busy,
+    /// Until then.
+    Until(Duration),
+}
+
+/// Output that must not leave before something is durable.
+struct Hold {
+    /// Where it begins, counted from the first byte ever written to this client.
+    start: u64,
+    shard: usize,
+    position: Position,
+}
+
+/// One client connection.
+pub(super) struct Connection {
+    pub(super) session: Session,
+    pub(super) parked: Parked,
+    /// Its socket is asked for input.
+    pub(super) reads: bool,
+    /// Its socket is asked for room to write.
+    pub(super) writes: bool,
+    /// It is on its worker's list of connections to be written.
+    pub(super) listed: bool,
+    stream: TcpStream,
+    tls: Option<Box<ServerConnection>>,
+    peer: SocketAddr,
+    decoder: request::Decoder,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// How much of `output` is written.
+    sent: usize,
+    /// How much was written before `output` began.
+    past: u64,
+    holds: VecDeque<Hold>,
+    /// What the client sends is no protocol, or it ended.
+    ended: bool,
+}
+
+/// What a worker lends its connections.
+pub(super) struct Turn<'t> {
+    pub(super) shared: &'t Shared,
+    pub(super) limits: &'t Limits,
+    /// Shards that have something for the disk.
+    pub(super) touched: &'t mut [bool],
+    pub(super) now: Duration,
+}
+
+impl Connection {
+    pub(super) fn new(
+        session: Session,
+        stream: TcpStream,
+        tls: Option<Box<ServerConnection>>,
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            session,
+            parked: Parked::No,
+            reads: true,
+            writes: false,
+            listed: false,
+            stream,
+            tls,
+            peer,
+            decoder: request::Decoder::default(),
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            past: 0,
+            holds: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Reads once and executes what came; false when the client is gone.
+    pub(super) fn receive(&mut self, buffer: &mut [u8], turn: &mut Turn<'_>) -> bool {
+        loop {
+            let read = match &mut self.tls {
+                None => self.stream.read(buffer),
+                Some(session) => tls::read(session, &mut self.stream, buffer),
+            };
+            let count = match read {
+                Ok(0) => return false,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    debug!(peer = %self.peer, "client connection lost: {error}");
+                    return false;
+                }
+            };
+            let bytes = &buffer[..count];
+            turn.shared
+                .server
+                .stats
+                .input_bytes
+                .fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+            if self.input.is_empty() {
+                let taken = self.execute(bytes, turn);
+                self.input.extend_from_slice(&bytes[taken..]);
+            } else {
+                self.input.extend_from_slice(bytes);
+                self.proceed(turn);
+            }
+            // A decrypted record may leave another behind that no event will announce.
+            if self.tls.is_none() || !self.may_execute() {
+                return true;
+            }
+        }
+    }
+
+    /// Executes what had come before.
+    pub(super) fn proceed(&mut self, turn: &mut Turn<'_>) {
+        if self.input.is_empty() {
+            return;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        let taken = self.execute(&input, turn);
+        input.drain(..taken);
+        if input.is_empty() && input.capacity() > BUFFER_BYTES_KEPT {
+            input = Vec::new();
+        }
+        self.input = input;
+    }
+
+    /// Would it execute a command now?
+    pub(super) fn may_execute(&self) -> bool {
+        self.parked == Parked::No
+            && !self.ended
+            && !self.session.is_closing()
+            && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+    }
+
+    /// Executes the requests in `bytes`; returns how many bytes they took.
+    fn execute(&mut self, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
+        let mut at = 0;
+        while self.may_execute() {
+            match self.decoder.decode(&bytes[at..], turn.limits) {
+                Ok(None) => break,
+                Ok(Some((request, taken))) => {
+                    let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
+                    if self.command(&args, turn) {
+                        at += taken;
+                    }
+                }
+                Err(error) => {
+                    info!(peer = %self.peer, "closing: {error}");
+                    self.output.extend_from_slice(&request::error_line(&error));
+                    self.ended = true;
+                }
+            }
+        }
+        at
+    }
+
+    /// Executes one command; false when it has to be given again.
+    fn command(&mut self, args: &[&[u8]], turn: &mut Turn<'_>) -> bool {
+        // What was said to it before the command is heard before the answer.
+        self.session.hear(&mut self.output);
+        let start = self.past + self.output.len() as u64;
+        let server = &turn.shared.server;
+        let step =
+            self.session.execute(args, server, &*turn.shared.locks, &mut self.output, turn.now);
+        for (shard, position) in self.session.take_unsynced() {
+            turn.touched[shard] = true;
+            if server.parameters.sync() == Sync::Always {
+                self.holds.push_back(Hold { start, shard, position });
+            }
+        }
+        self.parked = match step {
+            Step::Done => return true,
+            Step::Sleep(pause) => {
+                self.parked = Parked::Until(turn.now + pause);
+                return true;
+            }
+            Step::Wait => {
+                self.session.waiting_on(|shard| turn.touched[shard] = true);
+                Parked::Disk
+            }
+            Step::Again => Parked::Turn,
+            Step::Busy => Parked::Busy,
+        };
+        false
+    }
+
+    /// Has the client something to hear?
+    pub(super) fn has_output(&self) -> bool {
+        self.sent < self.output.len() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Does output wait for the disk?
+    pub(super) fn is_held(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// How many bytes of output may leave now.
+    fn releasable(&mut self, shared: &Shared) -> io::Result<usize> {
+        while let Some(hold) = self.holds.front() {
+            if shared.disk.is_durable(hold.shard, hold.position) {
+                self.holds.pop_front();
+                continue;
+            }
+            if shared.disk.has_failed(hold.shard) {
+                // Whether the write survives nobody knows, so it is not acknowledged.
+                return Err(io::Error::other("what it wrote did not reach the disk"));
+            }
+            return Ok((hold.start - self.past) as usize);
+        }
+        Ok(self.output.len())
+    }
+
+    /// Writes as much as may leave and the client takes; says whether it took everything.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub(super) fn send(&mut self, shared: &Shared) -> io::Result<bool> {
+        self.session.hear(&mut self.output);
+        let end = self.releasable(shared)?;
+        let mut taken = true;
+        while self.sent < end || self.tls.as_ref().is_some_and(|tls| tls.wants_write()) {
+            let bytes = &self.output[self.sent..end];
+            let written = match &mut self.tls {
+                None => self.stream.write(bytes),
+                Some(session) => tls::write(session, &mut self.stream, bytes),
+            };
+            match written {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    taken = false;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.sent == self.output.len() {
+            shared
+                .server
+                .stats
+                .output_bytes
+                .fetch_add(self.sent as u64, std::sync::atomic::Ordering::Relaxed);
+            self.past += self.sent as u64;
+            self.sent = 0;
+            self.output.clear();
+            if self.output.capacity() > BUFFER_BYTES_KEPT {
+                self.output = Vec::new();
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Is there nothing more to be done for this client?
+    pub(super) fn is_over(&self) -> bool {
+        (self.ended || self.session.is_closing())
+            && (!self.has_output() || self.session.client().is_killed())
+    }
+
+    /// Is it between two commands, with nothing to say?
+    pub(super) fn is_idle(&self) -> bool {
+        self.parked == Parked::No && !self.has_output() && self.holds.is_empty()
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

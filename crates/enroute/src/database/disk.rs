@@ -1,0 +1,183 @@
+//! The threads that carry out what shards ask of their devices.
+//!
+//! Reads have threads of their own, so that no lookup waits behind a sync. Whoever holds a shard
+//! takes its commands ([`pump`]); whoever carries one out gives the result back under the lock,
+//! wakes whom it concerns, and takes what the shard wants next.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use db::Shard;
+use parking_lot::{Condvar, Mutex};
+use store::{
+    FileDevice,
+    device::{DeviceCommand, Operation, carry_out},
+    elastic::{Error, Position},
+};
+
+use super::Shared;
+
+/// Threads that write and sync: one for each of the usual number of shards.
+pub(super) const WRITERS: usize = 4;
+
+/// Commands for one kind of threads.
+#[derive(Default)]
+struct Queue {
+    commands: Mutex<VecDeque<(usize, DeviceCommand)>>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn push(&self, index: usize, command: DeviceCommand) {
+        self.commands.lock().push_back((index, command));
+        self.changed.notify_one();
+    }
+
+    /// The next command; `None` at the end.
+    fn pop(&self, ended: &AtomicBool) -> Option<(usize, DeviceCommand)> {
+        let mut commands = self.commands.lock();
+        loop {
+            if let Some(next) = commands.pop_front() {
+                return Some(next);
+            }
+            if ended.load(SeqCst) {
+                return None;
+            }
+            self.changed.wait(&mut commands);
+        }
+    }
+}
+
+/// The devices of all shards, and what is asked of them.
+pub(super) struct Disk {
+    devices: Vec<Arc<FileDevice>>,
+    reads: Queue,
+    writes: Queue,
+    durable: Vec<AtomicU64>,
+    failed: Vec<AtomicBool>,
+    ended: AtomicBool,
+}
+
+impl Disk {
+    pub(super) fn new(devices: Vec<Arc<FileDevice>>) -> Self {
+        let durable = devices.iter().map(|_| AtomicU64::new(0)).collect();
+        let failed = devices.iter().map(|_| AtomicBool::new(false)).collect();
+        let (reads, writes) = (Queue::default(), Queue::default());
+        Self { devices, reads, writes, durable, failed, ended: AtomicBool::new(false) }
+    }
+
+    /// Takes what a shard, which the caller holds, asks of its device.
+    pub(super) fn pump(&self, index: usize, shard: &mut Shard, now: Duration) {
+        while let Some(command) = shard.store.poll_device(now) {
+            match command.operation {
+                Operation::Read { .. } => self.reads.push(index, command),
+                _ => self.writes.push(index, command),
+            }
+        }
+        self.durable[index].store(shard.store.durable_up_to().0, SeqCst);
+        let failed = matches!(shard.store.accepts_writes(), Err(Error::WriteFailed { .. }));
+        self.failed[index].store(failed, SeqCst);
+    }
+
+    /// Did a write or sync of a shard fail?
+    pub(super) fn has_failed(&self, index: usize) -> bool {
+        self.failed[index].load(SeqCst)
+    }
+
+    /// Is what was written up to `position` of a shard durable?
+    pub(super) fn is_durable(&self, index: usize, position: Position) -> bool {
+        self.durable[index].load(SeqCst) >= position.0
+    }
+
+    /// Are the threads to end?
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(SeqCst)
+    }
+
+    /// Lets the threads end once nothing is queued.
+    pub(super) fn end(&self) {
+        self.ended.store(true, SeqCst);
+        for queue in [&self.reads, &self.writes] {
+            // Under the lock, so that nobody misses it between looking and waiting.
+            let _commands = queue.commands.lock();
+            queue.changed.notify_all();
+        }
+    }
+}
+
+/// Carries out reads until the end.
+pub(super) fn read(shared: &Shared) {
+    serve(shared, &shared.disk.reads);
+}
+
+/// Carries out everything else until the end.
+pub(super) fn write(shared: &Shared) {
+    serve(shared, &shared.disk.writes);
+}
+
+fn serve(shared: &Shared, queue: &Queue) {
+    let disk = &shared.disk;
+    while let Some((index, command)) = queue.pop(&disk.ended) {
+        let began = Instant::now();
+        let completion = carry_out(&*disk.devices[index], &command);
+        if matches!(command.operation, Operation::Read { .. }) {
+            let stats = &shared.server.stats;
+            stats.disk_reads.fetch_add(1, SeqCst);
+            stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
+        }
+        if let Err(error) = &completion.result {
+            tracing::error!(shard = index, file = %command.file, "the disk failed: {error}");
+        }
+        let now = shared.now();
+        let mut arrived = Vec::new();
+        let notices = {
+            let mut shard = shared.locks.hold(index);
+            shard.store.complete(completion, now);
+            while let Some(client) = shard.poll_arrived() {
+                arrived.push(client);
+            }
+            disk.pump(index, &mut shard, now);
+            shard.tracking.take_notices()
+        };
+        for id in arrived {
+            if let Some(client) = shared.server.clients.find(id) {
+                client.arrived();
+            }
+        }
+        shared.server.deliver(notices);
+        for inbox in shared.inboxes.iter().filter(|inbox| inbox.holds.load(SeqCst)) {
+            inbox.wake();
+        }
+    }
+}
+
+/// Brings everything written to the disk; false if that took longer than `limit`.
+pub(super) fn flush(shared: &Shared, limit: Duration) -> bool {
+    let began = Instant::now();
+    let positions: Vec<Position> = (0..shared.locks.len())
+        .map(|index| {
+            let mut shard = shared.locks.hold(index);
+            let position = shard.store.flush();
+            shared.disk.pump(index, &mut shard, shared.now());
+            position
+        })
+        .collect();
+    for (index, position) in positions.into_iter().enumerate() {
+        while !shared.disk.is_durable(index, position) {
+            if began.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(FLUSH_LOOK);
+        }
+    }
+    true
+}
+
+/// Between two looks whether everything is on disk.
+const FLUSH_LOOK: Duration = Duration::from_millis(1);

@@ -1,0 +1,124 @@
+//! What the database learns of the process it runs in.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use db::Host;
+
+/// Memory of the process that is not the shards': code, threads, buffers of the connections.
+const BASE_BYTES: u64 = 6 << 20;
+
+/// What of `bytes` for the whole process the shards may have.
+pub(super) fn memory_for_shards(bytes: u64) -> u64 {
+    bytes.saturating_sub(BASE_BYTES + bytes / 64)
+}
+
+/// The budget for the whole process that gives the shards `bytes`.
+fn memory_for_process(bytes: u64) -> u64 {
+    (bytes + BASE_BYTES) / 63 * 64
+}
+
+/// Bytes nobody can guess.
+pub(super) fn random(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    let mut filled = 0;
+    while filled < count {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(got) => filled += got,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the system gives no random bytes: {error}"),
+        }
+    }
+    bytes
+}
+
+/// A number nobody can guess.
+pub(super) fn random_number() -> u64 {
+    u64::from_le_bytes(random(8).try_into().unwrap_or_default())
+}
+
+/// Parameters that clients ask for and that never change.
+pub(super) fn fixed_parameters(directory: &Path, port: u16) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("appendonly", "yes".to_owned()),
+        ("databases", db::keyspace::DATABASES.to_string()),
+        ("dir", directory.display().to_string()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("notify-keyspace-events", String::new()),
+        ("port", port.to_string()),
+        ("proto-max-bulk-len", store::elastic::Config::default().value_bytes_max.to_string()),
+        ("save", String::new()),
+    ])
+}
+
+/// The process.
+pub(super) struct ProcessHost {
+    users: Option<PathBuf>,
+    port: u16,
+}
+
+impl ProcessHost {
+    pub(super) fn new(users: Option<PathBuf>, port: u16) -> Self {
+        Self { users, port }
+    }
+}
+
+/// Memory the process has resident, in bytes; 0 if the system does not tell.
+pub(super) fn resident_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+impl Host for ProcessHost {
+    fn resident_bytes(&self) -> u64 {
+        resident_bytes()
+    }
+
+    fn memory_for_shards(&self, bytes: u64) -> u64 {
+        memory_for_shards(bytes)
+    }
+
+    fn memory_for_process(&self, bytes: u64) -> u64 {
+        memory_for_process(bytes)
+    }
+
+    fn random_bytes(&self, count: usize) -> Vec<u8> {
+        random(count)
+    }
+
+    fn read_users(&self) -> io::Result<Option<String>> {
+        let Some(path) = &self.users else { return Ok(None) };
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(Some(text)),
+            // It is written by the first ACL SAVE.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(String::new())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_users(&self, text: &str) -> io::Result<bool> {
+        let Some(path) = &self.users else { return Ok(false) };
+        let new = path.with_extension("new");
+        fs::write(&new, text)?;
+        fs::File::open(&new)?.sync_all()?;
+        fs::rename(&new, path)?;
+        Ok(true)
+    }
+
+    fn shut_down(&self) {
+        // The same way as for whoever sends SIGTERM.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+}

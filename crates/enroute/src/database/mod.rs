@@ -1,0 +1,229 @@
+//! The elastic database at work: sockets, threads, disks and the clock around `db`.
+//!
+//! `workers` threads serve the connections dealt to them, each with an event loop of its own
+//! (`docs/decisions/0015-…`); a pool of threads carries out what the shards ask of the disk; one
+//! more thread does their upkeep. The keys lie in shards, each behind a lock that is held for one
+//! command ([`Locks`]).
+//!
+//! **Read first:** `connection.rs`, then `worker.rs`, then `disk.rs`.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use db::{Server, parameters::Parameters};
+use store::elastic::Sync;
+
+mod cgroup;
+mod connection;
+mod disk;
+mod host;
+mod inbox;
+mod observed;
+mod shards;
+mod tls;
+mod upkeep;
+mod worker;
+
+pub use shards::Locks;
+pub use tls::Tls;
+
+use disk::Disk;
+use host::ProcessHost;
+use inbox::Inbox;
+use worker::Worker;
+
+/// What [`Database::start`] needs to know.
+pub struct Setup {
+    /// Where everything is kept.
+    pub directory: PathBuf,
+    /// Memory of the whole process, in bytes.
+    pub memory_bytes: u64,
+    /// When writes reach the disk.
+    pub sync: Sync,
+    /// Threads that serve.
+    pub workers: usize,
+    /// Threads that read from the disk.
+    pub readers: usize,
+    /// Clients served at once.
+    pub clients_max: usize,
+    /// Where clients connect.
+    pub listener: TcpListener,
+    /// Encryption, if connections are to have it.
+    pub tls: Option<Tls>,
+    /// A file of users, read at the start and by ACL LOAD.
+    pub users: Option<PathBuf>,
+    /// The password of the default user.
+    pub password: Option<String>,
+    /// Which share of its cgroup's limit the process may have, in percent, if it is to follow it.
+    pub follow_cgroup: Option<u8>,
+}
+
+/// What every thread sees.
+pub struct Shared {
+    /// Users, clients, parameters, counters.
+    pub server: Server,
+    /// The keys.
+    pub locks: Arc<Locks>,
+    disk: Disk,
+    ending: AtomicBool,
+    inboxes: Vec<Arc<Inbox>>,
+}
+
+impl Shared {
+    /// The time, since the Unix epoch: what expiries are in.
+    pub fn now(&self) -> Duration {
+        now()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(SeqCst)
+    }
+
+    /// Sets the memory of the whole process, in bytes.
+    pub fn rescale(&self, bytes: u64) {
+        self.server.parameters.memory_bytes.store(bytes, SeqCst);
+        let share = self.server.host.memory_for_shards(bytes) as usize / self.locks.len();
+        for index in 0..self.locks.len() {
+            self.locks.hold(index).store.rescale(share);
+        }
+    }
+}
+
+impl Shared {
+    /// Changes when writes reach the disk.
+    pub fn set_sync(&self, sync: Sync) {
+        self.server.parameters.set_sync(sync);
+        for index in 0..self.locks.len() {
+            self.locks.hold(index).store.set_sync(sync);
+        }
+    }
+}
+
+/// The time, since the Unix epoch.
+fn now() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A database that serves, until [`Database::stop`].
+pub struct Database {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    address: SocketAddr,
+}
+
+/// Clients that may wait to be accepted; the system bounds it further.
+const BACKLOG: i32 = 4_096;
+/// How long the end may take for what is written to reach the disk.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Database {
+    /// Opens the directory and starts every thread.
+    ///
+    /// # Errors
+    /// The directory cannot be opened, or a socket or thread not be set up.
+    pub fn start(setup: Setup) -> anyhow::Result<Self> {
+        let Setup { directory, memory_bytes, sync, workers, clients_max, listener, users, .. } =
+            setup;
+        listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        let address = listener.local_addr()?;
+        let host = ProcessHost::new(users.clone(), address.port());
+        let share = host::memory_for_shards(memory_bytes);
+        let (locks, devices) = shards::open(&directory, share, sync, now())?;
+        let locks = Arc::new(locks);
+        let fixed = host::fixed_parameters(&directory, address.port());
+        let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
+        let server = Server::new(Box::new(host), parameters, host::random_number(), now());
+        prepare_users(&server, setup.password.as_deref())?;
+        let inboxes =
+            (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+        let disk = Disk::new(devices);
+        let ending = AtomicBool::new(false);
+        let shared = Arc::new(Shared { server, locks, disk, ending, inboxes });
+        let mut database = Self { shared: Arc::clone(&shared), threads: Vec::new(), address };
+        for _ in 0..setup.readers {
+            let shared = Arc::clone(&shared);
+            database.spawn("disk-reader", move || disk::read(&shared))?;
+        }
+        for _ in 0..disk::WRITERS {
+            let shared = Arc::clone(&shared);
+            database.spawn("disk-writer", move || disk::write(&shared))?;
+        }
+        let keeper = Arc::clone(&shared);
+        database.spawn("upkeep", move || upkeep::run(&keeper))?;
+        if let Some(percent) = setup.follow_cgroup {
+            let follower = Arc::clone(&shared);
+            database.spawn("cgroup", move || cgroup::follow(&follower, percent))?;
+        }
+        let mut listener = Some(listener);
+        for index in 0..workers {
+            let worker =
+                Worker::new(Arc::clone(&shared), index, listener.take(), setup.tls.clone())?;
+            database.spawn("worker", move || worker.run())?;
+        }
+        Ok(database)
+    }
+
+    /// What every thread sees.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets no more commands in, brings everything written to the disk, and ends.
+    pub fn stop(self) {
+        self.shared.ending.store(true, SeqCst);
+        self.shared.inboxes.iter().for_each(|inbox| inbox.wake());
+        let (workers, others): (Vec<_>, Vec<_>) =
+            self.threads.into_iter().partition(|thread| thread.thread().name() == Some("worker"));
+        join(workers);
+        let began = Instant::now();
+        if !disk::flush(&self.shared, FLUSH_TIMEOUT) {
+            tracing::error!("not everything written reached the disk within {FLUSH_TIMEOUT:?}");
+        }
+        tracing::info!("flushed in {:?}", began.elapsed());
+        self.shared.disk.end();
+        join(others);
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(body)?);
+        Ok(())
+    }
+}
+
+fn join(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of the database panicked; please report this as a bug");
+        }
+    }
+}
+
+fn prepare_users(server: &Server, password: Option<&str>) -> anyhow::Result<()> {
+    if let Some(text) = server.host.read_users().context("cannot read the file of users")? {
+        server.acl.load(&text).map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
+    }
+    if let Some(password) = password {
+        let rules = ["resetpass", &format!(">{password}")];
+        server
+            .acl
+            .set(db::acl::DEFAULT, &rules)
+            .map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What the admin endpoint shows of the database, and lets change.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use db::parameters::MEMORY_BYTES_MIN;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Shared;
+use crate::admin::{Observed, Room};
+
+/// What `GET /stats` says; sizes are bytes.
+#[derive(Debug, Default, Serialize)]
+struct State {
+    version: &'static str,
+    uptime_seconds: f64,
+    commands: u64,
+    clients: usize,
+    entries: u64,
+    entries_in_memory: u64,
+    memory_bytes: u64,
+    resident_bytes: u64,
+    file_bytes: u64,
+    live_bytes: u64,
+    disk_waits: u64,
+    damages: u64,
+}
+
+impl State {
+    fn collect(shared: &Shared) -> Self {
+        let server = &shared.server;
+        let mut state = Self {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: shared.now().saturating_sub(server.began).as_secs_f64(),
+            commands: server.stats.commands.load(Relaxed),
+            clients: server.clients.len(),
+            memory_bytes: server.parameters.memory_bytes.load(Relaxed),
+            resident_bytes: server.host.resident_bytes(),
+            disk_waits: server.stats.waits.load(Relaxed),
+            ..Self::default()
+        };
+        for index in 0..shared.locks.len() {
+            let stats = shared.locks.hold(index).store.stats();
+            state.entries += stats.entries;
+            state.entries_in_memory += stats.entries_in_memory;
+            state.file_bytes += stats.file_bytes;
+            state.live_bytes += stats.live_bytes;
+            state.damages += stats.damages;
+        }
+        state
+    }
+}
+
+impl Observed for Shared {
+    fn page(&self) -> &'static str {
+        "<!doctype html><title>enroute db</title><p><a href=/stats>/stats</a>, <a href=/metrics>/metrics</a>; \
+         POST {\"memory\": \"1GiB\"} to /storage to rescale."
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_ending()
+    }
+
+    fn statistics(&self) -> Value {
+        serde_json::to_value(State::collect(self)).expect("plain values become JSON")
+    }
+
+    fn exposition(&self) -> String {
+        let Value::Object(fields) = self.statistics() else { return String::new() };
+        let numbers = fields.iter().filter(|(_, value)| value.is_number());
+        numbers
+            .map(|(name, value)| {
+                format!("# TYPE enroute_db_{name} gauge\nenroute_db_{name} {value}\n")
+            })
+            .collect()
+    }
+
+    fn flush(&self) -> bool {
+        false
+    }
+
+    fn resize(&self, wanted: Room) -> Room {
+        if let Some(bytes) = wanted.bytes_max {
+            self.rescale((bytes as u64).max(MEMORY_BYTES_MIN));
+        }
+        let bytes_max = self.server.parameters.memory_bytes.load(Relaxed) as usize;
+        Room { items_max: None, bytes_max: Some(bytes_max) }
+    }
+}

@@ -1,0 +1,446 @@
+//! A worker: one thread, one event loop, the connections dealt to it.
+//!
+//! A round of the loop executes what all ready clients have sent, then gives the shards' commands
+//! to the disk, then writes all answers: writes of one round share their way to the disk, and
+//! clients are woken together.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    sync::{Arc, atomic::Ordering::Relaxed, atomic::Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use db::Session;
+use rustix::{
+    event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
+    io::Errno,
+    time::Timespec,
+};
+use tracing::warn;
+use wire::resp::Limits;
+
+use super::{
+    Shared, Tls,
+    connection::{Connection, Parked, Turn},
+    inbox::{Inbox, Note},
+};
+
+/// Bytes read from a socket at once.
+const READ_BYTES: usize = 64 << 10;
+/// Events taken in one round.
+const EVENTS_MAX: usize = 512;
+/// Clients accepted in one round.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// Between two tries of a connection that waits for the disk to catch up.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+/// Longest time between two looks at idle clients and the end.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// How long clients may take to hear what is left for them at the end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Rest after a failed accept: out of descriptors, most likely, so others must close first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const LISTENER: u64 = u64::MAX;
+const INBOX: u64 = u64::MAX - 1;
+
+/// One thread's part of the clients.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    inbox: Arc<Inbox>,
+    index: usize,
+    epoll: OwnedFd,
+    listener: Option<TcpListener>,
+    tls: Option<Tls>,
+    limits: Limits,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// Slots that were closed in this round: events of it may still name them.
+    closed: Vec<usize>,
+    slots: HashMap<u64, usize>,
+    buffer: Vec<u8>,
+    /// Connections that may have something to hear.
+    listed: Vec<usize>,
+    /// Connections that wait for a turn, for the disk to catch up, or for a time.
+    waiting: Vec<usize>,
+    /// Connections whose output waits for the disk.
+    held: Vec<usize>,
+    touched: Vec<bool>,
+    /// The worker that gets the next client.
+    next: usize,
+    looked: Instant,
+}
+
+impl Worker {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        listener: Option<TcpListener>,
+        tls: Option<Tls>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let inbox = Arc::clone(&shared.inboxes[index]);
+        epoll::add(&epoll, &*inbox, EventData::new_u64(INBOX), EventFlags::IN)?;
+        if let Some(listener) = &listener {
+            epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        }
+        let value_bytes_max = store::elastic::Config::default().value_bytes_max;
+        let limits = Limits {
+            bulk_bytes_max: value_bytes_max,
+            request_bytes_max: value_bytes_max * 8,
+            ..Limits::default()
+        };
+        let touched = vec![false; shared.locks.len()];
+        Ok(Self {
+            shared,
+            inbox,
+            index,
+            epoll,
+            listener,
+            tls,
+            limits,
+            connections: Vec::new(),
+            free: Vec::new(),
+            closed: Vec::new(),
+            slots: HashMap::new(),
+            buffer: vec![0; READ_BYTES],
+            listed: Vec::new(),
+            waiting: Vec::new(),
+            held: Vec::new(),
+            touched,
+            next: 0,
+            looked: Instant::now(),
+        })
+    }
+
+    /// Serves until the end was asked for and every client has heard what was left for it.
+    pub(super) fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut notes = Vec::new();
+        let mut drain_until = None;
+        loop {
+            events.clear();
+            if let Err(error) = self.wait(&mut events) {
+                tracing::error!("a worker cannot wait for its sockets and ends: {error}");
+                return;
+            }
+            self.inbox.take(&mut notes);
+            for note in notes.drain(..) {
+                self.heed(note);
+            }
+            for event in &events {
+                self.serve(*event);
+            }
+            self.resume();
+            self.pump();
+            self.send();
+            self.free.append(&mut self.closed);
+            if self.looked.elapsed() >= LOOK_PAUSE {
+                self.looked = Instant::now();
+                self.close_idle();
+            }
+            if self.shared.is_ending() {
+                self.listener = None;
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
+                self.close_all_where(Connection::is_idle);
+                if self.slots.is_empty() || Instant::now() > until {
+                    self.close_all_where(|_| true);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        let mut timeout = if self.shared.is_ending() { BUSY_PAUSE } else { LOOK_PAUSE };
+        let now = self.shared.now();
+        for &slot in &self.waiting {
+            let Some(connection) = &self.connections[slot] else { continue };
+            timeout = timeout.min(match connection.parked {
+                Parked::Turn => Duration::ZERO,
+                Parked::Busy => BUSY_PAUSE,
+                Parked::Until(at) => at.saturating_sub(now),
+                Parked::No | Parked::Disk => continue,
+            });
+        }
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn heed(&mut self, note: Note) {
+        match note {
+            Note::Accepted(stream, peer) => self.begin(stream, peer),
+            Note::Look(id) => {
+                let Some(&slot) = self.slots.get(&id) else { return };
+                if let Some(connection) = &mut self.connections[slot]
+                    && connection.parked == Parked::Disk
+                    && connection.session.client().is_ready()
+                {
+                    connection.parked = Parked::No;
+                }
+                self.proceed(slot);
+            }
+        }
+    }
+
+    fn serve(&mut self, event: Event) {
+        match event.data.u64() {
+            INBOX => {}
+            LISTENER => self.accept(),
+            slot => {
+                let (slot, flags) = (slot as usize, event.flags);
+                if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                    self.close(slot);
+                } else if flags.contains(EventFlags::OUT) {
+                    self.list(slot);
+                }
+                if flags.contains(EventFlags::IN) {
+                    self.receive(slot);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        if !connection.may_execute() || self.shared.is_ending() {
+            // What it says meanwhile stays in the socket.
+            connection.reads = false;
+            self.ask(slot);
+            return;
+        }
+        let mut turn = Turn {
+            shared: &self.shared,
+            limits: &self.limits,
+            touched: &mut self.touched,
+            now: self.shared.now(),
+        };
+        if connection.receive(&mut self.buffer, &mut turn) {
+            self.acted(slot);
+        } else {
+            self.close(slot);
+        }
+    }
+
+    /// Executes what a connection had said before.
+    fn proceed(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        let mut turn = Turn {
+            shared: &self.shared,
+            limits: &self.limits,
+            touched: &mut self.touched,
+            now: self.shared.now(),
+        };
+        connection.proceed(&mut turn);
+        self.acted(slot);
+    }
+
+    /// Notes what a connection that was given its turn is waiting for.
+    fn acted(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        let waits = matches!(connection.parked, Parked::Turn | Parked::Busy | Parked::Until(_));
+        if waits && !self.waiting.contains(&slot) {
+            self.waiting.push(slot);
+        }
+        if !connection.reads && connection.may_execute() {
+            connection.reads = true;
+            self.ask(slot);
+        }
+        self.list(slot);
+    }
+
+    /// Gives connections that waited for their turn, or for a time, another one.
+    fn resume(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now = self.shared.now();
+        for slot in std::mem::take(&mut self.waiting) {
+            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
+            match connection.parked {
+                Parked::Until(at) if at > now => {
+                    self.waiting.push(slot);
+                    continue;
+                }
+                Parked::Turn | Parked::Busy | Parked::Until(_) => connection.parked = Parked::No,
+                Parked::No | Parked::Disk => continue,
+            }
+            self.proceed(slot);
+        }
+    }
+
+    /// Gives the disk what this round asks of it.
+    fn pump(&mut self) {
+        for index in 0..self.touched.len() {
+            if std::mem::take(&mut self.touched[index]) {
+                let mut shard = self.shared.locks.hold(index);
+                self.shared.disk.pump(index, &mut shard, self.shared.now());
+            }
+        }
+    }
+
+    fn list(&mut self, slot: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(slot)
+            && !std::mem::replace(&mut connection.listed, true)
+        {
+            self.listed.push(slot);
+        }
+    }
+
+    /// Writes what there is to be heard.
+    fn send(&mut self) {
+        for slot in std::mem::take(&mut self.held) {
+            self.list(slot);
+        }
+        // Before looking what is durable, so that no news of it goes to nobody.
+        let holding = self
+            .listed
+            .iter()
+            .any(|&slot| self.connections[slot].as_ref().is_some_and(Connection::is_held));
+        self.inbox.holds.store(holding, SeqCst);
+        let mut listed = std::mem::take(&mut self.listed);
+        for slot in listed.drain(..) {
+            self.send_to(slot);
+        }
+        // What was listed meanwhile has another turn; the buffer is kept.
+        listed.append(&mut self.listed);
+        self.listed = listed;
+    }
+
+    fn send_to(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        connection.listed = false;
+        let full = !connection.may_execute();
+        match connection.send(&self.shared) {
+            Err(error) => {
+                tracing::debug!("client connection lost: {error}");
+                self.close(slot);
+            }
+            Ok(_) if connection.is_over() => self.close(slot),
+            Ok(taken) => {
+                if connection.is_held() {
+                    self.held.push(slot);
+                }
+                if connection.writes == taken {
+                    connection.writes = !taken;
+                    self.ask(slot);
+                }
+                let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+                if full && connection.may_execute() {
+                    // There is room for answers again.
+                    connection.parked = Parked::Turn;
+                    self.waiting.push(slot);
+                }
+            }
+        }
+    }
+
+    /// Tells the system which events of a connection are of interest.
+    fn ask(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get(slot) else { return };
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, connection.reads);
+        flags.set(EventFlags::OUT, connection.writes);
+        if let Err(error) =
+            epoll::modify(&self.epoll, connection, EventData::new_u64(slot as u64), flags)
+        {
+            warn!("cannot wait for a client: {error}");
+            self.close(slot);
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let worker = self.next % self.shared.inboxes.len();
+                    self.next += 1;
+                    if worker == self.index {
+                        self.begin(stream, peer);
+                    } else {
+                        self.shared.inboxes[worker].send(Note::Accepted(stream, peer));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    warn!("cannot accept a connection: {error}; raise `ulimit -n`?");
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let server = &self.shared.server;
+        if server.clients.len() >= server.parameters.clients_max.load(Relaxed) {
+            server.stats.rejected.fetch_add(1, Relaxed);
+            warn!(%peer, "turned away: maxclients is reached");
+            let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        if let Err(error) = self.enter(stream, peer) {
+            warn!(%peer, "cannot serve the connection: {error}");
+        }
+    }
+
+    fn enter(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+        let tls = self.tls.as_ref().map(Tls::connection).transpose().map_err(io::Error::other)?;
+        let slot = self.free.pop().unwrap_or(self.connections.len());
+        if slot == self.connections.len() {
+            self.connections.push(None);
+        }
+        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)
+            .inspect_err(|_| self.free.push(slot))?;
+        let server = &self.shared.server;
+        server.stats.connections.fetch_add(1, Relaxed);
+        let local = stream.local_addr().map_or_else(|_| String::new(), |local| local.to_string());
+        let inbox = Arc::clone(&self.inbox);
+        let now_ms = self.shared.now().as_millis() as u64;
+        let client = server.clients.enter(peer.to_string(), local, now_ms, |id| {
+            Box::new(move || inbox.send(Note::Look(id)))
+        });
+        self.slots.insert(client.id, slot);
+        let session = Session::new(client, server);
+        self.connections[slot] = Some(Connection::new(session, stream, tls, peer));
+        Ok(())
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        connection.session.close(&self.shared.server, &*self.shared.locks);
+        self.slots.remove(&connection.session.client().id);
+        self.closed.push(slot);
+    }
+
+    fn close_all_where(&mut self, chosen: impl Fn(&Connection) -> bool) {
+        for slot in 0..self.connections.len() {
+            if self.connections[slot].as_ref().is_some_and(&chosen) {
+                self.close(slot);
+            }
+        }
+    }
+
+    /// Closes clients that have said nothing for longer than they may.
+    fn close_idle(&mut self) {
+        let timeout = self.shared.server.parameters.timeout_seconds.load(Relaxed);
+        if timeout > 0 {
+            let limit = self.shared.now().saturating_sub(Duration::from_secs(timeout));
+            self.close_all_where(|connection| {
+                connection.is_idle() && connection.session.client().active_at() < limit
+            });
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What the demonstration plays on: files in a directory of its own, an origin, three processes.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use edge_tls::{Authority, KeyKind};
+use keyserver::{Keyring, key};
+
+use super::visitors;
+use crate::{
+    keyserver::{database::Database, vault},
+    report::Progress,
+};
+
+/// The domain whose pages are visited; its key is one of many.
+pub(super) const DOMAIN: &str = "shop.example";
+/// Longer than any of the processes takes to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Everything that runs. Dropping it ends the processes and removes the directory.
+pub(super) struct Stage {
+    directory: PathBuf,
+    database: SocketAddr,
+    key_server_at: SocketAddr,
+    edge_at: SocketAddr,
+    admin_at: SocketAddr,
+    key_server: Option<Running>,
+    others: Vec<Running>,
+}
+
+/// A process that ends with us.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Stage {
+    pub(super) fn set(keys: usize) -> anyhow::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("enroute-demo-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        let mut stage = Self {
+            directory,
+            database: free()?,
+            key_server_at: free()?,
+            edge_at: free()?,
+            admin_at: free()?,
+            key_server: None,
+            others: Vec::new(),
+        };
+        let authority = Authority::new()?;
+        stage.write("ca.pem", &authority.certificate()?)?;
+        for name in ["localhost", "edge.example", DOMAIN] {
+            let issued = authority.issue(name, KeyKind::EcdsaP256)?;
+            stage.write(&format!("{name}.pem"), &issued.certificate)?;
+            stage.write(&format!("{name}.key"), &issued.key)?;
+        }
+        let kek = edge_tls::random_hex(32)?;
+        stage.write("kek", kek.as_bytes())?;
+        stage.write("policy.toml", POLICY.as_bytes())?;
+        let origin = origin()?;
+        eprintln!("origin site: http://{origin}");
+        stage.start_database()?;
+        stage.fill(keys, &kek)?;
+        stage.start_key_server()?;
+        eprintln!("key server: https://{}", stage.key_server_at);
+        stage.start_edge(origin)?;
+        eprintln!("edge: https://{DOMAIN}:{}, metrics http://{}/", stage.port(), stage.admin_at);
+        Ok(stage)
+    }
+
+    /// The port of the edge.
+    pub(super) fn port(&self) -> u16 {
+        self.edge_at.port()
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(super) fn kill_key_server(&mut self) {
+        self.key_server = None;
+    }
+
+    pub(super) fn start_key_server(&mut self) -> anyhow::Result<()> {
+        let mut command = ourselves()?;
+        command.args(["keyserver", "serve", "--listen", &self.key_server_at.to_string()]);
+        command.args(["--database", &format!("redis://{}", self.database), "--kek-file", "kek"]);
+        command.args(["--certificate", "localhost.pem", "--key", "localhost.key"]);
+        command.args(["--edge-authorities", "ca.pem", "--policy", "policy.toml"]);
+        command.args(["--audit", "audit.log"]);
+        self.key_server = Some(self.start("key server", &mut command, self.key_server_at)?);
+        Ok(())
+    }
+
+    fn start_edge(&mut self, origin: SocketAddr) -> anyhow::Result<()> {
+        let text = format!(
+            "[admin]\nlisten = \"{}\"\n[edge]\nlisten = \"{}\"\n[edge.content]\n\
+             database = \"redis://{}\"\n[edge.identity]\n\
+             certificate = \"edge.example.pem\"\nkey = \"edge.example.key\"\n\
+             authorities = \"ca.pem\"\nkey_server_name = \"localhost\"\n[[edge.site]]\n\
+             domain = \"{DOMAIN}\"\ncertificate = \"{DOMAIN}.pem\"\n\
+             key = \"keyserver:{}\"\norigin = \"http://{origin}\"\n",
+            self.admin_at, self.edge_at, self.database, self.key_server_at
+        );
+        self.write("edge.toml", text.as_bytes())?;
+        let mut command = ourselves()?;
+        command.args(["--log", "error", "edge", "--config", "edge.toml"]);
+        let edge = self.start("edge", &mut command, self.edge_at)?;
+        self.others.push(edge);
+        Ok(())
+    }
+
+    /// `enroute db` where this build has it, redis-server otherwise.
+    fn start_database(&mut self) -> anyhow::Result<()> {
+        let mut asking = ourselves()?;
+        asking.args(["db", "--help"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let has = asking.status().is_ok_and(|status| status.success());
+        let listen = self.database.to_string();
+        let port = self.database.port().to_string();
+        let (name, mut command) = if has {
+            let mut command = ourselves()?;
+            command.args(["db", "--dir", "data", "--memory", "64MiB", "--listen", &listen]);
+            ("enroute db", command)
+        } else {
+            let mut command = Command::new("redis-server");
+            command.args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]);
+            ("redis-server", command)
+        };
+        let database = self.start(name, &mut command, self.database)?;
+        self.others.push(database);
+        eprintln!("database: {name} at {listen}");
+        Ok(())
+    }
+
+    /// Stores the domain's key among those of `count` domains, by as many threads as cores.
+    fn fill(&self, count: usize, kek: &str) -> anyhow::Result<()> {
+        let (done, began) = (AtomicUsize::new(0), Instant::now());
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let mut progress = Progress::stderr();
+        let show = |progress: &mut Progress<_>| {
+            let line = format!("private keys made and sealed: {} of {count}", done.load(Relaxed));
+            progress.show(&[line], began.elapsed());
+        };
+        let place = format!("redis://{}", self.database);
+        let pem = fs::read(self.path(&format!("{DOMAIN}.key")))?;
+        let (place, done, pem) = (place.as_str(), &done, pem.as_slice());
+        thread::scope(|scope| {
+            let others = count.saturating_sub(1);
+            let workers: Vec<_> = (0..threads)
+                .map(|number| {
+                    let share = others / threads + usize::from(number < others % threads);
+                    let own = (number == 0).then_some(pem);
+                    scope.spawn(move || store_keys(place, kek, own, share, done))
+                })
+                .collect();
+            while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                show(&mut progress);
+                thread::sleep(Duration::from_millis(50));
+            }
+            for worker in workers {
+                worker.join().expect("no worker panics").context("cannot store private keys")?;
+            }
+            anyhow::Ok(())
+        })?;
+        let seconds = began.elapsed().as_secs_f64();
+        eprintln!("private keys in the database, sealed: {count}, after {seconds:.1} s");
+        Ok(())
+    }
+
+    /// What the edge counted so far, by name.
+    pub(super) fn counted(&self) -> anyhow::Result<impl Fn(&str) -> u64 + use<>> {
+        let mut stream = TcpStream::connect(self.admin_at)?;
+        write!(stream, "GET /stats HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin_at)?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply)?;
+        let (_, body) = reply.split_once("\r\n\r\n").context("statistics without a body")?;
+        let stats: serde_json::Value = serde_json::from_str(body)?;
+        Ok(move |name: &str| stats["edge"][name].as_u64().unwrap_or_default())
+    }
+
+    fn write(&self, name: &str, text: &[u8]) -> anyhow::Result<()> {
+        let path = self.path(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Starts a process in our directory and waits until it listens.
+    fn start(&self, name: &str, command: &mut Command, at: SocketAddr) -> anyhow::Result<Running> {
+        let log = self.path(&format!("{}.log", name.replace(' ', "-")));
+        let file = fs::File::create(&log)?;
+        command.current_dir(&self.directory).stdin(Stdio::null());
+        command.stdout(file.try_clone()?).stderr(file);
+        let mut running = Running(
+            command
+                .spawn()
+                .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?,
+        );
+        let began = Instant::now();
+        while TcpStream::connect(at).is_err() {
+            if let Some(status) = running.0.try_wait()? {
+                bail!("{name} ended ({status}): {}", fs::read_to_string(&log)?.trim());
+            }
+            ensure!(began.elapsed() < PATIENCE, "{name} does not listen on {at}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(running)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.key_server = None;
+        self.others.clear();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Seals and stores `own`, PEM, and `others` made for it.
+fn store_keys(
+    place: &str,
+    kek: &str,
+    own: Option<&[u8]>,
+    others: usize,
+    done: &AtomicUsize,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let keyring = Keyring::parse(kek)?;
+    runtime.block_on(async {
+        let database = Database::new(place.parse()?);
+        if let Some(pem) = own {
+            vault::store(&key::pkcs8_of(pem)?, &[], &keyring, &database).await?;
+            done.fetch_add(1, Relaxed);
+        }
+        for _ in 0..others {
+            let other = key::generate(wire::ski::KeyKind::EcdsaP256)?;
+            vault::store(&other, &[], &keyring, &database).await?;
+            done.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    })
+}
+
+const POLICY: &str = "\
+[[edge]]
+name = \"edge.example\"
+[[edge.allow]]
+keys = [\"*\"]
+methods = [\"CertificateVerify\", \"ECDHE\"]
+";
+
+fn ourselves() -> anyhow::Result<Command> {
+    Ok(Command::new(std::env::current_exe()?))
+}
+
+fn free() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// A site of a few pages over plain HTTP; its threads end with the process.
+fn origin() -> anyhow::Result<SocketAddr> {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = socket.local_addr()?;
+    thread::spawn(move || {
+        for client in socket.incoming().flatten() {
+            thread::spawn(move || serve(client));
+        }
+    });
+    Ok(address)
+}
+
+fn serve(mut client: TcpStream) -> Option<()> {
+    let mut lines = BufReader::new(client.try_clone().ok()?).lines();
+    loop {
+        let request = lines.next()?.ok()?;
+        // The headers say nothing this site cares about.
+        while !lines.next()?.ok()?.is_empty() {}
+        let page = request.split(' ').nth(1).and_then(visitors::page);
+        let (status, page) = page.map_or(("404 Not Found", String::new()), |page| ("200 OK", page));
+        let length = page.len();
+        write!(
+            client,
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\ncontent-type: text/plain\r\n\
+             cache-control: max-age=600\r\n\r\n{page}"
+        )
+        .ok()?;
+    }
+}

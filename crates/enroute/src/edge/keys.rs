@@ -1,0 +1,72 @@
+//! The key server as the source of private keys.
+
+use edge_tls::{KeyFailure, KeyFuture, Premaster, PrivateKeySource, SignatureAlgorithm, Signed};
+use wire::ski::{KeyId, Operation, Params, Request, Scheme, TranscriptHash, request::Signature};
+
+use crate::keyserver::Client;
+
+/// One key at a key server.
+pub struct KeyServer {
+    client: Client,
+    key: KeyId,
+    domain: String,
+}
+
+impl KeyServer {
+    /// The key whose public half has this SHA-256, used for `domain`.
+    pub fn new(client: Client, spki_sha256: [u8; 32], domain: &str) -> Self {
+        // A wildcard is no name a client asks for.
+        let domain = domain.trim_start_matches("*.").to_owned();
+        Self { client, key: KeyId(spki_sha256), domain }
+    }
+
+    fn ask(&self, operation: Operation) -> KeyFuture<Vec<u8>> {
+        let server_name = Some(self.domain.clone());
+        let request = Request { key: self.key, server_name, operation };
+        let client = self.client.clone();
+        Box::pin(async move {
+            client.ask(&request).await.map_err(|error| KeyFailure(error.to_string()))
+        })
+    }
+}
+
+impl PrivateKeySource for KeyServer {
+    fn sign(&self, algorithm: SignatureAlgorithm, signed: Signed) -> KeyFuture<Vec<u8>> {
+        match operation(algorithm, signed) {
+            Ok(operation) => self.ask(operation),
+            Err(reason) => Box::pin(async { Err(KeyFailure(reason)) }),
+        }
+    }
+
+    fn decrypt(&self, encrypted: Vec<u8>) -> KeyFuture<Premaster> {
+        let asked = self.ask(Operation::Premaster { encrypted });
+        Box::pin(async move {
+            let secret = asked.await?;
+            let length = secret.len();
+            secret.try_into().map_err(|_| {
+                KeyFailure(format!("a premaster secret of {length} bytes, expected 48"))
+            })
+        })
+    }
+}
+
+/// The same question in the key server's terms.
+fn operation(algorithm: SignatureAlgorithm, signed: Signed) -> Result<Operation, String> {
+    let scheme = Scheme::numbered(algorithm.code())
+        .ok_or_else(|| format!("{algorithm:?} is unknown to key servers"))?;
+    Ok(match signed {
+        Signed::ServerKeyExchange { client_random, server_random, parameters } => {
+            Operation::ServerKeyExchange {
+                client_random,
+                server_random,
+                params: Params::decode(&parameters, 0).map_err(|error| error.to_string())?,
+                signature: Signature::Scheme(scheme),
+            }
+        }
+        Signed::CertificateVerify { transcript_hash } => Operation::CertificateVerify {
+            transcript_hash: TranscriptHash::new(&transcript_hash)
+                .ok_or("a transcript hash of another length than SHA-256's and SHA-384's")?,
+            scheme,
+        },
+    })
+}

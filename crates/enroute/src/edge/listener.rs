@@ -1,0 +1,177 @@
+//! Accepting, the TLS handshake, and one connection's requests.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use edge_tls::{HandshakeFailure, Protocol, Session, TlsStream};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    Shared,
+    answer::{Connection, answer},
+    is_of_one_connection,
+};
+
+/// Rest after a failed accept: out of descriptors, most likely, so others must close first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until the end is asked for.
+pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
+    let room = Arc::new(Semaphore::new(shared.limits.connections_max));
+    let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes_max));
+    let mut ending = shared.ending.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&socket, &room) => accepted,
+            () = end(&mut ending) => return,
+        };
+        let Some((permit, stream, peer)) = accepted else { continue };
+        shared.stats.accepted.count();
+        let (shared, handshakes) = (Arc::clone(&shared), Arc::clone(&handshakes));
+        shared.connections.fetch_add(1, Relaxed);
+        tokio::spawn(async move {
+            let guard = Counted(&shared);
+            if let Some((stream, session)) = shake_hands(&shared, &handshakes, stream, peer).await {
+                converse(&shared, stream, session, peer).await;
+            }
+            drop((guard, permit));
+        });
+    }
+}
+
+struct Counted<'a>(&'a Shared);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+async fn accept(
+    socket: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    let permit = Arc::clone(room).acquire_owned().await.ok()?;
+    match socket.accept().await {
+        Ok((stream, peer)) => {
+            let _ = stream.set_nodelay(true);
+            Some((permit, stream, peer))
+        }
+        Err(error) => {
+            if !is_of_one_connection(&error) {
+                warn!("the edge cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+            None
+        }
+    }
+}
+
+async fn shake_hands(
+    shared: &Shared,
+    handshakes: &Semaphore,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> Option<(TlsStream<TcpStream>, Session)> {
+    let limit = shared.limits.handshake_timeout;
+    let shaken = timeout(limit, async {
+        let _permit = handshakes.acquire().await;
+        shared.acceptor.accept(stream).await
+    });
+    let stats = &shared.stats;
+    match shaken.await {
+        Ok(Ok((stream, session))) => {
+            let kind =
+                if session.resumed { &stats.handshakes_resumed } else { &stats.handshakes_full };
+            kind.count();
+            Some((stream, session))
+        }
+        Ok(Err(failure @ HandshakeFailure { key_failed: true, .. })) => {
+            stats.handshakes_without_key.count();
+            warn!(%peer, "handshake refused with internal_error: {failure}");
+            None
+        }
+        Ok(Err(failure)) => {
+            stats.handshakes_failed.count();
+            info!(%peer, "handshake failed: {failure}");
+            None
+        }
+        Err(_) => {
+            stats.handshakes_failed.count();
+            info!(%peer, "handshake failed: no end after {limit:?}");
+            None
+        }
+    }
+}
+
+async fn converse(
+    shared: &Arc<Shared>,
+    stream: TlsStream<TcpStream>,
+    session: Session,
+    peer: SocketAddr,
+) {
+    let Some(site) = shared.sites.get(&*session.site).cloned() else { return };
+    let connection = Arc::new(Connection { shared: Arc::clone(shared), site, peer });
+    let service = service_fn(move |request| answer(Arc::clone(&connection), request));
+    let (limits, stream) = (&shared.limits, TokioIo::new(stream));
+    let mut ending = shared.ending.subscribe();
+    let ended = match session.protocol {
+        Protocol::Http1 => {
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.idle_timeout)
+                .max_buf_size(limits.header_bytes_max.max(HTTP1_BUFFER_BYTES_MIN))
+                .serve_connection(stream, service);
+            tokio::pin!(served);
+            tokio::select! {
+                ended = served.as_mut() => ended,
+                () = end(&mut ending) => {
+                    served.as_mut().graceful_shutdown();
+                    served.await
+                }
+            }
+        }
+        Protocol::Http2 => {
+            let served = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(limits.streams_max)
+                .max_header_list_size(limits.header_bytes_max as u32)
+                .keep_alive_interval(limits.idle_timeout)
+                .keep_alive_timeout(limits.idle_timeout)
+                .serve_connection(stream, service);
+            tokio::pin!(served);
+            tokio::select! {
+                ended = served.as_mut() => ended,
+                () = end(&mut ending) => {
+                    served.as_mut().graceful_shutdown();
+                    served.await
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%peer, "connection: {error}");
+    }
+}
+
+/// hyper's own least.
+const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
+
+/// Waits until the end is asked for.
+async fn end(ending: &mut watch::Receiver<bool>) {
+    // A guard that is kept would tie the connection to one thread.
+    drop(ending.wait_for(|ending| *ending).await);
+}

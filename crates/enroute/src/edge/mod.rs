@@ -1,0 +1,222 @@
+//! The edge: TLS for several domains whose private keys are elsewhere, and their content nearby.
+//!
+//! dReDBox D6.3 §3.1 and §4: an edge near the user ends TLS on behalf of the content provider,
+//! answers from its store what it may, and fetches the rest. The key stays with the key server; a
+//! full handshake asks it once, a resumed one not at all.
+//!
+//! One tokio runtime with a worker for each core: a handshake waits for the key server and a request
+//! for the origin, so connections are tasks. What it is not: a protocol; TLS is crate `edge_tls`,
+//! the rules of HTTP caches crate `content`, SKI `wire::ski`.
+//!
+//! **Read first:** `answer.rs`, one request from end to end; then `fetch.rs`, where the origin is
+//! asked once for many.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, SystemTime},
+};
+
+use tokio::{runtime, sync::watch};
+
+mod answer;
+mod body;
+mod content;
+mod database;
+mod fetch;
+mod keys;
+mod listener;
+mod observed;
+mod origin;
+mod setup;
+mod stats;
+
+pub use content::{Content, ContentLimits};
+pub use database::Database;
+pub use keys::KeyServer;
+pub use origin::Origin;
+pub use stats::Stats;
+
+/// What one client, one origin and the whole edge may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Clients at once; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// Handshakes at once; further ones wait, within their timeout.
+    pub handshakes_max: usize,
+    /// Longest request line and headers.
+    pub header_bytes_max: usize,
+    /// Longest body of a request.
+    pub request_bytes_max: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub streams_max: u32,
+    /// From accepting a connection to the end of its handshake.
+    pub handshake_timeout: Duration,
+    /// Longest time for the headers of a request, and between requests.
+    pub idle_timeout: Duration,
+    /// For a connection to an origin.
+    pub connect_timeout: Duration,
+    /// From asking the origin to the headers of its answer; to the end of one that is stored.
+    pub origin_timeout: Duration,
+    /// For busy connections, once the end was asked for.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            handshakes_max: 1_024,
+            header_bytes_max: 32 << 10,
+            request_bytes_max: 16 << 20,
+            streams_max: 128,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            origin_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// One domain: its TLS side, and where its content comes from.
+pub struct Site {
+    /// Name, certificate, key.
+    pub tls: edge_tls::Site,
+    /// Who is asked for what is not stored.
+    pub origin: Origin,
+    /// Longest body that is stored.
+    pub body_bytes_max: usize,
+}
+
+/// Everything an edge is made of.
+pub struct Setup {
+    /// Where clients connect.
+    pub socket: TcpListener,
+    /// Threads.
+    pub workers: usize,
+    /// See [`Limits`].
+    pub limits: Limits,
+    /// Where content is kept.
+    pub content: Content,
+    /// The domains.
+    pub sites: Vec<Site>,
+}
+
+/// What all connections share.
+pub struct Shared {
+    /// See [`Limits`].
+    pub limits: Limits,
+    /// Counted since the start.
+    pub stats: Stats,
+    /// Where content is kept.
+    pub content: Content,
+    sites: HashMap<String, Arc<Site>>,
+    acceptor: edge_tls::Acceptor,
+    flights: fetch::Flights,
+    connections: AtomicUsize,
+    /// True once the end was asked for.
+    ending: watch::Sender<bool>,
+}
+
+impl Shared {
+    /// Clients being served.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+}
+
+/// A serving edge.
+pub struct Edge {
+    runtime: runtime::Runtime,
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+impl Edge {
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// A certificate or key is wrong, or threads and sockets cannot be had.
+    pub fn start(setup: Setup) -> anyhow::Result<Self> {
+        let Setup { socket, workers, limits, content, sites } = setup;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let tls: Vec<edge_tls::Site> = sites.iter().map(|site| site.tls.clone()).collect();
+        let named = sites.into_iter().map(|site| (site.tls.domain.clone(), Arc::new(site)));
+        let shared = Arc::new(Shared {
+            limits,
+            content,
+            stats: Stats::default(),
+            acceptor: edge_tls::Acceptor::new(&tls)?,
+            sites: named.collect(),
+            flights: fetch::Flights::default(),
+            connections: AtomicUsize::new(0),
+            ending: watch::Sender::new(false),
+        });
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name("edge")
+            .enable_all()
+            .build()?;
+        let socket = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(socket)?
+        };
+        runtime.spawn(listener::serve(socket, Arc::clone(&shared)));
+        Ok(Self { runtime, shared, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What its connections share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Lets requests that are under way end, but not for longer than the drain timeout.
+    pub fn stop(self) {
+        self.shared.ending.send_replace(true);
+        let idle = async {
+            while self.shared.connections() > 0 {
+                tokio::time::sleep(DRAIN_LOOK).await;
+            }
+        };
+        let limit = self.shared.limits.drain_timeout;
+        let drained = self.runtime.block_on(async { tokio::time::timeout(limit, idle).await });
+        if drained.is_err() {
+            tracing::warn!("{} connections were still busy", self.shared.connections());
+        }
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Time between two looks at whether everybody has left.
+const DRAIN_LOOK: Duration = Duration::from_millis(10);
+
+/// The time of day, which is what HTTP speaks of.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Is this the kind of error after which accepting may go on?
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,127 @@
+//! From what is written to what the edge takes: reads certificates and keys, opens the socket.
+
+use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use edge_tls::{CertificateChain, Connector, Key};
+
+use super::{Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site};
+use crate::{
+    config::{
+        Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
+    },
+    keyserver::{Client, ClientConfiguration},
+};
+
+/// Memory for content, unless said otherwise.
+const MEMORY_BYTES: usize = 64 << 20;
+/// Longest body that is stored, unless said otherwise.
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// Connections to each key server, unless said otherwise.
+const KEY_SERVER_CONNECTIONS: usize = 2;
+/// Longest wait for a key server, unless said otherwise: a client waits behind it.
+const KEY_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl EdgeDocument {
+    /// Reads the files it names and opens its socket.
+    ///
+    /// # Errors
+    /// Which file is not there or not what it should be, or that the address is taken.
+    pub fn setup(&self, workers: usize, drain: Option<Duration>) -> anyhow::Result<Setup> {
+        let mut limits = limits(&self.limits);
+        limits.drain_timeout = drain.unwrap_or(limits.drain_timeout);
+        let mut clients = HashMap::new();
+        let sites = self.sites.iter().map(|written| {
+            site(written, self.identity.as_ref(), &limits, &mut clients)
+                .with_context(|| format!("[[edge.site]] {}", written.domain))
+        });
+        let sites: Vec<Site> = sites.collect::<anyhow::Result<_>>()?;
+        let bodies = sites.iter().map(|site| site.body_bytes_max);
+        let record_bytes_max = bodies.max().unwrap_or(0) + limits.header_bytes_max;
+        let bytes_max = self.content.memory.map_or(MEMORY_BYTES, Bytes::count);
+        let database = self.content.database.as_ref();
+        let database =
+            database.map(|place| Database::new(place.host_port.clone(), record_bytes_max));
+        let content = Content::new(ContentLimits { bytes_max, record_bytes_max }, database);
+        let socket = TcpListener::bind(self.listen).with_context(|| {
+            format!("cannot listen on {}: is another server there already?", self.listen)
+        })?;
+        Ok(Setup { socket, workers, limits, content, sites })
+    }
+}
+
+fn limits(written: &EdgeLimitsDocument) -> Limits {
+    let default = Limits::default();
+    let time = |written: Option<Time>, default| written.map_or(default, Time::duration);
+    let bytes = |written: Option<Bytes>, default| written.map_or(default, Bytes::count);
+    Limits {
+        connections_max: written.connections_max.unwrap_or(default.connections_max),
+        handshakes_max: written.handshakes_max.unwrap_or(default.handshakes_max),
+        header_bytes_max: bytes(written.header_bytes_max, default.header_bytes_max),
+        request_bytes_max: bytes(written.request_bytes_max, default.request_bytes_max),
+        streams_max: written.streams_max.map_or(default.streams_max, |count| count as u32),
+        handshake_timeout: time(written.handshake_timeout, default.handshake_timeout),
+        idle_timeout: time(written.idle_timeout, default.idle_timeout),
+        connect_timeout: time(written.connect_timeout, default.connect_timeout),
+        origin_timeout: time(written.origin_timeout, default.origin_timeout),
+        drain_timeout: default.drain_timeout,
+    }
+}
+
+fn site(
+    written: &SiteDocument,
+    identity: Option<&IdentityDocument>,
+    limits: &Limits,
+    clients: &mut HashMap<String, Client>,
+) -> anyhow::Result<Site> {
+    let certificates = CertificateChain::from_pem(&read(&written.certificate)?)
+        .with_context(|| written.certificate.display().to_string())?;
+    let key = match &written.key {
+        KeyPlace::File(path) => Key::Local(read(path)?),
+        KeyPlace::KeyServer(address) => {
+            let Some(identity) = identity else { bail!("there is no [edge.identity]") };
+            let client = match clients.get(address) {
+                Some(client) => client.clone(),
+                None => client(address, identity)?,
+            };
+            clients.insert(address.clone(), client.clone());
+            let spki = certificates.spki_sha256()?;
+            Key::Remote(std::sync::Arc::new(KeyServer::new(client, spki, &written.domain)))
+        }
+    };
+    let base = written.origin.0.parse().with_context(|| format!("origin {}", written.origin.0))?;
+    let origin_tls = match written.origin.0.starts_with("https://") {
+        true => {
+            let roots = written.origin_authorities.as_deref().map(read).transpose()?;
+            Some(Connector::new(roots.as_deref())?)
+        }
+        false => None,
+    };
+    Ok(Site {
+        tls: edge_tls::Site {
+            domain: written.domain.clone(),
+            certificates,
+            key,
+            rsa_key_exchange: written.rsa_key_exchange,
+        },
+        origin: Origin::new(base, origin_tls, limits.connect_timeout, limits.origin_timeout)?,
+        body_bytes_max: written.body_max.map_or(BODY_BYTES_MAX, Bytes::count),
+    })
+}
+
+fn client(address: &str, identity: &IdentityDocument) -> anyhow::Result<Client> {
+    Client::new(ClientConfiguration {
+        address: address.to_owned(),
+        server_name: identity.key_server_name.clone(),
+        authorities: identity.authorities.clone(),
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone(),
+        connections: identity.connections.unwrap_or(KEY_SERVER_CONNECTIONS),
+        patience: identity.timeout.map_or(KEY_SERVER_TIMEOUT, Time::duration),
+    })
+    .context("[edge.identity]")
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}

@@ -1,0 +1,199 @@
+//! One run: what goes in, how it is watched and stopped, what comes out.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use ::fabric::{
+    Config, Metrics, Model, Progress, Scheme, Simulation, topology::Topology, workload::Workload,
+};
+use anyhow::{Context, bail};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::controller::{Controller, Solve};
+
+/// Events between two looks at the clock and at whether to stop.
+const EVENTS_PER_STEP: u64 = 200_000;
+
+/// How often progress is looked at.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a run is made of, by name. Equal inputs give equal results, byte for byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// How virtual addresses are resolved.
+    pub scheme: String,
+    /// The fabric's name or file.
+    pub topology: String,
+    /// The trace's file, or the workload's name.
+    pub trace: String,
+    /// Of what the topology and the trace hold: another file under the same name is another run.
+    pub digest: String,
+    /// Cache memory as it was asked for: a share of all addresses, or entries.
+    pub cache: String,
+    /// The same in entries of all switches together; 0 for a scheme without caches in switches.
+    pub cache_entries: u64,
+    /// `paper` or `published`.
+    pub model: String,
+    /// Quirks set otherwise than the model has them.
+    pub quirks: BTreeMap<String, bool>,
+    /// What carries the flows.
+    pub transport: String,
+    /// VMs that move.
+    pub migrations: Vec<String>,
+    /// Of a learning packet, for each packet a gateway ToR sees.
+    pub learn_probability: f64,
+    /// How often the controller solves, µs of simulated time; 0 without one.
+    pub controller_interval_us: f64,
+    /// What repeats the run.
+    pub seed: u64,
+}
+
+/// A run, ready to go.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// What it is made of, by name.
+    pub inputs: Inputs,
+    /// The same for the simulator.
+    pub config: Config,
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The fabric.
+    pub topology: Arc<Topology>,
+    /// What its VMs send.
+    pub workload: Arc<Workload>,
+}
+
+/// What a run found, and what it cost.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it found: the same on any machine.
+    pub metrics: Metrics,
+    /// The controller's solves, in order.
+    pub solves: Vec<Solve>,
+    /// What it cost: different each time.
+    pub cost: Cost,
+}
+
+/// What a run cost.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Cost {
+    /// Seconds of this thread's processor, building the simulation included.
+    pub cpu_s: f64,
+    /// Seconds on the wall.
+    pub wall_s: f64,
+    /// Packets that hosts sent, for each of `cpu_s`.
+    pub packets_per_cpu_s: f64,
+    /// Packets at switches, for each of `cpu_s`.
+    pub packet_hops_per_cpu_s: f64,
+}
+
+/// The model of this name.
+///
+/// # Errors
+///
+/// Says which there are.
+pub fn model(name: &str, quirks: &BTreeMap<String, bool>) -> anyhow::Result<Model> {
+    let mut model = match name {
+        "paper" => Model::paper(),
+        "published" => Model::published(),
+        _ => bail!("unknown model `{name}`: expected paper or published"),
+    };
+    for (quirk, &value) in quirks {
+        match model.quirk_mut(quirk) {
+            Some(place) => *place = value,
+            None => {
+                let known = Model::quirk_names().join(", ");
+                bail!("unknown quirk `{quirk}`: expected one of {known}");
+            }
+        }
+    }
+    Ok(model)
+}
+
+/// A digest of what a topology and a workload hold.
+#[must_use]
+pub fn digest(topology: &Topology, workload: &Workload) -> String {
+    let mut text = format!("{topology:?}\n").into_bytes();
+    // Writing to memory does not fail.
+    let _ = workload.write(&mut text);
+    format!("{:016x}", xxh3_64(&text))
+}
+
+impl Experiment {
+    /// Runs it, telling `watch` how far it is, until it is over or `stop` is set (`None`).
+    ///
+    /// # Errors
+    ///
+    /// What does not fit together, or the law of the simulated world that broke, with the event.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(&Progress),
+    ) -> anyhow::Result<Option<Outcome>> {
+        let (began, cpu_began) = (Instant::now(), cpu_time());
+        let flows = self.workload.flows.clone();
+        let (config, topology) = (&self.config, self.topology.as_ref());
+        let name = || format!("{} on {}", self.inputs.scheme, self.inputs.trace);
+        let mut simulation =
+            Simulation::new(config, topology, flows, self.scheme, self.inputs.seed)
+                .with_context(name)?;
+        let mut controller = (self.scheme == Scheme::Controller)
+            .then(|| Controller::new(topology, config, self.inputs.controller_interval_us));
+        let mut events = 0;
+        loop {
+            let until_ns = controller.as_ref().map_or(u64::MAX, Controller::next_ns);
+            let progress = simulation.step_until(until_ns, EVENTS_PER_STEP).with_context(name)?;
+            watch(&progress);
+            if progress.finished {
+                break;
+            }
+            if stop.load(Relaxed) {
+                return Ok(None);
+            }
+            let done = progress.events - events < EVENTS_PER_STEP;
+            events = progress.events;
+            if let Some(controller) = controller.as_mut().filter(|_| done) {
+                controller.step(&mut simulation, until_ns).with_context(name)?;
+            }
+        }
+        let metrics = simulation.metrics().clone();
+        let cpu_s = (cpu_time() - cpu_began).as_secs_f64();
+        let cost = Cost {
+            cpu_s,
+            wall_s: began.elapsed().as_secs_f64(),
+            packets_per_cpu_s: metrics.sent as f64 / cpu_s,
+            packet_hops_per_cpu_s: metrics.packet_hops_simulated as f64 / cpu_s,
+        };
+        let solves = controller.map(Controller::into_solves).unwrap_or_default();
+        Ok(Some(Outcome { metrics, solves, cost }))
+    }
+}
+
+/// A bar, how much is over, and how long the rest will take if it goes on like this.
+#[must_use]
+pub fn progress_line(what: &str, share: f64, elapsed: Duration) -> String {
+    const WIDTH: usize = 24;
+    let full = ((share * WIDTH as f64) as usize).min(WIDTH);
+    let bar = "#".repeat(full) + &".".repeat(WIDTH - full);
+    let left = if share > 0.001 {
+        let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
+        format!("{}:{:02} left", seconds as u64 / 60, seconds as u64 % 60)
+    } else {
+        "time left unknown yet".to_owned()
+    };
+    format!("[{bar}] {:>3.0} %  {what}  {left}", share * 100.0)
+}
+
+/// Processor time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

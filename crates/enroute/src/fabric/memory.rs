@@ -1,0 +1,73 @@
+//! Whether a run fits into memory, before it starts.
+
+use std::fs;
+
+use anyhow::bail;
+
+use super::experiment::Experiment;
+
+/// What a simulation takes at most for each of these, measured (docs/guide/fabric.md).
+const BYTES_PER_ROW: u64 = 640;
+const BYTES_PER_VM: u64 = 64;
+const BYTES_PER_ENTRY: u64 = 16;
+const BYTES_PER_SERVER: u64 = 4 << 10;
+/// Events, packets under way, what grows with neither.
+const BYTES_BESIDE: u64 = 64 << 20;
+
+/// Bytes a run of this experiment takes, about and rather too many.
+#[must_use]
+pub fn estimate(experiment: &Experiment) -> u64 {
+    let topology = &experiment.topology;
+    [
+        (experiment.workload.flows.len() as u64, BYTES_PER_ROW),
+        (topology.vms().into(), BYTES_PER_VM),
+        (experiment.config.cache_entries, BYTES_PER_ENTRY),
+        (topology.servers().into(), BYTES_PER_SERVER),
+        (1, BYTES_BESIDE),
+    ]
+    .into_iter()
+    .fold(0, |sum, (count, bytes): (u64, u64)| sum.saturating_add(count.saturating_mul(bytes)))
+}
+
+/// Refuses what does not fit: the `jobs` largest of these, at the same time.
+///
+/// # Errors
+///
+/// Says how much is needed and how much there is.
+pub fn check<'a>(
+    experiments: impl Iterator<Item = &'a Experiment>,
+    jobs: usize,
+) -> anyhow::Result<()> {
+    let mut needed: Vec<u64> = experiments.map(estimate).collect();
+    needed.sort_unstable_by(|a, b| b.cmp(a));
+    let needed = needed.into_iter().take(jobs).fold(0, u64::saturating_add);
+    let Some(available) = available() else { return Ok(()) };
+    if needed > available {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        bail!(
+            "{} of memory would be needed for {jobs} at a time, {:.1} GiB are available; take a \
+             shorter trace, fewer cache entries{}",
+            format_args!("about {:.1} GiB", gib(needed)),
+            gib(available),
+            if jobs > 1 { ", or fewer --jobs" } else { "" },
+        );
+    }
+    Ok(())
+}
+
+/// Bytes this process may still take: what the system has, or its control group leaves it.
+fn available() -> Option<u64> {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let of_group = |limit, used| Some(number(limit)?.saturating_sub(number(used)?));
+    let groups = [
+        of_group("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        of_group(
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ];
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let system = line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024;
+    groups.into_iter().flatten().chain([system]).min()
+}

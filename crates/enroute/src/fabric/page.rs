@@ -1,0 +1,137 @@
+//! A run as one HTML page that plays it; the page needs nothing else.
+
+use std::{fs, iter, path::Path, process::Command};
+
+use ::fabric::{Followed, Place, Sample, Step, workload::Protocol};
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::{
+    experiment::{Experiment, Outcome},
+    results::Record,
+};
+
+/// The page, with a place for the run.
+const PAGE: &str = include_str!("page.html");
+
+/// Pictures of one run.
+const FRAMES: u64 = 200;
+
+/// Packets of one run that are followed, about.
+const FOLLOWED: u64 = 400;
+
+/// Makes `experiment` record what the page shows.
+pub fn prepare(experiment: &mut Experiment) {
+    let starts = experiment.workload.flows.iter().map(|flow| flow.start_ns);
+    experiment.config.sample_interval_ns = (starts.max().unwrap_or(0) / FRAMES).max(1);
+    // A flow's handshake and end, then a segment for each kilobyte and half as many answers.
+    let packets = |bytes: u64| match experiment.workload.protocol {
+        Protocol::Tcp => 7 + bytes * 3 / 2_048,
+        Protocol::Udp => 1,
+    };
+    let all: u64 = experiment.workload.flows.iter().map(|flow| packets(flow.bytes)).sum();
+    // Odd: senders that take turns are all seen.
+    experiment.config.follow_every = (all / FOLLOWED) | 1;
+}
+
+/// Writes the page.
+///
+/// # Errors
+///
+/// What the file system says.
+pub fn write(experiment: &Experiment, outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
+    let topology = &experiment.topology;
+    let gateways: Vec<_> =
+        topology.gateways.iter().map(|rack| (rack.rack, rack.gateways)).collect();
+    let run = json!({
+        "inputs": experiment.inputs,
+        "results": Record::new(experiment, outcome).results,
+        "topology": {
+            "pods": topology.pods,
+            "racks_per_pod": topology.racks_per_pod,
+            "spines_per_pod": topology.spines_per_pod,
+            "cores": topology.cores,
+            "gateways": gateways,
+        },
+        "samples": samples(&outcome.metrics.samples),
+        "packets": packets(&outcome.metrics.followed),
+    });
+    // `</` would end the script.
+    let run = run.to_string().replace("</", "<\\/");
+    fs::write(path, PAGE.replace("/*RUN*/null", &run))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What happened in each moment, from totals up to its end.
+fn samples(totals: &[Sample]) -> Value {
+    let mut moments = json!({
+        "at_ns": [], "sent": [], "gateway": [], "misdelivered": [], "packets": [], "hits": [],
+    });
+    let mut push = |name: &str, value: Value| {
+        if let Some(list) = moments[name].as_array_mut() {
+            list.push(value);
+        }
+    };
+    let mut before = Sample::default();
+    for now in totals {
+        push("at_ns", now.at_ns.into());
+        push("sent", (now.sent - before.sent).into());
+        push("gateway", (now.gateway_packets - before.gateway_packets).into());
+        push("misdelivered", (now.misdelivered - before.misdelivered).into());
+        let earlier = before.switches.iter().copied().chain(iter::repeat((0, 0)));
+        let (packets, hits): (Vec<u64>, Vec<u64>) = now
+            .switches
+            .iter()
+            .zip(earlier)
+            .map(|(now, before)| (now.0 - before.0, now.1 - before.1))
+            .unzip();
+        push("packets", packets.into());
+        push("hits", hits.into());
+        before = now.clone();
+    }
+    moments
+}
+
+/// Followed packets, each place with what happened there.
+fn packets(followed: &[Followed]) -> Value {
+    let step = |step: &Step, resolved_before: bool| {
+        let found = step.resolved && !resolved_before;
+        match step.place {
+            Place::Switch(switch) => json!({
+                "at_ns": step.at_ns, "switch": switch, "what": if found { "hit" } else { "" },
+            }),
+            Place::Gateway(gateway) => {
+                json!({ "at_ns": step.at_ns, "what": format!("gateway {gateway}") })
+            }
+            Place::Server(server) => {
+                json!({ "at_ns": step.at_ns, "what": format!("server {server}") })
+            }
+        }
+    };
+    let packet = |packet: &Followed| {
+        let before = iter::once(packet.steps.first().is_some_and(|first| first.resolved))
+            .chain(packet.steps.iter().map(|step| step.resolved));
+        let steps: Vec<Value> =
+            packet.steps.iter().zip(before).map(|(each, before)| step(each, before)).collect();
+        let by_gateway = packet.steps.iter().any(|step| matches!(step.place, Place::Gateway(_)));
+        let hit = steps.iter().any(|step| step["what"] == "hit");
+        json!({
+            "flow": packet.flow, "source": packet.source, "destination": packet.destination,
+            "way": if by_gateway { "gateway" } else if hit { "hit" } else { "direct" },
+            "steps": steps,
+        })
+    };
+    followed.iter().map(packet).collect()
+}
+
+/// Shows the page in the user's browser.
+///
+/// # Errors
+///
+/// There is no `xdg-open` here, or it failed.
+pub fn open(path: &Path) -> anyhow::Result<()> {
+    let status = Command::new("xdg-open").arg(path).status();
+    let status = status.context("cannot start xdg-open; open the page by hand")?;
+    anyhow::ensure!(status.success(), "xdg-open failed; open the page by hand");
+    Ok(())
+}

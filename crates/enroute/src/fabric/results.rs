@@ -1,0 +1,291 @@
+//! What a run found, as a line of JSON and a line of CSV.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    path::Path,
+};
+
+use ::fabric::{Layer, Metrics, SwitchMetrics, topology::Topology};
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    controller::Solve,
+    experiment::{Experiment, Inputs, Outcome},
+};
+
+/// One run: what it was made of and what it found. No times of this machine: the same inputs give
+/// the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// What it was made of.
+    #[serde(flatten)]
+    pub inputs: Inputs,
+    /// What it found.
+    #[serde(flatten)]
+    pub results: Results,
+}
+
+/// What a run found. Latencies are means unless named otherwise; packets of both directions count.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names and docs/guide/fabric.md say it")]
+pub struct Results {
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_dropped: u64,
+    pub packets_in_flight: u64,
+    pub gateway_packets: u64,
+    pub hit_rate: f64,
+    pub flows: u64,
+    pub flows_completed: u64,
+    pub fct_us: f64,
+    pub fct_us_p50: f64,
+    pub fct_us_p99: f64,
+    pub first_packet_latency_us: f64,
+    pub packet_latency_us: f64,
+    pub packet_hops: f64,
+    pub learning_packets: u64,
+    pub invalidation_packets: u64,
+    pub misdelivered: u64,
+    pub last_misdelivered_us: f64,
+    pub core: LayerResults,
+    pub spine: LayerResults,
+    pub tor: LayerResults,
+    pub events: u64,
+    pub packet_hops_simulated: u64,
+    pub end_ns: u64,
+    /// Bytes each switch processed: cores, then spines, then ToRs.
+    pub switch_bytes: Vec<u64>,
+    /// The controller's solves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub solves: Vec<SolveResult>,
+}
+
+/// One layer's part.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct LayerResults {
+    pub bytes: u64,
+    pub hits: u64,
+    pub first_hits: u64,
+}
+
+/// What is kept of a solve: not its time, which differs from machine to machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct SolveResult {
+    pub at_us: f64,
+    pub variables: usize,
+    pub entries: usize,
+    pub gap: f64,
+}
+
+impl From<&Solve> for SolveResult {
+    fn from(solve: &Solve) -> Self {
+        let Solve { at_ns, variables, entries, gap, .. } = *solve;
+        Self { at_us: at_ns as f64 / 1e3, variables, entries, gap }
+    }
+}
+
+impl Record {
+    /// What `outcome` of `experiment` is.
+    #[must_use]
+    pub fn new(experiment: &Experiment, outcome: &Outcome) -> Self {
+        let mut results = Results::new(&experiment.topology, &outcome.metrics);
+        results.solves = outcome.solves.iter().map(SolveResult::from).collect();
+        Self { inputs: experiment.inputs.clone(), results }
+    }
+
+    /// The header and the line of CSV: what is one value, `layer_quantity` for each layer.
+    #[must_use]
+    pub fn csv(&self) -> (String, String) {
+        let mut names = Vec::new();
+        let mut values = Vec::new();
+        if let Ok(Value::Object(fields)) = serde_json::to_value(self) {
+            for (name, value) in &fields {
+                match value {
+                    Value::Object(layer) if ["core", "spine", "tor"].contains(&name.as_str()) => {
+                        for (part, value) in layer {
+                            names.push(format!("{name}_{part}"));
+                            values.push(value.to_string());
+                        }
+                    }
+                    Value::Array(items) if name == "migrations" => {
+                        names.push(name.clone());
+                        let items = items.iter().map(|item| item.as_str().unwrap_or_default());
+                        values.push(quoted(&items.collect::<Vec<_>>().join(" ")));
+                    }
+                    Value::Object(quirks) => {
+                        names.push(name.clone());
+                        let quirks = quirks.iter().map(|(quirk, on)| format!("{quirk}={on}"));
+                        values.push(quoted(&quirks.collect::<Vec<_>>().join(" ")));
+                    }
+                    Value::Array(_) => {}
+                    Value::String(text) => {
+                        names.push(name.clone());
+                        values.push(quoted(text));
+                    }
+                    other => {
+                        names.push(name.clone());
+                        values.push(other.to_string());
+                    }
+                }
+            }
+        }
+        (names.join(","), values.join(","))
+    }
+}
+
+/// A field of CSV, in quotation marks where it needs them.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+impl Results {
+    fn new(topology: &Topology, metrics: &Metrics) -> Self {
+        let mut times: Vec<u64> = metrics
+            .per_flow
+            .iter()
+            .filter(|flow| flow.last_received_ns > 0)
+            .map(|flow| flow.last_received_ns - flow.first_sent_ns)
+            .collect();
+        times.sort_unstable();
+        let percentile_us = |share: f64| {
+            let index = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
+            times.get(index).map_or(0.0, |&time| time as f64 / 1e3)
+        };
+        let layer = |layer| LayerResults::of(topology, &metrics.switches, layer);
+        Self {
+            packets_sent: metrics.sent,
+            packets_received: metrics.received,
+            packets_dropped: metrics.dropped,
+            packets_in_flight: metrics.in_flight,
+            gateway_packets: metrics.gateway_packets,
+            hit_rate: metrics.hit_rate(),
+            flows: metrics.flows,
+            flows_completed: metrics.flows_completed,
+            fct_us: metrics.flow_completion_ns_mean() / 1e3,
+            fct_us_p50: percentile_us(0.5),
+            fct_us_p99: percentile_us(0.99),
+            first_packet_latency_us: metrics.first_packet_latency_ns_mean() / 1e3,
+            packet_latency_us: metrics.packet_latency_ns_mean() / 1e3,
+            packet_hops: metrics.packet_hops_mean(),
+            learning_packets: metrics.learning_packets,
+            invalidation_packets: metrics.invalidation_packets,
+            misdelivered: metrics.misdelivered,
+            last_misdelivered_us: metrics.last_misdelivered_ns as f64 / 1e3,
+            core: layer(Layer::Core),
+            spine: layer(Layer::Spine),
+            tor: layer(Layer::Tor),
+            events: metrics.events,
+            packet_hops_simulated: metrics.packet_hops_simulated,
+            end_ns: metrics.end_ns,
+            switch_bytes: metrics.switches.iter().map(|switch| switch.bytes).collect(),
+            solves: Vec::new(),
+        }
+    }
+}
+
+impl LayerResults {
+    fn of(topology: &Topology, switches: &[SwitchMetrics], layer: Layer) -> Self {
+        let (cores, spines) = (topology.cores as usize, topology.spines() as usize);
+        let range = match layer {
+            Layer::Core => 0..cores,
+            Layer::Spine => cores..cores + spines,
+            Layer::Tor => cores + spines..switches.len(),
+        };
+        switches.get(range).unwrap_or_default().iter().fold(Self::default(), |sum, switch| Self {
+            bytes: sum.bytes + switch.bytes,
+            hits: sum.hits + switch.hits,
+            first_hits: sum.first_hits + switch.first_hits,
+        })
+    }
+}
+
+/// A file of JSON lines to which finished runs are added, each whole or not at all.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+}
+
+impl Journal {
+    /// Opens or begins it, and reads what is in it. A last line that was cut off is cut away.
+    ///
+    /// # Errors
+    ///
+    /// File and line of what is no result.
+    pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Record>)> {
+        let name = path.display();
+        let context = || format!("cannot open {name}");
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(context)?;
+        let mut records = Vec::new();
+        let mut whole = 0;
+        let mut reader = BufReader::new(&file);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).with_context(context)? > 0 {
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            whole += line.len() as u64;
+            let number = records.len() + 1;
+            records.push(serde_json::from_slice(&line).with_context(|| {
+                format!("{name}:{number}: expected a result of `enroute fabric`, as JSON")
+            })?);
+            line.clear();
+        }
+        drop(reader);
+        file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).with_context(context)?;
+        Ok((Self { file }, records))
+    }
+
+    /// Adds one; it is on the disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn add(&mut self, record: &Record) -> io::Result<()> {
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.file.sync_data()
+    }
+}
+
+/// Writes all records at once, as JSON lines and as CSV: whole files or none.
+///
+/// # Errors
+///
+/// What the file system says.
+pub fn write_all(records: &[&Record], json: &Path, csv: &Path) -> anyhow::Result<()> {
+    let (mut lines, mut table) = (String::new(), String::new());
+    for record in records {
+        lines += &serde_json::to_string(record)?;
+        lines.push('\n');
+        let (header, line) = record.csv();
+        if table.is_empty() {
+            table = header + "\n";
+        }
+        table += &line;
+        table.push('\n');
+    }
+    for (path, text) in [(json, lines), (csv, table)] {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".part");
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

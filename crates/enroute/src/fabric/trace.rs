@@ -1,0 +1,73 @@
+//! Workloads: from trace files, packed or not, or drawn by name.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Read, Write},
+    path::Path,
+};
+
+use ::fabric::{
+    topology::Topology,
+    workload::{Generator, Protocol, Workload},
+};
+use anyhow::{Context, bail, ensure};
+use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+
+/// Most bytes a trace may have, unpacked.
+const TRACE_BYTES_MAX: u64 = 8 << 30;
+
+/// Reads a trace, unpacking it if its name ends in `.gz`. `protocol` is what carries it, unless the
+/// trace says so itself.
+///
+/// # Errors
+///
+/// File and line of what is wrong, and what was expected there.
+pub fn read(path: &Path, protocol: Protocol, topology: &Topology) -> anyhow::Result<Workload> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("cannot open the trace {name}"))?;
+    let mut text = Vec::new();
+    let read = if name.ends_with(".gz") {
+        MultiGzDecoder::new(file).take(TRACE_BYTES_MAX + 1).read_to_end(&mut text)
+    } else {
+        file.take(TRACE_BYTES_MAX + 1).read_to_end(&mut text)
+    };
+    read.with_context(|| format!("cannot read the trace {name}"))?;
+    ensure!(
+        text.len() as u64 <= TRACE_BYTES_MAX,
+        "{name}: expected at most {TRACE_BYTES_MAX} bytes unpacked, got more"
+    );
+    Ok(Workload::parse(&text, &name, protocol, topology.vms())?)
+}
+
+/// Draws the workload of this name.
+///
+/// # Errors
+///
+/// Says which names there are, or what the topology lacks.
+pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::Result<Workload> {
+    let Some(generator) = Generator::named(name) else {
+        let known = Generator::ALL.map(Generator::name).join(", ");
+        bail!("unknown workload `{name}`: expected one of {known}");
+    };
+    Ok(generator.draw(topology, share, seed)?)
+}
+
+/// Writes a trace, packed if its name ends in `.gz`; never half of one under its own name.
+///
+/// # Errors
+///
+/// What the file system says.
+pub fn write(workload: &Workload, path: &Path) -> anyhow::Result<()> {
+    let context = || format!("cannot write {}", path.display());
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".part");
+    let file = BufWriter::new(File::create(&unfinished).with_context(context)?);
+    let written = if path.extension().is_some_and(|extension| extension == "gz") {
+        let mut packed = GzEncoder::new(file, Compression::default());
+        workload.write(&mut packed).and_then(|()| packed.finish()).and_then(|mut file| file.flush())
+    } else {
+        let mut file = file;
+        workload.write(&mut file).and_then(|()| file.flush())
+    };
+    written.and_then(|()| fs::rename(&unfinished, path)).with_context(context)
+}

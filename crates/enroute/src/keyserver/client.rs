@@ -1,0 +1,216 @@
+//! Asks a key server: signatures and premaster secrets over a few HTTP/2 connections, each
+//! authenticated by both ends.
+//!
+//! An edge keeps one [`Client`] per runtime; connections live on the runtime of who asks first.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, StatusCode, body::Bytes, client::conn::http2, header::CONTENT_TYPE};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use tokio::{net::TcpStream, sync::Mutex, time::timeout};
+use tokio_rustls::TlsConnector;
+use wire::ski;
+
+/// Requests unanswered on one connection; whoever comes next waits.
+const OUTSTANDING_MAX: usize = 512;
+
+/// Where the key server is and how both ends prove who they are.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Host and port, for example `keys.example:7443`.
+    pub address: String,
+    /// The name in the key server's certificate, if it is not `address`'s host.
+    pub server_name: Option<String>,
+    /// Certificates of the authorities that may have signed the key server's, PEM.
+    pub authorities: PathBuf,
+    /// The edge's own certificate, PEM; its name is what the key server's policy speaks of.
+    pub certificate: PathBuf,
+    /// The key of `certificate`, PEM.
+    pub key: PathBuf,
+    /// Connections kept open.
+    pub connections: usize,
+    /// Longest wait for an answer, connecting included.
+    pub patience: Duration,
+}
+
+/// Why there is no signature and no secret.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key server said no.
+    #[error("the key server answered: {0}")]
+    Refused(#[from] ski::Refusal),
+    /// No connection, or it broke, twice.
+    #[error("the key server at {address} cannot be reached: {reason}")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("the key server did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// An answer outside the protocol.
+    #[error("the key server's answer is not SKI: {0}")]
+    Malformed(String),
+}
+
+type Sender = http2::SendRequest<Full<Bytes>>;
+
+/// A pool of connections to one key server. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    configuration: Configuration,
+    connector: TlsConnector,
+    server_name: ServerName<'static>,
+    connections: Vec<Mutex<Option<Sender>>>,
+    next: AtomicUsize,
+}
+
+impl Client {
+    /// Reads the certificates. Connects when first asked.
+    pub fn new(configuration: Configuration) -> anyhow::Result<Self> {
+        let mut tls = tls(&configuration)?;
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let (host, _) = configuration
+            .address
+            .rsplit_once(':')
+            .with_context(|| format!("{}: expected HOST:PORT", configuration.address))?;
+        let name = configuration.server_name.as_deref().unwrap_or(host);
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let server_name = ServerName::try_from(name.clone())
+            .with_context(|| format!("{name} is no name a certificate can have"))?;
+        let connections = (0..configuration.connections.max(1)).map(|_| Mutex::new(None)).collect();
+        let shared = Shared {
+            connector: TlsConnector::from(Arc::new(tls)),
+            server_name,
+            connections,
+            next: AtomicUsize::new(0),
+            configuration,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Signs a TLS 1.2 ServerKeyExchange or a TLS 1.3 CertificateVerify: gives the signature as TLS
+    /// carries it. Decrypts a premaster secret: gives its 48 bytes.
+    pub async fn ask(&self, request: &ski::Request) -> Result<Vec<u8>, Error> {
+        let body = Bytes::from(ski::request::encode(request));
+        let patience = self.shared.configuration.patience;
+        timeout(patience, self.shared.exchange(body))
+            .await
+            .map_err(|_| Error::TimedOut(patience))?
+    }
+}
+
+impl Shared {
+    /// Sends on one of the connections; if that breaks, once more on a new one. Signing twice harms
+    /// nobody.
+    async fn exchange(&self, body: Bytes) -> Result<Vec<u8>, Error> {
+        let slot = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+        let answer = match self.try_once(slot, body.clone()).await {
+            Err(Error::Unreachable { .. }) => self.try_once(slot, body).await?,
+            other => other?,
+        };
+        let response = ski::response::decode(&answer);
+        Ok(response.map_err(|error| Error::Malformed(error.to_string()))??)
+    }
+
+    async fn try_once(&self, slot: usize, body: Bytes) -> Result<Bytes, Error> {
+        let unreachable = |reason: &dyn std::fmt::Display| Error::Unreachable {
+            address: self.configuration.address.clone(),
+            reason: reason.to_string(),
+        };
+        let mut sender =
+            self.sender(slot).await.map_err(|error| unreachable(&format!("{error:#}")))?;
+        let request = Request::post(format!("https://{}/", self.configuration.address))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| unreachable(&error))?;
+        sender.ready().await.map_err(|error| unreachable(&error))?;
+        let answer = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ski::RESPONSE_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| unreachable(&error))?.to_bytes();
+        if status != StatusCode::OK {
+            return Err(Error::Malformed(format!("status {status}")));
+        }
+        Ok(body)
+    }
+
+    /// The connection of `slot`, made anew if it is gone. Who comes meanwhile waits for that one.
+    async fn sender(&self, slot: usize) -> anyhow::Result<Sender> {
+        let mut kept = self.connections[slot].lock().await;
+        if let Some(sender) = kept.as_ref().filter(|sender| !sender.is_closed()) {
+            return Ok(sender.clone());
+        }
+        let sender = self.connect().await?;
+        *kept = Some(sender.clone());
+        Ok(sender)
+    }
+
+    async fn connect(&self) -> anyhow::Result<Sender> {
+        let stream = TcpStream::connect(&self.configuration.address).await?;
+        stream.set_nodelay(true)?;
+        let stream = self.connector.connect(self.server_name.clone(), stream).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            bail!("it does not speak HTTP/2");
+        }
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(OUTSTANDING_MAX as u32)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the key server broke");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+fn tls(configuration: &Configuration) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&configuration.authorities)? {
+        roots.add(certificate).with_context(|| configuration.authorities.display().to_string())?;
+    }
+    let key = PrivateKeyDer::from_pem_file(&configuration.key).with_context(|| {
+        format!("{}: expected a private key in PEM", configuration.key.display())
+    })?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(certificates(&configuration.certificate)?, key)
+        .with_context(|| format!("{} and its key do not fit", configuration.certificate.display()))
+}
+
+/// The certificates in a PEM file, at least one.
+pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("{}: not PEM", path.display()))?;
+    if found.is_empty() {
+        bail!("{}: no certificate in it; expected BEGIN CERTIFICATE", path.display());
+    }
+    Ok(found)
+}

@@ -1,0 +1,200 @@
+//! Load on a key server, as edges make it: so many requests a second, or as many as it can take.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use serde::Serialize;
+use wire::ski::Request;
+
+use super::client::{self, Client};
+
+/// How often due requests are sent.
+const TICK: Duration = Duration::from_millis(1);
+/// Latencies are kept to three digits, up to a minute.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
+/// What load.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The key server, and connections of each thread.
+    pub server: client::Configuration,
+    /// Sent over and over.
+    pub request: Request,
+    /// Threads that send.
+    pub threads: usize,
+    /// Requests a second; without it, `outstanding` requests are always under way.
+    pub rate: Option<f64>,
+    /// Requests under way at once, over all threads. With a rate, further ones are errors.
+    pub outstanding: usize,
+    /// How long, after a tenth of it to warm up.
+    pub time: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Answered with an output, a second.
+    pub per_second: f64,
+    /// Not answered with an output.
+    pub errors: u64,
+    /// One of the errors.
+    pub error: Option<String>,
+    /// From when a request was due until its answer, ms.
+    pub p50_ms: f64,
+    /// 99 of 100 took at most this, ms.
+    pub p99_ms: f64,
+    /// 999 of 1000 took at most this, ms.
+    pub p999_ms: f64,
+    /// The longest, ms.
+    pub max_ms: f64,
+}
+
+struct Outcomes {
+    latencies_ns: Histogram<u64>,
+    errors: u64,
+    error: Option<String>,
+    counted_from: Instant,
+}
+
+impl Outcomes {
+    fn new(counted_from: Instant) -> anyhow::Result<Self> {
+        let latencies_ns = Histogram::new_with_max(LATENCY_NS_MAX, 3)?;
+        Ok(Self { latencies_ns, errors: 0, error: None, counted_from })
+    }
+
+    fn record(&mut self, due: Instant, outcome: Result<(), String>) {
+        if due < self.counted_from {
+            return;
+        }
+        match outcome {
+            Ok(()) => self.latencies_ns.saturating_record(due.elapsed().as_nanos() as u64),
+            Err(error) => {
+                self.errors += 1;
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Runs the load to its end.
+pub fn run(load: &Load) -> anyhow::Result<Report> {
+    let threads = load.threads.max(1);
+    let began = Instant::now();
+    let warm = began + load.time / 10;
+    let end = warm + load.time;
+    let outcomes = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(move || run_thread(load, threads, warm, end)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+            .collect::<anyhow::Result<Vec<Outcomes>>>()
+    })?;
+    let mut all = Outcomes::new(warm)?;
+    for one in outcomes {
+        all.latencies_ns.add(&one.latencies_ns).context("latencies")?;
+        all.errors += one.errors;
+        all.error = all.error.or(one.error);
+    }
+    if all.latencies_ns.is_empty() {
+        bail!("no request succeeded: {}", all.error.unwrap_or_else(|| "none was sent".into()));
+    }
+    let ms = |quantile| all.latencies_ns.value_at_quantile(quantile) as f64 / 1e6;
+    Ok(Report {
+        per_second: all.latencies_ns.len() as f64 / load.time.as_secs_f64(),
+        errors: all.errors,
+        error: all.error.clone(),
+        p50_ms: ms(0.5),
+        p99_ms: ms(0.99),
+        p999_ms: ms(0.999),
+        max_ms: all.latencies_ns.max() as f64 / 1e6,
+    })
+}
+
+fn run_thread(
+    load: &Load,
+    threads: usize,
+    warm: Instant,
+    end: Instant,
+) -> anyhow::Result<Outcomes> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = Client::new(load.server.clone())?;
+    let outcomes = Arc::new(Mutex::new(Outcomes::new(warm)?));
+    let request = Arc::new(load.request.clone());
+    let outstanding = load.outstanding.div_ceil(threads);
+    match load.rate {
+        None => {
+            runtime.block_on(closed(&client, &request, &outcomes, outstanding, end));
+        }
+        Some(rate) => {
+            let rate = rate / threads as f64;
+            runtime.block_on(open(&client, &request, &outcomes, outstanding, rate, end));
+        }
+    }
+    drop(runtime);
+    Arc::try_unwrap(outcomes).map(Mutex::into_inner).map_err(|_| anyhow::anyhow!("a task is left"))
+}
+
+/// Every answer is followed by the next request.
+async fn closed(
+    client: &Client,
+    request: &Arc<Request>,
+    outcomes: &Arc<Mutex<Outcomes>>,
+    outstanding: usize,
+    end: Instant,
+) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..outstanding {
+        let (client, request, outcomes) =
+            (client.clone(), Arc::clone(request), Arc::clone(outcomes));
+        tasks.spawn(async move {
+            while Instant::now() < end {
+                let due = Instant::now();
+                let outcome = client.ask(&request).await;
+                outcomes.lock().record(due, outcome.map(drop).map_err(|error| error.to_string()));
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Requests are due whether or not others were answered, and latency counts from then.
+async fn open(
+    client: &Client,
+    request: &Arc<Request>,
+    outcomes: &Arc<Mutex<Outcomes>>,
+    outstanding: usize,
+    rate: f64,
+    end: Instant,
+) {
+    let began = Instant::now();
+    let mut ticks = tokio::time::interval(TICK);
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut sent = 0.0;
+    while Instant::now() < end {
+        ticks.tick().await;
+        while tasks.try_join_next().is_some() {}
+        while sent < began.elapsed().as_secs_f64() * rate {
+            let due = began + Duration::from_secs_f64(sent / rate);
+            sent += 1.0;
+            if tasks.len() >= outstanding {
+                outcomes.lock().record(due, Err("too many requests under way".into()));
+                continue;
+            }
+            let (client, request, outcomes) =
+                (client.clone(), Arc::clone(request), Arc::clone(outcomes));
+            tasks.spawn(async move {
+                let outcome = client.ask(&request).await;
+                outcomes.lock().record(due, outcome.map(drop).map_err(|error| error.to_string()));
+            });
+        }
+    }
+    while tasks.join_next().await.is_some() {}
+}

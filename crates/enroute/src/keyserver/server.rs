@@ -1,0 +1,340 @@
+//! Sockets, TLS and HTTP of the key server: one runtime for each core, connections dealt to them in
+//! turn, and quick operations done where their connection is.
+
+use std::{
+    convert::Infallible,
+    net::{self, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tracing::{debug, error, info, warn};
+use wire::ski;
+
+use super::{
+    audit::SYNC_EVERY,
+    client::certificates,
+    database::{Address, Database},
+    service::Service,
+};
+
+/// Connections at once; further ones are closed.
+const CONNECTIONS_MAX: usize = 4096;
+/// Requests of one connection at once.
+const STREAMS_MAX: u32 = 512;
+/// Longest wait for a handshake, for a request's headers and for its body.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest headers in bytes.
+const HEADERS_BYTES_MAX: u32 = 8 << 10;
+/// Longest wait at the end for answers to go out.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Where to listen and how to prove who is there.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Where edges connect.
+    pub listen: SocketAddr,
+    /// The key server's certificate and the chain above it, PEM.
+    pub certificate: PathBuf,
+    /// The key of `certificate`, PEM.
+    pub key: PathBuf,
+    /// Certificates of the authorities that may have signed an edge's, PEM.
+    pub edge_authorities: PathBuf,
+    /// Where the sealed keys are.
+    pub database: Address,
+    /// Threads that serve connections.
+    pub workers: usize,
+}
+
+/// A connection, and whose.
+type Accepted = (net::TcpStream, SocketAddr);
+
+/// A key server at work.
+pub struct Server {
+    address: SocketAddr,
+    end: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    service: Arc<Service>,
+    acceptor: TlsAcceptor,
+    connections: AtomicUsize,
+    end: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Listens and serves.
+    pub fn start(configuration: &Configuration, service: Arc<Service>) -> anyhow::Result<Self> {
+        let acceptor = TlsAcceptor::from(Arc::new(tls(configuration)?));
+        let (end, ending) = watch::channel(false);
+        let shared =
+            Arc::new(Shared { service, acceptor, connections: AtomicUsize::new(0), end: ending });
+        let socket = TcpListener::bind(configuration.listen)
+            .with_context(|| format!("cannot listen on {}", configuration.listen))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        for number in 0..configuration.workers.max(1) {
+            let (worker, accepted) = mpsc::channel(CONNECTIONS_MAX);
+            workers.push(worker);
+            let database = Arc::new(Database::new(configuration.database.clone()));
+            let shared = Arc::clone(&shared);
+            let body = async move || work(accepted, shared, database).await;
+            threads.push(on_runtime(format!("serve-{number}"), body)?);
+        }
+        let accepting = Arc::clone(&shared);
+        threads.push(on_runtime("accept".into(), async move || {
+            accept(socket, workers, &accepting).await;
+        })?);
+        threads.push(on_runtime("audit-sync".into(), async move || sync_log(&shared).await)?);
+        Ok(Self { address, end, threads })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections, lets outstanding answers go out and ends.
+    pub fn stop(self) {
+        self.end.send_replace(true);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn sync_log(shared: &Shared) {
+    let mut end = shared.end.clone();
+    loop {
+        let ended = timeout(SYNC_EVERY, end.wait_for(|ended| *ended)).await.is_ok();
+        if let Err(error) = shared.service.log().sync() {
+            error!("the audit log cannot be brought to the disk: {error}");
+        }
+        if ended {
+            return;
+        }
+    }
+}
+
+/// A thread with a runtime of its own.
+fn on_runtime(
+    name: String,
+    body: impl AsyncFnOnce() + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(thread::Builder::new().name(name).spawn(move || runtime.block_on(body()))?)
+}
+
+fn tls(configuration: &Configuration) -> anyhow::Result<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&configuration.edge_authorities)? {
+        roots
+            .add(certificate)
+            .with_context(|| configuration.edge_authorities.display().to_string())?;
+    }
+    // Without a certificate of one of these authorities nobody gets past the handshake.
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()?;
+    let key = PrivateKeyDer::from_pem_file(&configuration.key)
+        .map_err(|_| anyhow!("{}: expected a private key in PEM", configuration.key.display()))?;
+    let mut tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificates(&configuration.certificate)?, key)
+        .with_context(|| {
+            format!("{} and its key do not fit", configuration.certificate.display())
+        })?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
+}
+
+/// Deals connections to the workers in turn: an edge has few, and each worker should have some.
+async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
+    let listener = match tokio::net::TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => return error!(%error, "cannot accept connections"),
+    };
+    let mut end = shared.end.clone();
+    let mut turn = 0;
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = end.wait_for(|ended| *ended) => return,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
+            shared.connections.fetch_sub(1, Relaxed);
+            warn!(%from, "turned away: {CONNECTIONS_MAX} connections are open");
+            continue;
+        }
+        turn = (turn + 1) % workers.len();
+        // Onto another runtime; there is room for as many as there may be.
+        if stream.into_std().map(|stream| workers[turn].try_send((stream, from)).is_ok()).is_err() {
+            shared.connections.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Serves the connections dealt to this thread.
+async fn work(
+    mut accepted: mpsc::Receiver<Accepted>,
+    shared: Arc<Shared>,
+    database: Arc<Database>,
+) {
+    let mut open = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            next = accepted.recv() => {
+                // The acceptor is gone: the end has come.
+                let Some((stream, from)) = next else { break };
+                let (shared, database) = (Arc::clone(&shared), Arc::clone(&database));
+                open.spawn(async move {
+                    if let Err(error) = serve(stream, &shared, database).await {
+                        info!(%from, "connection closed: {error:#}");
+                    }
+                    shared.connections.fetch_sub(1, Relaxed);
+                });
+            }
+            Some(_) = open.join_next() => {}
+        }
+    }
+    let drained = async { while open.join_next().await.is_some() {} };
+    let _ = timeout(DRAIN, drained).await;
+}
+
+async fn serve(
+    stream: net::TcpStream,
+    shared: &Shared,
+    database: Arc<Database>,
+) -> anyhow::Result<()> {
+    let stream = TcpStream::from_std(stream)?;
+    stream.set_nodelay(true)?;
+    let stream = timeout(PATIENCE, shared.acceptor.accept(stream))
+        .await
+        .context("no handshake in time")?
+        .context("handshake")?;
+    let edge: Arc<str> = edge_name(&stream)?.into();
+    debug!(%edge, "connected");
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let service = Arc::clone(&shared.service);
+    let answer = service_fn(move |request| {
+        let (service, edge, database) =
+            (Arc::clone(&service), Arc::clone(&edge), Arc::clone(&database));
+        async move { Ok::<_, Infallible>(answer(request, &service, &edge, &database).await) }
+    });
+    let mut end = shared.end.clone();
+    let mut ending = std::pin::pin!(end.wait_for(|ended| *ended));
+    // The two protocols' connections have the same methods and no trait in common.
+    macro_rules! drive {
+        ($connection:expr) => {{
+            let mut connection = std::pin::pin!($connection);
+            tokio::select! {
+                outcome = connection.as_mut() => return Ok(outcome?),
+                _ = &mut ending => connection.as_mut().graceful_shutdown(),
+            }
+            Ok(connection.await?)
+        }};
+    }
+    if is_http2 {
+        drive!(
+            http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(HEADERS_BYTES_MAX)
+                .keep_alive_interval(PATIENCE)
+                .serve_connection(TokioIo::new(stream), answer)
+        )
+    } else {
+        drive!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .max_buf_size(HEADERS_BYTES_MAX as usize)
+                .pipeline_flush(true)
+                .serve_connection(TokioIo::new(stream), answer)
+        )
+    }
+}
+
+/// The edge's name: the first DNS name in its certificate.
+fn edge_name(stream: &TlsStream<TcpStream>) -> anyhow::Result<String> {
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificate = certificates.first().context("no certificate of the edge")?;
+    let certificate = webpki::EndEntityCert::try_from(certificate)
+        .map_err(|error| anyhow!("the edge's certificate: {error}"))?;
+    let name = certificate.valid_dns_names().next();
+    let name = name.context("the edge's certificate has no DNS name (subjectAltName)")?;
+    Ok(name.to_ascii_lowercase())
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    service: &Service,
+    edge: &str,
+    database: &Database,
+) -> Response<Full<Bytes>> {
+    if request.uri().path() != "/" {
+        return refuse(StatusCode::NOT_FOUND, "there is only POST /");
+    }
+    if request.method() != Method::POST {
+        let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "/ answers to POST");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return answer;
+    }
+    let body = Limited::new(request.into_body(), ski::REQUEST_BYTES_MAX).collect();
+    let body = match timeout(PATIENCE, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "a request has 2 KiB at most");
+        }
+        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+    };
+    let mut answer = Response::new(service.answer(edge, &body, database).await.into());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+fn refuse(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,216 @@
+//! One request from its bytes to the bytes of its answer: understood, allowed, done, logged. Every
+//! doubt on the way ends in a refusal.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use keyserver::{
+    Keyring, Policy, SigningKey,
+    audit::Entry,
+    cache::{self, Cache},
+    policy::{Rates, check_server_name},
+    record,
+};
+use parking_lot::{Mutex, RwLock};
+use tracing::{debug, error, warn};
+use wire::ski::{self, KeyId, Operation, Refusal, Request};
+use zeroize::Zeroizing;
+
+use super::{
+    audit::Log,
+    database::{Database, Reply},
+    lane::Lane,
+};
+
+/// Records longer than this hold RSA keys, which take long to parse.
+const QUICK_RECORD_BYTES_MAX: usize = 640;
+
+/// What all connections share.
+pub struct Service {
+    began: Instant,
+    rules: RwLock<Arc<Rules>>,
+    rates: Mutex<Rates>,
+    cache: Mutex<Cache>,
+    lane: Lane,
+    log: Log,
+}
+
+/// What may change while serving.
+struct Rules {
+    policy: Policy,
+    keyring: Keyring,
+}
+
+/// Why there is no output: what the edge is told, and what the audit log is told.
+struct Failure {
+    refusal: Refusal,
+    reason: String,
+}
+
+impl Failure {
+    fn new(refusal: Refusal, reason: &dyn fmt::Display) -> Self {
+        Self { refusal, reason: reason.to_string() }
+    }
+}
+
+impl Service {
+    /// Everything a service needs.
+    pub fn new(
+        policy: Policy,
+        keyring: Keyring,
+        keys: &cache::Config,
+        lane: Lane,
+        log: Log,
+    ) -> Self {
+        Self {
+            began: Instant::now(),
+            rates: Mutex::new(Rates::new(policy.edges.len())),
+            rules: RwLock::new(Arc::new(Rules { policy, keyring })),
+            cache: Mutex::new(Cache::new(keys)),
+            lane,
+            log,
+        }
+    }
+
+    /// Another policy and other key-encryption keys from now on. Parsed keys are forgotten and
+    /// fetched again, so that what was changed in the database counts too.
+    pub fn replace(&self, policy: Policy, keyring: Keyring) {
+        *self.rates.lock() = Rates::new(policy.edges.len());
+        *self.rules.write() = Arc::new(Rules { policy, keyring });
+        self.cache.lock().clear();
+    }
+
+    /// The audit log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What the cache of parsed keys did, and how many it holds.
+    pub fn cache_stats(&self) -> (cache::Stats, usize) {
+        let cache = self.cache.lock();
+        (cache.stats(), cache.len())
+    }
+
+    /// Answers the body of a request of `edge`.
+    pub async fn answer(&self, edge: &str, body: &[u8], database: &Database) -> Vec<u8> {
+        let request = ski::request::decode(body);
+        let outcome = match &request {
+            Ok(request) => self.perform(edge, request, database).await,
+            Err(error) => Err(Failure::new(Refusal::Malformed, error)),
+        };
+        let reason = match &outcome {
+            Ok(_) => "done",
+            Err(failure) => {
+                debug!(edge, "{}: {}", failure.refusal, failure.reason);
+                &failure.reason
+            }
+        };
+        let outcome = match self.note(edge, request.as_ref().ok(), reason) {
+            Ok(()) => outcome.as_ref().map(|output| &output[..]).map_err(|failure| failure.refusal),
+            Err(error) => {
+                error!("the audit log cannot be written, so requests are denied: {error}");
+                Err(Refusal::Denied)
+            }
+        };
+        ski::response::encode(outcome)
+    }
+
+    async fn perform(
+        &self,
+        edge: &str,
+        request: &Request,
+        database: &Database,
+    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
+        let rules = Arc::clone(&self.rules.read());
+        let denied = |denial| Failure::new(Refusal::Denied, &denial);
+        let now = self.began.elapsed();
+        rules.policy.admit(edge, request, &mut self.rates.lock(), now).map_err(denied)?;
+        let key = self.key(request.key, &rules, database).await?;
+        check_server_name(&key, request).map_err(denied)?;
+        let refused = |refusal: Refusal| Failure::new(refusal, &format_args!("{key:?}: {refusal}"));
+        if key.is_quick() {
+            return operate(&key, &request.operation).map_err(refused);
+        }
+        let (own, operation) = (Arc::clone(&key), request.operation.clone());
+        match self.lane.run(move || operate(&own, &operation)).await {
+            Some(outcome) => outcome.map_err(refused),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+        }
+    }
+
+    async fn key(
+        &self,
+        id: KeyId,
+        rules: &Arc<Rules>,
+        database: &Database,
+    ) -> Result<Arc<SigningKey>, Failure> {
+        if let Some(key) = self.cache.lock().find(id) {
+            return Ok(key);
+        }
+        let record = match database.ask(&[b"GET", record::name(id).as_bytes()]).await {
+            Ok(Reply::Bytes(record)) => record,
+            Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
+            Ok(_) => return Err(Failure::new(Refusal::Unspecified, &"the database answers oddly")),
+            Err(error) => {
+                warn!("a key could not be fetched: {error:#}");
+                return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
+            }
+        };
+        // Others may have asked for it at the same time, and one of them has opened it.
+        if let Some(key) = self.cache.lock().find(id) {
+            return Ok(key);
+        }
+        let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
+            Some(record::open(id, &record, &rules.keyring))
+        } else {
+            let rules = Arc::clone(rules);
+            self.lane.run(move || record::open(id, &record, &rules.keyring)).await
+        };
+        let key = match opened {
+            Some(Ok(key)) => Arc::new(key),
+            Some(Err(error)) => {
+                error!("{error}");
+                return Err(Failure::new(Refusal::Unspecified, &error));
+            }
+            None => {
+                return Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait"));
+            }
+        };
+        let left = self.cache.lock().insert(Arc::clone(&key));
+        drop(left);
+        Ok(key)
+    }
+
+    fn note(&self, edge: &str, request: Option<&Request>, outcome: &str) -> std::io::Result<()> {
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.log.append(&Entry {
+            at,
+            edge,
+            method: request.map(|request| request.operation.method().name()),
+            key: request.map(|request| request.key),
+            server_name: request.and_then(|request| request.server_name.as_deref()),
+            outcome,
+        })
+    }
+}
+
+fn operate(key: &SigningKey, operation: &Operation) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    let mut failed = false;
+    let mut random = |bytes: &mut [u8]| failed |= getrandom(bytes).is_err();
+    let outcome = key.perform(operation, &mut random);
+    // A premaster of zeros in place of a random one would tell bad padding from good.
+    if failed { Err(Refusal::Unspecified) } else { outcome }
+}
+
+/// Fills `bytes` from the system's generator.
+pub(super) fn getrandom(bytes: &mut [u8]) -> anyhow::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(())
+}

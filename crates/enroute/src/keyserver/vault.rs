@@ -1,0 +1,130 @@
+//! Keys in the database, from outside the service: bringing them in, sealing them anew, naming them.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, bail};
+use keyserver::{Keyring, key::pkcs8_of, record};
+use wire::ski::KeyId;
+use zeroize::Zeroizing;
+
+use super::{
+    database::{Database, Reply},
+    service::getrandom,
+};
+
+/// The environment variable with the key-encryption keys, for those who have no file.
+pub const KEK_VARIABLE: &str = "ENROUTE_KEK";
+/// Names one step of a scan asks for.
+const SCAN_COUNT: &[u8] = b"500";
+
+/// The keyring in `path`, or in the environment.
+pub fn keyring(path: Option<&Path>) -> anyhow::Result<Keyring> {
+    let (text, from) = match path {
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| {
+                format!("cannot read the key-encryption keys {}", path.display())
+            })?;
+            (text, path.display().to_string())
+        }
+        None => {
+            let text = std::env::var(KEK_VARIABLE).map_err(|_| {
+                anyhow::anyhow!("no key-encryption key: say --kek-file or set {KEK_VARIABLE}")
+            })?;
+            (text, KEK_VARIABLE.to_owned())
+        }
+    };
+    Keyring::parse(&Zeroizing::new(text)).context(from)
+}
+
+/// Seals the key in the file and stores it.
+pub async fn import(
+    path: &Path,
+    server_names: &[String],
+    keyring: &Keyring,
+    database: &Database,
+) -> anyhow::Result<KeyId> {
+    let shown = path.display();
+    let file = Zeroizing::new(fs::read(path).with_context(|| format!("cannot read {shown}"))?);
+    let document = pkcs8_of(&file).with_context(|| shown.to_string())?;
+    store(&document, server_names, keyring, database).await.with_context(|| shown.to_string())
+}
+
+/// Seals a key, PKCS #8 in DER, and stores it.
+pub async fn store(
+    document: &[u8],
+    server_names: &[String],
+    keyring: &Keyring,
+    database: &Database,
+) -> anyhow::Result<KeyId> {
+    let (id, record) = with_random(|random| record::seal(document, server_names, keyring, random))?;
+    database.ask(&[b"SET", record::name(id).as_bytes(), &record]).await?;
+    Ok(id)
+}
+
+/// Seals every record under the keyring's first key; `progress` is told how many were looked at.
+/// Gives how many were sealed anew and how many were already.
+pub async fn rotate(
+    keyring: &Keyring,
+    database: &Database,
+    mut progress: impl FnMut(u64),
+) -> anyhow::Result<(u64, u64)> {
+    let (mut anew, mut already) = (0, 0);
+    let mut cursor = b"0".to_vec();
+    loop {
+        let (next, names) = scan(database, &cursor).await?;
+        for name in names {
+            let Some(id) = record::id_of(&name) else { continue };
+            let count = if rotate_one(id, &name, keyring, database).await? {
+                &mut anew
+            } else {
+                &mut already
+            };
+            *count += 1;
+            progress(anew + already);
+        }
+        if next == b"0" {
+            return Ok((anew, already));
+        }
+        cursor = next;
+    }
+}
+
+/// Seals one record anew; false if there was nothing to do.
+async fn rotate_one(
+    id: KeyId,
+    name: &[u8],
+    keyring: &Keyring,
+    database: &Database,
+) -> anyhow::Result<bool> {
+    let Reply::Bytes(record) = database.ask(&[b"GET", name]).await? else { return Ok(false) };
+    let rewrapped = with_random(|random| record::rewrap(id, &record, keyring, random))?;
+    let Some(rewrapped) = rewrapped else { return Ok(false) };
+    // XX: a key that was deleted meanwhile stays deleted.
+    database.ask(&[b"SET", name, &rewrapped, b"XX"]).await?;
+    Ok(true)
+}
+
+async fn scan(database: &Database, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let pattern = b"enroute:key:*";
+    let reply = database.ask(&[b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]).await?;
+    let Reply::List(parts) = reply else { bail!("SCAN gave no list") };
+    let Ok([Reply::Bytes(next), Reply::List(names)]) = <[Reply; 2]>::try_from(parts) else {
+        bail!("SCAN gave no cursor and names");
+    };
+    let names = names.into_iter().filter_map(|name| match name {
+        Reply::Bytes(name) => Some(name),
+        _ => None,
+    });
+    Ok((next, names.collect()))
+}
+
+fn with_random<T>(
+    act: impl FnOnce(keyserver::Random<'_>) -> keyserver::Result<T>,
+) -> anyhow::Result<T> {
+    let mut failure = None;
+    let outcome = act(&mut |bytes| failure = getrandom(bytes).err().or(failure.take()));
+    match failure {
+        Some(error) => Err(error.context("the system gives no random bytes")),
+        None => Ok(outcome?),
+    }
+}

@@ -1,0 +1,46 @@
+//! The thread that makes connections to origins.
+//!
+//! Looking up a name blocks, and a library that knows how to try each address in turn exists: both are
+//! kept away from the workers. What is connected goes back through the worker's inbox.
+
+use std::sync::Arc;
+
+use cache::lease::Ticket;
+use tokio::{
+    sync::mpsc,
+    task::{LocalSet, spawn_local},
+};
+
+use super::{
+    Origin, Shared,
+    inbox::{Note, Seat},
+};
+
+/// A connection that wants its origin. Each asks for one at a time, so connections bound the queue.
+pub(super) struct Wish {
+    pub(super) ticket: Ticket,
+    pub(super) origin: Arc<Origin>,
+}
+
+/// Connects until the last worker is gone.
+pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(
+                "no origin can be reached, the connecting thread cannot start: {error}"
+            );
+            return;
+        }
+    };
+    LocalSet::new().block_on(&runtime, async {
+        while let Some(Wish { ticket, origin }) = wishes.recv().await {
+            let shared = Arc::clone(shared);
+            spawn_local(async move {
+                let stream = origin.connect().await.and_then(tokio::net::TcpStream::into_std);
+                let inbox = shared.post.inbox(Seat::of(ticket).worker);
+                inbox.leave(Note::Connected(ticket, stream));
+            });
+        }
+    });
+}

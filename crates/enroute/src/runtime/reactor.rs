@@ -1,0 +1,146 @@
+//! Which sockets can be read and written: one epoll for each worker.
+//!
+//! Edge-triggered and registered once: the kernel says when something became possible, a [`Socket`]
+//! remembers it until the kernel says that it no longer is. A request costs one wait, one read and one
+//! write, and no other system call.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
+
+use rustix::{
+    buffer::spare_capacity,
+    event::{
+        Timespec,
+        epoll::{self, Event, EventData, EventFlags},
+    },
+};
+
+/// Events taken at once; more are taken the next time.
+pub(super) const EVENTS_MAX: usize = 256;
+
+/// Waits for many sockets.
+pub(super) struct Reactor {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Reactor {
+    pub(super) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Watches `source` until it is closed; its events carry `token`.
+    pub(super) fn watch(&self, source: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
+    }
+
+    /// Waits until something happens, at most for `limit`.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.events.clear();
+        let limit = limit.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What has happened: tokens, and what became possible.
+    pub(super) fn events(&self) -> impl Iterator<Item = (u64, Possible)> {
+        self.events.iter().map(|event| {
+            let Event { flags, data } = *event;
+            let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            let possible = Possible {
+                read: ended || flags.contains(EventFlags::IN),
+                write: flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR),
+                end: ended,
+            };
+            (data.u64(), possible)
+        })
+    }
+}
+
+/// What became possible with a socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Possible {
+    read: bool,
+    write: bool,
+    /// The other end has closed, or the connection is broken.
+    end: bool,
+}
+
+/// A connection that never blocks.
+pub(super) struct Socket {
+    stream: TcpStream,
+    readable: bool,
+    writable: bool,
+    ended: bool,
+}
+
+impl Socket {
+    /// Watches `stream` under `token`.
+    pub(super) fn new(stream: TcpStream, reactor: &Reactor, token: u64) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        reactor.watch(&stream, token)?;
+        // What has come before is reported as new.
+        Ok(Self { stream, readable: false, writable: true, ended: false })
+    }
+
+    pub(super) fn notice(&mut self, possible: Possible) {
+        self.readable |= possible.read;
+        self.writable |= possible.write;
+        self.ended |= possible.end;
+    }
+
+    pub(super) fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Reads what is there; 0 bytes are the end, `None` is nothing yet.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        while self.readable {
+            match self.stream.read(buffer) {
+                Ok(count) => {
+                    // Less than there was room for is all there was; but an end is reported once.
+                    self.readable = count == buffer.len() || self.ended;
+                    return Ok(Some(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes what there is room for; 0 bytes until there is room again.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while self.writable {
+            match self.stream.write(bytes) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.writable = false;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Tells the other end that nothing more comes.
+    pub(super) fn end(&self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+}

@@ -1,0 +1,33 @@
+//! `enroute demo edge`: returning visitors do not notice that the key server is gone, new ones do.
+#![cfg(feature = "edge")]
+
+mod support;
+
+use support::{directory::on_path, enroute::Enroute};
+
+#[test]
+#[ignore = "twenty seconds: make soak"]
+fn the_table_tells() {
+    for tool in ["curl", "redis-server"] {
+        if on_path(tool).is_none() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} should be on PATH");
+            eprintln!("SKIPPED: {tool} is not on PATH; `make deps` installs it");
+            return;
+        }
+    }
+    let ended = Enroute::start(&["demo", "edge", "--keys", "1000", "--json"]).wait();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let table: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let rows: Vec<&str> = vec!["up", "killed", "back"];
+    for (row, phase) in table.as_array().expect("rows").iter().zip(rows) {
+        let count = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("no {name}: {row}"));
+        assert_eq!(row["key_server"], phase);
+        assert!(count("returning_ok") > 0 && count("returning_failed") == 0, "{table:#}");
+        let (good, bad) = (count("new_ok"), count("new_failed"));
+        assert!(
+            if phase == "killed" { good == 0 && bad > 0 } else { good > 0 && bad == 0 },
+            "{table:#}"
+        );
+    }
+    assert!(ended.stderr.contains("alert internal error"), "{}", ended.stderr);
+}

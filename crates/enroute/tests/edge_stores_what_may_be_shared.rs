@@ -1,0 +1,252 @@
+//! The rules of an HTTP cache, seen from outside: who asks the origin when, and who is told what.
+#![cfg(feature = "edge")]
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use support::edge::{Edge, Origin, until, workshop};
+
+const SHOP: &str = "shop.example";
+
+/// An edge before an origin that counts its answers and says what `answer` says.
+fn with_edge(
+    options: &str,
+    site: &str,
+    answer: impl Fn(&str, u64, &support::edge::Asked) -> (u16, String) + Send + Sync + 'static,
+    test: impl FnOnce(&Edge<'_>, &Origin),
+) {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let count = AtomicU64::new(0);
+    let origin = Origin::start(move |asked| {
+        let number = count.fetch_add(1, SeqCst) + 1;
+        let (status, lines) = answer(&asked.path, number, asked);
+        (status, lines, format!("answer {number}"))
+    });
+    let edge = workshop.start(options, &(workshop.site(SHOP, origin.address) + site));
+    test(&edge, &origin);
+}
+
+#[test]
+fn each_directive_does_what_it_says() {
+    // What the origin says; what the second request, with these options, is told.
+    let table: &[(&str, &[&str], &str)] = &[
+        ("cache-control: max-age=60", &[], "hit"),
+        ("cache-control: s-maxage=60, max-age=0", &[], "hit"),
+        ("cache-control: public, max-age=60", &["-H", "Authorization: Basic eA=="], "hit"),
+        ("cache-control: max-age=60\nset-cookie: a=b", &[], "fwd=bypass"),
+        ("cache-control: private, max-age=60", &[], "fwd=bypass"),
+        ("cache-control: no-store", &[], "fwd=bypass"),
+        ("cache-control: max-age=60\nvary: *", &[], "fwd=bypass"),
+        ("x-nothing: said", &[], "fwd=bypass"),
+        ("cache-control: max-age=60", &["-H", "Cache-Control: no-cache"], "fwd=stale; stored"),
+        ("cache-control: no-cache\netag: \"a\"", &[], "fwd=stale; stored"),
+        ("cache-control: max-age=60\nvary: accept", &["-H", "Accept: a/b"], "fwd=miss; stored"),
+        ("cache-control: max-age=60\nvary: x-other", &["-H", "Accept: a/b"], "hit"),
+    ];
+    let lines: Vec<String> = table.iter().map(|(lines, ..)| (*lines).to_owned()).collect();
+    let answer = move |path: &str, _: u64, _: &support::edge::Asked| {
+        let row: usize = path.trim_start_matches('/').parse().expect("a row");
+        (200, lines[row].clone())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        for (row, (lines, options, expected)) in table.iter().enumerate() {
+            let path = format!("/{row}");
+            let first = edge.curl(SHOP, &path, &[]);
+            assert!(first.cache().starts_with("fwd=miss"), "{lines:?} first: {first:?}");
+            let second = edge.curl(SHOP, &path, options);
+            assert_eq!(second.cache(), *expected, "{lines:?}: {second:?}");
+            let asked = if *expected == "hit" { 1 } else { 2 };
+            assert_eq!(origin.asked(&path).len(), asked, "{lines:?}");
+            assert_eq!(second.body == first.body, asked == 1, "{lines:?}: {second:?}");
+        }
+    });
+}
+
+#[test]
+fn what_is_stale_is_asked_about_with_its_validator() {
+    let answer = |_: &str, _: u64, asked: &support::edge::Asked| match asked.header("if-none-match")
+    {
+        "\"v1\"" => (304, "cache-control: max-age=60".to_owned()),
+        _ => (200, "cache-control: max-age=10\nage: 10\netag: \"v1\"".to_owned()),
+    };
+    with_edge("", "", answer, |edge, origin| {
+        assert_eq!(edge.curl(SHOP, "/", &[]).body, "answer 1");
+        let second = edge.curl(SHOP, "/", &[]);
+        assert_eq!(second.cache(), "fwd=stale; fwd-status=304; stored", "{second:?}");
+        assert_eq!(second.body, "answer 1");
+        // The answer to the validator made it fresh.
+        assert_eq!(edge.curl(SHOP, "/", &[]).cache(), "hit");
+        assert_eq!(origin.asked("/").len(), 2);
+    });
+}
+
+#[test]
+fn stale_while_revalidate_answers_at_once_and_refreshes_behind() {
+    let answer = |_: &str, number: u64, _: &support::edge::Asked| {
+        let age = if number == 1 { "age: 10" } else { "age: 0" };
+        (200, format!("cache-control: max-age=10, stale-while-revalidate=600\n{age}"))
+    };
+    with_edge("", "", answer, |edge, _| {
+        assert_eq!(edge.curl(SHOP, "/", &[]).body, "answer 1");
+        let stale = edge.curl(SHOP, "/", &[]);
+        assert_eq!(stale.body, "answer 1");
+        assert_eq!(stale.cache(), "hit; detail=stale-while-revalidate");
+        until("the refreshed answer", || edge.curl(SHOP, "/", &[]).body != "answer 1");
+    });
+}
+
+#[test]
+fn stale_if_error_covers_an_origin_that_fails() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = Arc::clone(&fails);
+    let answer = move |path: &str, _: u64, _: &support::edge::Asked| {
+        let lines = match path {
+            "/covered" => "cache-control: max-age=10, stale-if-error=600\nage: 10",
+            _ => "cache-control: max-age=10, must-revalidate\nage: 10\netag: \"a\"",
+        };
+        (if failing.load(SeqCst) { 503 } else { 200 }, lines.to_owned())
+    };
+    with_edge("", "", answer, |edge, _| {
+        let (covered, not) =
+            (edge.curl(SHOP, "/covered", &[]).body, edge.curl(SHOP, "/not", &[]).body);
+        fails.store(true, SeqCst);
+        let answer = edge.curl(SHOP, "/covered", &[]);
+        assert_eq!((answer.status, &answer.body), (200, &covered), "{answer:?}");
+        assert_eq!(answer.cache(), "hit; detail=stale-if-error");
+        let answer = edge.curl(SHOP, "/not", &[]);
+        assert_eq!(answer.status, 503, "{answer:?}");
+        assert_ne!(answer.body, not);
+    });
+}
+
+#[test]
+fn an_origin_that_is_gone_is_a_502_and_hits_go_on() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let nobody = support::process::free_address();
+    let edge = workshop.start("", &workshop.site(SHOP, nobody));
+    let answer = edge.curl(SHOP, "/", &[]);
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert!(answer.body.contains("the origin does not answer"), "{answer:?}");
+}
+
+#[test]
+fn many_who_want_the_same_ask_once() {
+    const CLIENTS: usize = 6;
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, _: u64, _: &support::edge::Asked| {
+        until("the others", || gate.load(SeqCst));
+        (200, "cache-control: max-age=60".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..CLIENTS).map(|_| scope.spawn(|| edge.curl(SHOP, "/", &[]))).collect();
+            until("all waiting", || edge.counted("coalesced") == CLIENTS as u64 - 1);
+            go.store(true, SeqCst);
+            for client in clients {
+                let answer = client.join().expect("no panic");
+                assert_eq!((answer.status, &*answer.body), (200, "answer 1"), "{answer:?}");
+            }
+        });
+        assert_eq!(origin.asked("/").len(), 1);
+    });
+}
+
+#[test]
+fn a_fetch_that_began_before_a_change_fills_nothing() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, number: u64, asked: &support::edge::Asked| {
+        if number == 1 && asked.method == "GET" {
+            until("the change", || gate.load(SeqCst));
+        }
+        (200, "cache-control: max-age=60".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        thread::scope(|scope| {
+            let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
+            until("the fetch", || origin.asked("/").len() == 1);
+            assert_eq!(edge.curl(SHOP, "/", &["-X", "DELETE"]).status, 200);
+            go.store(true, SeqCst);
+            assert_eq!(early.join().expect("no panic").body, "answer 1");
+        });
+        let later = edge.curl(SHOP, "/", &[]);
+        assert_eq!((&*later.body, later.cache()), ("answer 3", "fwd=miss; stored"));
+    });
+}
+
+#[test]
+fn a_change_forgets_every_variant() {
+    let answer = |_: &str, _: u64, _: &support::edge::Asked| {
+        (200, "cache-control: max-age=60\nvary: accept-language".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        let get = |language: &str| {
+            let header = format!("Accept-Language: {language}");
+            edge.curl(SHOP, "/", &["-H", &header])
+        };
+        assert_eq!([get("de").body, get("en").body], ["answer 1", "answer 2"]);
+        assert_eq!([get("de").cache(), get("en").cache()], ["hit", "hit"]);
+        edge.curl(SHOP, "/", &["-X", "PUT", "-d", "new"]);
+        assert_eq!([get("de").body, get("en").body], ["answer 4", "answer 5"]);
+        assert_eq!(origin.asked("/").len(), 5);
+    });
+}
+
+#[test]
+fn what_is_too_long_passes_through_and_so_do_its_ranges() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let origin = Origin::start(|asked| {
+        let ranged = asked.header("range") == "bytes=0-3";
+        let (status, body) =
+            if ranged { (206, "0123".into()) } else { (200, "0123456789".repeat(1_000)) };
+        (status, "cache-control: max-age=60".to_owned(), body)
+    });
+    let site = workshop.site(SHOP, origin.address) + "body_max = \"1KiB\"\n";
+    let edge = workshop.start("", &site);
+    for _ in 0..2 {
+        assert_eq!(edge.curl(SHOP, "/long", &[]).body.len(), 10_000);
+    }
+    let part = edge.curl(SHOP, "/long", &["-r", "0-3"]);
+    assert_eq!((part.status, &*part.body, part.cache()), (206, "0123", "fwd=bypass"));
+    assert_eq!(origin.asked("/long").len(), 3);
+}
+
+#[test]
+fn a_database_keeps_what_memory_cannot() {
+    let Some(redis) = support::origins::Redis::start() else { return };
+    let database = format!("[edge.content]\ndatabase = \"redis://{}\"\n", redis.address());
+    let answer =
+        |_: &str, _: u64, _: &support::edge::Asked| (200, "cache-control: max-age=600".to_owned());
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let origin = Origin::start(move |asked| {
+        let (status, lines) = answer(&asked.path, 0, asked);
+        (status, lines, "kept".to_owned())
+    });
+    // Another edge, with nothing in memory, finds it; when the database is gone, the origin answers.
+    for (cache, down) in [("fwd=miss; stored", false), ("hit", false), ("fwd=miss; stored", true)] {
+        if down {
+            until("an empty database", || {
+                let mut connection =
+                    redis::Client::open(redis.url()).and_then(|client| client.get_connection());
+                let connection = connection.as_mut().expect("redis answers");
+                redis::cmd("FLUSHALL").query::<()>(connection).is_ok()
+            });
+        }
+        let edge = workshop.start(&database, &workshop.site(SHOP, origin.address));
+        let answer = edge.curl(SHOP, "/", &[]);
+        assert_eq!((&*answer.body, answer.cache()), ("kept", cache));
+    }
+}

@@ -1,0 +1,140 @@
+//! Policy, rates, names, switches; and when in doubt, no.
+
+mod support;
+
+use support::keyserver::{Site, premaster_request, verify_request};
+
+const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+const SCHEME: &str = "ecdsa_secp256r1_sha256";
+
+#[test]
+fn what_no_rule_allows_is_denied() {
+    let Some(site) = Site::create() else { return };
+    for name in ["one", "two"] {
+        site.key(name, P256);
+    }
+    site.key("rsa", "-algorithm RSA -pkeyopt rsa_keygen_bits:2048");
+    let one =
+        site.import("one", &["--server-name", "one.example", "--server-name", "*.one.example"]);
+    let (two, rsa) = (site.import("two", &[]), site.import("rsa", &[]));
+    let unknown = "0".repeat(64);
+    for edge in ["edge2.example", "edge3.example"] {
+        site.certificate(edge, "ca");
+    }
+    site.write(
+        "policy.toml",
+        &format!(
+            "[[edge]]\nname = \"edge1.example\"\n\
+             [[edge.allow]]\nkeys = [\"{one}\", \"{unknown}\", \"{rsa}\"]\nmethods = [\"CertificateVerify\", \"RSA\"]\n\
+             [[edge]]\nname = \"edge2.example\"\nrequests_per_second = 0.001\n\
+             [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
+        ),
+    );
+    let server = site.serve(&[]);
+    let ask =
+        |edge: &str, id: &str| site.refusal(&server, edge, &verify_request(id, SCHEME, &[1; 32]));
+    let (denied, not_found) = ("request denied", "spki not found");
+
+    site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
+    assert_eq!(ask("edge1.example", &two), denied);
+    // Whether a key exists is told to whom may use it, and to nobody else.
+    assert_eq!(ask("edge1.example", &unknown), not_found);
+    assert_eq!(ask("edge1.example", &"1".repeat(64)), denied);
+    assert_eq!(ask("edge3.example", &one), denied);
+    // A rule alone does not switch decryption on.
+    let decrypt = premaster_request(&rsa, &[1; 256]);
+    assert_eq!(site.refusal(&server, "edge1.example", &decrypt), denied);
+    // A key is for its names.
+    let named = |name: &str| {
+        verify_request(&one, SCHEME, &[1; 32])
+            .replace("{", &format!("{{\"server_name\":\"{name}\","))
+    };
+    site.output(&server, &named("one.example"));
+    site.output(&server, &named("www.one.example"));
+    assert_eq!(site.refusal(&server, "edge1.example", &named("other.example")), denied);
+    // One request, then a thousand seconds none.
+    assert_eq!(ask("edge2.example", &unknown), not_found);
+    assert_eq!(ask("edge2.example", &unknown), denied);
+
+    // Every one of them is in the log, with the reason the edge was not told.
+    let log = String::from_utf8(site.read("audit.log")).unwrap();
+    for reason in [
+        "no rule of the edge allows it",
+        "the policy has no such edge",
+        "premaster decryption is off",
+        "the key is not for this server name",
+        "the edge's rate is used up",
+        "no such key",
+        "done",
+    ] {
+        assert!(log.contains(&format!("\"outcome\":\"{reason}\"")), "{reason}:\n{log}");
+    }
+
+    // A policy with a mistake changes nothing, a good one does.
+    site.write("policy.toml", "[[edge]]\nname = 1\n");
+    server.process().signal("HUP");
+    assert!(server.process().stderr_line("SIGHUP changed nothing").is_some());
+    site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
+    site.write("policy.toml", "edge = []\n");
+    server.reload();
+    assert_eq!(ask("edge1.example", &one), denied);
+}
+
+#[test]
+fn without_policy_key_or_log_nothing_is_served() {
+    let Some(site) = Site::create() else { return };
+    site.write("wrong-kek", "12\n");
+    for (options, said) in [
+        (["--policy", "absent.toml"], "absent.toml"),
+        (["--kek-file", "wrong-kek"], "64 hexadecimal digits"),
+        (["--audit", "/dev/full"], "No space left"),
+        (["--edge-authorities", "policy.toml"], "no certificate in it"),
+    ] {
+        let ended = site.serve_in_vain(&options);
+        assert!(!ended.status.success(), "{options:?}");
+        assert!(ended.stderr.contains(said), "{options:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_denies_everything() {
+    let Some(site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    // Files of 2 KiB at most, and no signal about it: as a full disk.
+    let server = site.serve_after("trap '' XFSZ; ulimit -f 4");
+    let body = verify_request(&one, SCHEME, &[1; 32]);
+    let mut answered = 0;
+    while site.post(&server, "edge1.example", &body).0.contains("output") {
+        answered += 1;
+        assert!(answered < 100, "the limit is not felt");
+    }
+    assert!(answered > 2, "{}", server.process().stderr());
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "request denied");
+    assert!(server.process().stderr_line("the audit log cannot be written").is_some());
+    assert!(site.read("audit.log").len() <= 4 << 10);
+}
+
+#[test]
+fn a_database_that_is_down_is_an_error_and_then_none() {
+    let Some(mut site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    let sealed = site.sh(&format!(
+        "redis-cli -p {} --no-raw get enroute:key:{one}",
+        site.redis.address().port()
+    ));
+    assert!(sealed.len() > 100, "the record is in the database");
+    let server = site.serve(&[]);
+    let body = verify_request(&one, SCHEME, &[1; 32]);
+    site.redis.bring_down();
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    site.redis.bring_up();
+    // What it held is gone with it: the policy allows it, but there is no such key.
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "spki not found");
+    site.import("one", &[]);
+    site.output(&server, &body);
+    site.redis.bring_down();
+    // Parsed keys need no database.
+    site.output(&server, &body);
+}

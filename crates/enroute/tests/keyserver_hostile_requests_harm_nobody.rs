@@ -1,0 +1,141 @@
+//! Bytes that are no TLS, no HTTP, no SKI; requests too long, too many, too slow: each is refused and
+//! others are served. And edges find their way back to a key server that was away.
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use enroute::keyserver::{Client, ClientConfiguration, ClientError};
+use support::keyserver::{KeyServer, Site, exchange_request, verify_request};
+use wire::ski::{KeyId, Operation, Refusal, Request, Scheme, TranscriptHash};
+
+fn site() -> Option<(Site, String)> {
+    let site = Site::create()?;
+    site.key("one", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+    let one = site.import("one", &[]);
+    Some((site, one))
+}
+
+fn client(site: &Site, server: &KeyServer, connections: usize) -> Client {
+    Client::new(ClientConfiguration {
+        address: server.address.to_string(),
+        server_name: Some("localhost".to_owned()),
+        authorities: site.path("ca.pem"),
+        certificate: site.path("edge1.example.pem"),
+        key: site.path("edge1.example.key"),
+        connections,
+        patience: Duration::from_secs(30),
+    })
+    .expect("certificates")
+}
+
+fn request(id: &str) -> Request {
+    Request {
+        key: KeyId::decode(id).expect("an id"),
+        server_name: None,
+        operation: Operation::CertificateVerify {
+            transcript_hash: TranscriptHash::Sha256([7; 32]),
+            scheme: Scheme::EcdsaP256Sha256,
+        },
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn hostile_requests_are_refused_one_by_one() {
+    let Some((site, one)) = site() else { return };
+    let server = site.serve(&[]);
+    let (runtime, witness) = (runtime(), client(&site, &server, 1));
+    let ask = || runtime.block_on(witness.ask(&request(&one))).expect("a signature");
+    ask();
+    let scheme = "ecdsa_secp256r1_sha256";
+    let good = verify_request(&one, scheme, &[1; 32]);
+    let digest = "\"input\":\"";
+    for malformed in [
+        String::new(),
+        "{".to_owned(),
+        "[]".to_owned(),
+        "[".repeat(1500),
+        "{\"protocol\":".repeat(100),
+        good.replace("TLS 1.3", "TLS 1.2"),
+        good.replace("TLS 1.3", "TLS 1.0"),
+        good.replace("CertificateVerify", "SIGN"),
+        good.replace(digest, "\"digest\":\""),
+        good.replace(digest, "\"input\":\"AA==\",\"input\":\""),
+        good.replace('{', "{\"server_name\":\"a\\nb\","),
+        good.replace(&one, &one[1..]),
+        good.replace(scheme, "rsa_pss_rsae_sha256"),
+        verify_request(&one, scheme, &[1; 20]),
+        verify_request(&one, scheme, &[0x20; 130]),
+        // Digests where the draft's 133 bytes should be.
+        exchange_request(&one, "SHA-256", &[1; 32]),
+        exchange_request(&one, "SHA-256", &[1; 133]),
+        // 133 bytes whose point is not on the curve.
+        exchange_request(&one, "SHA-256", &[&[1; 64][..], &[3, 0, 23, 65, 4], &[9; 64]].concat()),
+    ] {
+        let refusal = site.refusal(&server, "edge1.example", &malformed);
+        assert_eq!(refusal, "malformed request", "{malformed}");
+    }
+    let long = good.replace('{', &format!("{{\"server_name\":\"{}\",", "a".repeat(3000)));
+    for version in ["--http1.1", "--http2"] {
+        let status = |options: &[&str]| {
+            site.curl(&server, "edge1.example", &[&[version], options].concat()).1
+        };
+        assert_eq!(status(&["--data-binary", &long]), 413);
+        assert_eq!(status(&["-X", "GET"]), 405);
+        assert_eq!(status(&["-X", "PUT", "--data-binary", &good]), 405);
+        assert_eq!(status(&["--data-binary", &good, "--request-target", "/stats"]), 404);
+    }
+    ask();
+
+    // No TLS at all, and a handshake that stops.
+    let mut noise = TcpStream::connect(server.address).unwrap();
+    noise.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = noise.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "it answers without TLS");
+    let mut idle: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    idle.iter_mut().for_each(|stream| stream.write_all(&[22, 3, 1]).unwrap());
+    ask();
+    // The connection of the witness was there all the time; so is the log of all the others.
+    let log = String::from_utf8(site.read("audit.log")).unwrap();
+    assert_eq!(log.matches("edge1.example").count(), log.lines().count() - 1);
+}
+
+#[test]
+fn an_edge_finds_its_key_server_again() {
+    let Some((site, one)) = site() else { return };
+    let server = site.serve(&[]);
+    let address = server.address.to_string();
+    let (runtime, edge) = (runtime(), client(&site, &server, 2));
+    let ask = || runtime.block_on(edge.ask(&request(&one)));
+    let unknown = Request { key: KeyId([0; 32]), ..request(&one) };
+    assert!(matches!(
+        runtime.block_on(edge.ask(&unknown)),
+        Err(ClientError::Refused(Refusal::NotFound))
+    ));
+    // Many at once on few connections.
+    let answers = runtime.block_on(async {
+        let mut all = tokio::task::JoinSet::new();
+        for _ in 0..300 {
+            let (edge, one) = (edge.clone(), one.clone());
+            all.spawn(async move { edge.ask(&request(&one)).await });
+        }
+        all.join_all().await
+    });
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    server.terminate();
+    assert!(matches!(ask(), Err(ClientError::Unreachable { .. })));
+    let server = site.serve(&["--listen", &address]);
+    ask().expect("it is back");
+    drop(server);
+    assert!(ask().is_err());
+}

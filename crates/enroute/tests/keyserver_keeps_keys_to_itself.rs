@@ -1,0 +1,156 @@
+//! Sealed in the database under keys that rotate; parsed in memory in bounded number and wiped when
+//! they leave; nowhere else.
+
+mod support;
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+};
+
+use support::{
+    keyserver::{KeyServer, Site, verify_request},
+    process::PATIENCE,
+};
+
+const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+const SCHEME: &str = "ecdsa_secp256r1_sha256";
+
+#[test]
+fn the_key_encryption_key_rotates_while_serving() {
+    let Some(site) = Site::create() else { return };
+    let names: Vec<String> = (0..5).map(|number| format!("key{number}")).collect();
+    let ids: Vec<String> = names
+        .iter()
+        .map(|name| {
+            site.key(name, P256);
+            site.import(name, &[])
+        })
+        .collect();
+    let server = site.serve(&[]);
+    let all_sign = || {
+        for id in &ids {
+            site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
+        }
+    };
+    all_sign();
+    let (old, new) = ("11".repeat(32), "22".repeat(32));
+    site.write("kek", &format!("{new}\n{old}\n"));
+    server.reload();
+    all_sign();
+    let rotate = || site.run(&[&["rotate"], &site.vault()[..]].concat());
+    let ended = rotate();
+    assert!(ended.stderr.contains("5 records sealed anew, 0 were"), "{}", ended.stderr);
+    assert!(rotate().stderr.contains("0 records sealed anew, 5 were"));
+    // The old key is needed by nobody any more, and opens nothing.
+    site.write("kek", &format!("{new}\n"));
+    server.reload();
+    all_sign();
+    site.write("kek", &format!("{old}\n"));
+    server.reload();
+    let body = verify_request(&ids[0], SCHEME, &[1; 32]);
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    let logged = server.process().stderr_line("not in the keyring").expect("the reason is logged");
+    assert!(!logged.contains(&old) && !logged.contains(&new), "{logged}");
+    // A record that was changed is never used.
+    site.write("kek", &format!("{new}\n"));
+    server.reload();
+    let port = site.redis.address().port();
+    site.sh(&format!("redis-cli -p {port} setrange enroute:key:{} 150 x", ids[1]));
+    let body = verify_request(&ids[1], SCHEME, &[1; 32]);
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    assert!(server.process().stderr_line("was changed since it was sealed").is_some());
+    // Nor one that was put in another's place.
+    site.sh(&format!(
+        "redis-cli -p {port} copy enroute:key:{} enroute:key:{} replace",
+        ids[2], ids[1]
+    ));
+    server.reload();
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+}
+
+/// The private number in a key file: what must not lie about.
+fn secret(site: &Site, name: &str) -> Vec<u8> {
+    let der = site.sh(&format!("openssl ec -in {name}.key -outform DER"));
+    // ECPrivateKey: SEQUENCE, INTEGER 1, OCTET STRING of 32 bytes.
+    assert_eq!(der[5..7], [4, 32]);
+    der[7..39].to_vec()
+}
+
+/// Times the secret stands in the memory of the process, in the order of bytes a file or a C library
+/// has it.
+fn copies(server: &KeyServer, secret: &[u8]) -> usize {
+    let reversed: Vec<u8> = secret.iter().rev().copied().collect();
+    let id = server.process().id();
+    let maps = fs::read_to_string(format!("/proc/{id}/maps")).expect("its mappings");
+    let memory = File::open(format!("/proc/{id}/mem")).expect("its memory");
+    let mut found = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (begin, rest) = line.split_once('-').expect("a range");
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
+        let (begin, end) = (number(begin), number(rest.split(' ').next().expect("an end")));
+        let mut bytes = vec![0; (end - begin) as usize];
+        if memory.read_exact_at(&mut bytes, begin).is_err() {
+            continue;
+        }
+        found +=
+            bytes.windows(32).filter(|window| *window == secret || *window == reversed).count();
+    }
+    found
+}
+
+#[test]
+fn an_evicted_key_is_wiped_and_nothing_of_a_key_is_written() {
+    let Some(site) = Site::create() else { return };
+    let names = ["one", "two", "three"];
+    let ids: Vec<String> = names
+        .iter()
+        .map(|name| {
+            site.key(name, P256);
+            site.import(name, &[])
+        })
+        .collect();
+    let server = site.serve(&["--keys-max", "2", "--workers", "1"]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.process().id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+
+    let one = secret(&site, "one");
+    let sign = |id: &str| site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
+    sign(&ids[0]);
+    if File::open(format!("/proc/{}/mem", server.process().id())).is_err() {
+        // Which is as it should be: the process is not dumpable.
+        eprintln!("SKIPPED: reading the key server's memory needs root");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI should be root");
+    } else {
+        assert!(copies(&server, &one) > 0, "a key in use is in memory, or this test sees nothing");
+        sign(&ids[1]);
+        assert!(copies(&server, &one) > 0, "two keys have room");
+        sign(&ids[2]);
+        // Requests whose tasks end may hold it a moment longer.
+        let started = std::time::Instant::now();
+        while copies(&server, &one) > 0 {
+            assert!(started.elapsed() < PATIENCE, "the evicted key still stands in memory");
+        }
+    }
+    sign(&ids[0]);
+    let ended = server.terminate();
+    assert!(ended.stderr.contains("2 keys parsed"), "{}", ended.stderr);
+
+    let written = [ended.stderr.into_bytes(), ended.stdout.into_bytes(), site.read("audit.log")];
+    let pem = String::from_utf8(site.read("one.key")).unwrap();
+    let hex: String = one.iter().map(|byte| format!("{byte:02x}")).collect();
+    for text in written {
+        let text = String::from_utf8_lossy(&text).into_owned();
+        for part in pem.lines().filter(|line| !line.starts_with('-')).chain([&hex[..16]]) {
+            assert!(!text.contains(part), "key bytes in a log:\n{text}");
+        }
+    }
+    // Nor in the database.
+    let record = site.sh(&format!(
+        "redis-cli -p {} --no-raw get enroute:key:{}",
+        site.redis.address().port(),
+        ids[0]
+    ));
+    assert!(!record.windows(8).any(|window| window == &one[..8]));
+}

@@ -1,0 +1,78 @@
+//! A running `enroute db`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use super::directory::TemporaryDirectory;
+use super::enroute::program;
+use super::process::Process;
+
+/// A running `enroute db` in a directory of its own. Dropping it kills it.
+pub struct Database {
+    process: Option<Process>,
+    address: SocketAddr,
+    options: Vec<String>,
+    directory: TemporaryDirectory,
+}
+
+impl Database {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With more of its options, for example `&["--password", "secret"]`.
+    pub fn start_with(options: &[&str]) -> Self {
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let directory = TemporaryDirectory::create();
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let mut database = Self { process: None, address, options, directory };
+        database.bring_up();
+        database
+    }
+
+    /// Kills it as `kill -9` does. What it keeps on disk is there for [`Self::bring_up`].
+    pub fn bring_down(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again on what it kept, at a new address.
+    pub fn bring_up(&mut self) {
+        let mut command = Command::new(program());
+        command.arg("db").arg("--dir").arg(self.directory.path().join("data"));
+        command.args(["--listen", "127.0.0.1:0"]).args(&self.options);
+        let process = Process::start(&mut command);
+        let Some(line) = process.stderr_line(" keeps ") else {
+            panic!("enroute db does not start:\n{}", process.stderr());
+        };
+        let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
+        self.address = address.and_then(|address| address.parse().ok()).expect("an address");
+        self.process = Some(process);
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it keeps what it keeps, and files of the test.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A connection for the `redis` crate.
+    pub fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(format!("redis://{}/", self.address)).expect("a URL");
+        client.get_connection().expect("the database listens")
+    }
+
+    /// For its process id, its output and signals.
+    pub fn process(&self) -> &Process {
+        self.process.as_ref().expect("it is up")
+    }
+
+    /// Asks it to end with SIGTERM and waits until it has.
+    pub fn terminate(&mut self) {
+        let ended = self.process.take().expect("it is up").terminate();
+        assert!(ended.status.success(), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,277 @@
+//! An edge with what is around it: certificates made by openssl, an origin whose answers the test
+//! says, and curl and openssl as its clients.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    directory::{TemporaryDirectory, on_path},
+    enroute::{Enroute, admin},
+    process::PATIENCE,
+};
+
+/// A directory with an edge's files. None, with the reason printed, where a tool is absent.
+pub fn workshop() -> Option<Workshop> {
+    for tool in ["openssl", "curl"] {
+        if on_path(tool).is_none() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} should be on PATH");
+            eprintln!("SKIPPED: {tool} is not on PATH; `make deps` installs it");
+            return None;
+        }
+    }
+    Some(Workshop(TemporaryDirectory::create()))
+}
+
+pub struct Workshop(TemporaryDirectory);
+
+impl Workshop {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a shell command here; what it printed. Panics when it fails.
+    pub fn sh(&self, command: &str) -> String {
+        let output = Command::new("sh").args(["-ec", command]).current_dir(self.0.path()).output();
+        let output = output.expect("a shell");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {}\n{told}", output.status);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// `DOMAIN.pem` and `DOMAIN.key`; `kind` is `ec` or `rsa:2048`. It is its own authority.
+    pub fn certificate(&self, domain: &str, kind: &str) {
+        let curve = if kind == "ec" { "-pkeyopt ec_paramgen_curve:P-256" } else { "" };
+        self.sh(&format!(
+            "openssl req -x509 -newkey {kind} {curve} -nodes -keyout {domain}.key -days 2 \
+             -out {domain}.pem -subj /CN={domain} -addext subjectAltName=DNS:{domain}"
+        ));
+    }
+
+    /// `NAME.pem` and `NAME.key`, signed by `ca`, which [`Self::certificate`] made.
+    pub fn signed(&self, name: &str) {
+        fs::write(self.path("ext"), format!("subjectAltName=DNS:{name}\n")).expect("writable");
+        self.sh(&format!(
+            "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key \
+             -out {name}.csr -subj /CN={name} && openssl x509 -req -in {name}.csr -CA ca.pem \
+             -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out {name}.pem"
+        ));
+    }
+
+    /// The lines of a `[[edge.site]]` for `domain`, whose key is in its file.
+    pub fn site(&self, domain: &str, origin: SocketAddr) -> String {
+        let key = self.path(&format!("{domain}.key"));
+        self.site_with_key(domain, origin, &format!("file:{}", key.display()))
+    }
+
+    pub fn site_with_key(&self, domain: &str, origin: SocketAddr, key: &str) -> String {
+        let certificate = self.path(&format!("{domain}.pem"));
+        format!(
+            "[[edge.site]]\ndomain = \"{domain}\"\ncertificate = \"{}\"\nkey = \"{key}\"\n\
+             origin = \"http://{origin}\"\n",
+            certificate.display()
+        )
+    }
+
+    /// Starts an edge on a free port, with `sites` and what else `options` says of `[edge]`.
+    pub fn start(&self, options: &str, sites: &str) -> Edge<'_> {
+        let toml = format!(
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[edge]\nlisten = \"127.0.0.1:0\"\n{options}\n{sites}"
+        );
+        let enroute = Enroute::start_with_config(&["edge"], &toml);
+        let line = enroute.stderr_line("edge: https://");
+        let address = line.trim_start_matches("edge: https://").parse().expect("an address");
+        let admin = enroute.admin_address();
+        Edge { enroute, address, admin, workshop: self }
+    }
+}
+
+pub struct Edge<'a> {
+    pub enroute: Enroute,
+    pub address: SocketAddr,
+    admin: SocketAddr,
+    workshop: &'a Workshop,
+}
+
+/// What curl was answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    /// A header's value; empty if it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+
+    /// What `Cache-Status` says of this cache.
+    pub fn cache(&self) -> &str {
+        self.header("cache-status").trim_start_matches("enroute; ")
+    }
+}
+
+impl Edge<'_> {
+    /// Runs curl for a URL of `domain`; what it said if it failed.
+    pub fn try_curl(&self, domain: &str, path: &str, options: &[&str]) -> Result<Answer, String> {
+        let port = self.address.port();
+        let output = Command::new("curl")
+            .args(["-sS", "-i", "--max-time", "30", "--cacert"])
+            .arg(self.workshop.path(&format!("{domain}.pem")))
+            .args(["--resolve", &format!("{domain}:{port}:127.0.0.1")])
+            .args(options)
+            .arg(format!("https://{domain}:{port}{path}"))
+            .output()
+            .expect("curl runs");
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.trim().parse().ok());
+        let (head, body) = (head.replace('\r', ""), body.to_owned());
+        Ok(Answer { status: status.expect("a status"), head, body })
+    }
+
+    /// The same; panics if it fails.
+    pub fn curl(&self, domain: &str, path: &str, options: &[&str]) -> Answer {
+        self.try_curl(domain, path, options).unwrap_or_else(|said| panic!("{path}: {said}"))
+    }
+
+    /// What `openssl s_client` says of a handshake, and of `request` if there is one.
+    pub fn openssl(&self, domain: &str, options: &str, request: &str) -> String {
+        let command = format!(
+            "openssl s_client -connect {} -servername {domain} -CAfile {domain}.pem {options}",
+            self.address
+        );
+        let mut child = Command::new("sh")
+            .args(["-ec", &command])
+            .current_dir(self.workshop.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut stdin = child.stdin.take().expect("piped");
+        // It may have ended already, of an alert.
+        let _ = stdin.write_all(request.as_bytes());
+        if request.is_empty() {
+            drop(stdin);
+        }
+        let output = child.wait_with_output().expect("it ends");
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    /// What the admin side counted.
+    pub fn counted(&self, name: &str) -> u64 {
+        let stats: serde_json::Value =
+            serde_json::from_str(&admin(self.admin, "/stats").body).expect("JSON");
+        stats["edge"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
+    }
+
+    pub fn metrics(&self) -> String {
+        admin(self.admin, "/metrics").body
+    }
+}
+
+/// What an origin was asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    headers: HashMap<String, String>,
+    pub body: String,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// An HTTP origin that answers what the test says, and remembers what it was asked.
+pub struct Origin {
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Origin {
+    /// `answer` gives status, header lines and body. It ends with the process of the test.
+    pub fn start(answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static) -> Self {
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = socket.local_addr().expect("bound");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
+        thread::spawn(move || {
+            for client in socket.incoming().flatten() {
+                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                thread::spawn(move || serve(client, &seen, &*answer));
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// Requests for `path` so far.
+    pub fn asked(&self, path: &str) -> Vec<Asked> {
+        let asked = self.asked.lock().expect("no test panicked here");
+        asked.iter().filter(|asked| asked.path == path).cloned().collect()
+    }
+}
+
+fn serve(
+    client: TcpStream,
+    seen: &Mutex<Vec<Asked>>,
+    answer: &(impl Fn(&Asked) -> (u16, String, String) + ?Sized),
+) -> Option<()> {
+    let mut reader = BufReader::new(client.try_clone().ok()?);
+    let mut client = client;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|&read| read > 0)?;
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, path) = (words.next()?, words.next()?);
+        let mut headers = HashMap::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok()?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        }
+        let length = headers.get("content-length").and_then(|length| length.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).ok()?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let asked = Asked { method, path, headers, body };
+        seen.lock().ok()?.push(asked.clone());
+        let (status, lines, body) = answer(&asked);
+        let body = if asked.method == "HEAD" { String::new() } else { body };
+        let length = if status == 304 {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
+        };
+        let lines: String = lines.lines().map(|line| format!("{line}\r\n")).collect();
+        write!(client, "HTTP/1.1 {status} x\r\n{length}{lines}\r\n{body}").ok()?;
+    }
+}
+
+/// Waits until `condition` holds; panics when it never does.
+pub fn until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "{what}: never");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,283 @@
+//! A key server with everything around it: authority, certificates, keys, database, policy. What is
+//! made and asked comes from foreign tools, openssl and curl.
+
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+
+use super::{
+    directory::{TemporaryDirectory, on_path},
+    origins::Redis,
+    process::{Ended, PATIENCE, Process},
+};
+
+/// A policy which allows `edge1.example` everything.
+pub const EVERYTHING: &str = "\
+premaster_decryption = true
+[[edge]]
+name = \"edge1.example\"
+[[edge.allow]]
+keys = [\"*\"]
+methods = [\"CertificateVerify\", \"ECDHE\", \"RSA\"]
+";
+
+/// Where everything lies that a key server needs.
+pub struct Site {
+    pub redis: Redis,
+    directory: TemporaryDirectory,
+}
+
+/// A running `enroute keyserver serve`.
+pub struct KeyServer {
+    process: Process,
+    pub address: SocketAddr,
+}
+
+impl Site {
+    /// None, with the reason printed, where a tool is absent.
+    pub fn create() -> Option<Self> {
+        for tool in ["openssl", "curl"] {
+            if on_path(tool).is_none() {
+                eprintln!("SKIPPED: {tool} is not on PATH");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} should be here");
+                return None;
+            }
+        }
+        let site = Self { redis: Redis::start()?, directory: TemporaryDirectory::create() };
+        site.authority("ca");
+        site.certificate("localhost", "ca");
+        site.certificate("edge1.example", "ca");
+        site.write("kek", &format!("{}\n", "11".repeat(32)));
+        site.write("policy.toml", EVERYTHING);
+        Some(site)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a writable temporary directory");
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs a shell command here; its standard output. Panics when it fails.
+    pub fn sh(&self, command: &str) -> Vec<u8> {
+        let output = Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(self.directory.path())
+            .output()
+            .expect("a shell");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {}\n{told}", output.status);
+        output.stdout
+    }
+
+    /// A certificate authority of its own.
+    pub fn authority(&self, name: &str) {
+        self.sh(&format!(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+             -keyout {name}.key -out {name}.pem -subj /CN={name} \
+             -addext basicConstraints=critical,CA:TRUE"
+        ));
+    }
+
+    /// `NAME.pem` and `NAME.key`, signed by an authority.
+    pub fn certificate(&self, name: &str, authority: &str) {
+        self.write("extensions", &format!("subjectAltName=DNS:{name}\n"));
+        self.sh(&format!(
+            "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key \
+             -out {name}.csr -subj /CN={name} && \
+             openssl x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key \
+             -CAcreateserial -days 2 -extfile extensions -out {name}.pem"
+        ));
+    }
+
+    /// A private key `NAME.key` and its public half `NAME.pub`; `how` are genpkey's options.
+    pub fn key(&self, name: &str, how: &str) {
+        self.sh(&format!(
+            "openssl genpkey {how} -out {name}.key && \
+             openssl pkey -in {name}.key -pubout -out {name}.pub"
+        ));
+    }
+
+    /// Imports `NAME.key`; its id.
+    pub fn import(&self, name: &str, options: &[&str]) -> String {
+        let file = format!("{name}.key");
+        let ended = self.run(&[&["import"], &self.vault()[..], options, &[&file]].concat());
+        assert!(ended.status.success(), "{}", ended.stderr);
+        let id = ended.stdout[..64].to_owned();
+        // What the edge knows of the key, by another tool.
+        let expected = self.sh(&format!(
+            "openssl pkey -pubin -in {name}.pub -outform DER | openssl dgst -sha256 -r"
+        ));
+        assert_eq!(id.as_bytes(), &expected[..64]);
+        id
+    }
+
+    /// Options that name database and key-encryption keys.
+    pub fn vault(&self) -> [&'static str; 4] {
+        // Leaked: a few bytes for each test.
+        let database = format!("redis://{}", self.redis.address());
+        ["--database", Box::leak(database.into_boxed_str()), "--kek-file", "kek"]
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
+        command.arg("keyserver").args(arguments).current_dir(self.directory.path());
+        command
+    }
+
+    /// `enroute keyserver ARGUMENTS…`, to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        Process::start(&mut self.command(arguments)).wait()
+    }
+
+    /// The usual options of `serve`, but those that are among `options`.
+    fn serve_arguments<'a>(&self, options: &[&'a str]) -> Vec<&'a str> {
+        let vault = self.vault();
+        let usual = [
+            ["--listen", "127.0.0.1:0"],
+            ["--certificate", "localhost.pem"],
+            ["--key", "localhost.key"],
+            ["--edge-authorities", "ca.pem"],
+            ["--policy", "policy.toml"],
+            ["--audit", "audit.log"],
+            [vault[0], vault[1]],
+            [vault[2], vault[3]],
+        ];
+        let usual = usual.iter().filter(|option| !options.contains(&option[0])).flatten().copied();
+        ["--log", "debug", "serve"]
+            .into_iter()
+            .chain(usual)
+            .chain(options.iter().copied())
+            .collect()
+    }
+
+    /// `enroute keyserver serve`, which is expected to end by itself.
+    pub fn serve_in_vain(&self, options: &[&str]) -> Ended {
+        self.run(&self.serve_arguments(options))
+    }
+
+    /// `enroute keyserver serve` on a port the kernel chose.
+    pub fn serve(&self, options: &[&str]) -> KeyServer {
+        KeyServer::started(Process::start(&mut self.command(&self.serve_arguments(options))))
+    }
+
+    /// The same from a shell that has run `before`.
+    pub fn serve_after(&self, before: &str) -> KeyServer {
+        let arguments = self.serve_arguments(&[]).join(" ");
+        let program = env!("CARGO_BIN_EXE_enroute");
+        let script = format!("{before}; exec {program} keyserver {arguments}");
+        let mut command = Command::new("sh");
+        command.args(["-ec", &script]).current_dir(self.directory.path());
+        KeyServer::started(Process::start(&mut command))
+    }
+
+    /// POSTs `body` with curl as `edge`; what is printed, then the status.
+    pub fn post(&self, server: &KeyServer, edge: &str, body: &str) -> (String, u16) {
+        self.curl(server, edge, &["--data-binary", body])
+    }
+
+    /// curl with the certificates of `edge` and these options.
+    pub fn curl(&self, server: &KeyServer, edge: &str, options: &[&str]) -> (String, u16) {
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "30", "-w", "\n%{http_code}", "--cacert", "ca.pem"])
+            .args(["--cert", &format!("{edge}.pem"), "--key", &format!("{edge}.key")])
+            .args(options)
+            .arg(format!("https://localhost:{}/", server.address.port()))
+            .current_dir(self.directory.path())
+            .output()
+            .expect("curl");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (body, status) = text.rsplit_once('\n').expect("a status");
+        (body.to_owned(), status.parse().expect("a number"))
+    }
+
+    /// The output in the answer to `body`, decoded. Panics if it is an error.
+    pub fn output(&self, server: &KeyServer, body: &str) -> Vec<u8> {
+        let (answer, status) = self.post(server, "edge1.example", body);
+        assert_eq!(status, 200, "{answer}");
+        wire::ski::response::decode(answer.as_bytes())
+            .expect("SKI")
+            .unwrap_or_else(|refusal| panic!("{refusal}: {}", server.process.stderr()))
+    }
+
+    /// The error in the answer to `body` of `edge`.
+    pub fn refusal(&self, server: &KeyServer, edge: &str, body: &str) -> String {
+        let (answer, status) = self.post(server, edge, body);
+        assert_eq!(status, 200, "{answer}");
+        let refusal = wire::ski::response::decode(answer.as_bytes()).expect("SKI");
+        refusal.expect_err("an error").to_string()
+    }
+}
+
+impl KeyServer {
+    fn started(process: Process) -> Self {
+        let line = process
+            .stderr_line("listening on ")
+            .unwrap_or_else(|| panic!("it does not listen: {}", process.stderr()));
+        let address = line.trim_start_matches("listening on ").parse().expect("an address");
+        Self { process, address }
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Has it read policy, keyring and audit log again, and waits until it has.
+    pub fn reload(&self) {
+        let count = || self.process.stderr().matches("SIGHUP: policy").count();
+        let before = count();
+        self.process.signal("HUP");
+        let started = std::time::Instant::now();
+        while count() == before {
+            assert!(started.elapsed() < PATIENCE, "no reload: {}", self.process.stderr());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    pub fn terminate(self) -> Ended {
+        self.process.terminate()
+    }
+}
+
+/// Standard base64, without a dependency.
+pub fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let three = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
+        let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]);
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+/// The body of a TLS 1.3 request.
+pub fn verify_request(id: &str, scheme: &str, transcript_hash: &[u8]) -> String {
+    format!(
+        r#"{{"protocol":"TLS 1.3","method":"CertificateVerify","spki":"{id}","scheme":"{scheme}","input":"{}"}}"#,
+        base64(transcript_hash)
+    )
+}
+
+/// The body of a TLS 1.2 request to sign.
+pub fn exchange_request(id: &str, hash: &str, input: &[u8]) -> String {
+    format!(
+        r#"{{"protocol":"TLS 1.2","method":"ECDHE","spki":"{id}","hash":"{hash}","input":"{}"}}"#,
+        base64(input)
+    )
+}
+
+/// The body of a request to decrypt.
+pub fn premaster_request(id: &str, encrypted: &[u8]) -> String {
+    format!(
+        r#"{{"protocol":"TLS 1.2","method":"RSA","spki":"{id}","input":"{}"}}"#,
+        base64(encrypted)
+    )
+}

@@ -1,0 +1,72 @@
+//! Where virtual machines are, and where the gateways think they are.
+
+use policy::v2p::vip_hash;
+
+use crate::{network::Shape, topology::Topology};
+
+#[derive(Debug)]
+pub(crate) struct Directory {
+    vip_of_vm: Vec<u32>,
+    vm_of_vip: Vec<u32>,
+    hashes: Vec<u32>,
+    /// By virtual address: the host it is on.
+    home: Vec<u32>,
+    /// By virtual address: the mapping in the gateways (and, for schemes that use it, in the hosts).
+    table: Vec<u32>,
+}
+
+impl Directory {
+    /// Virtual addresses count machines server by server, and each rack's gateways after its servers.
+    pub(crate) fn new(topology: &Topology, shape: &Shape) -> Self {
+        let mut by_server: Vec<(u32, u32)> = topology.placement.iter().copied().zip(0..).collect();
+        by_server.sort_unstable();
+        let mut gateways = topology.gateways.iter().peekable();
+        let mut before = 0;
+        let mut vip_of_vm = vec![0; topology.placement.len()];
+        for (place, (server, vm)) in by_server.into_iter().enumerate() {
+            let rack = server / topology.servers_per_rack;
+            while let Some(passed) = gateways.next_if(|gateways| gateways.rack < rack) {
+                before += passed.gateways;
+            }
+            vip_of_vm[vm as usize] = place as u32 + before;
+        }
+        let vips = vip_of_vm.iter().max().map_or(0, |vip| vip + 1) as usize;
+        let (mut vm_of_vip, mut home) = (vec![0; vips], vec![0; vips]);
+        for (vm, vip) in (0..).zip(&vip_of_vm) {
+            vm_of_vip[*vip as usize] = vm;
+            home[*vip as usize] = shape.server(topology.placement[vm as usize]);
+        }
+        let hashes = (0..vips as u32).map(vip_hash).collect();
+        Self { vip_of_vm, vm_of_vip, hashes, table: home.clone(), home }
+    }
+
+    pub(crate) fn vip(&self, vm: u32) -> u32 {
+        self.vip_of_vm[vm as usize]
+    }
+
+    pub(crate) fn vm(&self, vip: u32) -> u32 {
+        self.vm_of_vip[vip as usize]
+    }
+
+    pub(crate) fn hash(&self, vip: u32) -> u32 {
+        self.hashes[vip as usize]
+    }
+
+    /// The host it is on.
+    pub(crate) fn home(&self, vip: u32) -> u32 {
+        self.home[vip as usize]
+    }
+
+    /// The host the gateways map it to.
+    pub(crate) fn mapped(&self, vip: u32) -> u32 {
+        self.table[vip as usize]
+    }
+
+    pub(crate) fn move_to(&mut self, vip: u32, host: u32) {
+        self.home[vip as usize] = host;
+    }
+
+    pub(crate) fn remap(&mut self, vip: u32) {
+        self.table[vip as usize] = self.home[vip as usize];
+    }
+}

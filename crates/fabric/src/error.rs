@@ -1,0 +1,61 @@
+//! What can be wrong with an experiment, and what broke while it ran.
+
+/// Why a simulation was refused or aborted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A topology that cannot be built.
+    #[error("topology: {what}: expected {expected}, got {got}")]
+    Topology {
+        /// The field.
+        what: &'static str,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+    /// A flow that cannot run on this topology.
+    #[error("flow {index}: {what}: expected {expected}, got {got}")]
+    Flow {
+        /// Its place in the workload, from 0.
+        index: usize,
+        /// The field.
+        what: &'static str,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+    /// A configuration that means nothing.
+    #[error("configuration: {what}: expected {expected}, got {got}")]
+    Config {
+        /// The field.
+        what: &'static str,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+    /// A name nobody knows.
+    #[error("unknown scheme \"{name}\": expected one of {known}")]
+    Scheme {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A law of the simulated world broke: a bug. The event and the seed repeat it.
+    #[error("{law} broken at event {event}, {now_ns} ns, seed {seed}: {detail}")]
+    Broken {
+        /// Conservation or causality.
+        law: &'static str,
+        /// Which event, counted from 0.
+        event: u64,
+        /// Simulated time.
+        now_ns: u64,
+        /// What repeats the run.
+        seed: u64,
+        /// What was expected and got.
+        detail: String,
+    },
+}

@@ -1,0 +1,149 @@
+//! What a run found out.
+
+use crate::Followed;
+
+/// Where in the fabric a switch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layer {
+    /// Top of rack, with or without gateways.
+    Tor,
+    /// Spine, in a pod with or without gateways.
+    Spine,
+    /// Core.
+    Core,
+}
+
+/// Results of one run. Latencies are nanoseconds; packets of both directions count, TCP control
+/// packets included.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metrics {
+    /// Events processed.
+    pub events: u64,
+    /// Simulated time of the last event, nanoseconds.
+    pub end_ns: u64,
+    /// Packets that hosts sent.
+    pub sent: u64,
+    /// Packets that hosts received.
+    pub received: u64,
+    /// Packets lost: full queues, Bluebird's control plane, nobody at home.
+    pub dropped: u64,
+    /// Data that arrived but was wholly old: the reference does not count it as received.
+    pub repeated: u64,
+    /// Packets still under way at the end.
+    pub in_flight: u64,
+    /// Packets that gateways sent on.
+    pub gateway_packets: u64,
+    /// Learning packets generated.
+    pub learning_packets: u64,
+    /// Invalidation packets generated.
+    pub invalidation_packets: u64,
+    /// Packets that reached a server their virtual machine had left.
+    pub misdelivered: u64,
+    /// When the last of them did, nanoseconds.
+    pub last_misdelivered_ns: u64,
+    /// Sum over received packets.
+    pub packet_latency_ns: u64,
+    /// Sum over received packets: switches passed.
+    pub packet_hops: u64,
+    /// Packet-hops simulated: every packet, control packets too, at every switch.
+    pub packet_hops_simulated: u64,
+    /// Flows that sent anything.
+    pub flows: u64,
+    /// Flows whose every byte was acknowledged, or (UDP) whose every datagram arrived.
+    pub flows_completed: u64,
+    /// Sum over flows: last arrival at either end less first send.
+    pub flow_completion_ns: u64,
+    /// Sum over flows: first arrival less first send.
+    pub first_packet_latency_ns: u64,
+    /// Per switch: cores, then spines, then ToRs.
+    pub switches: Vec<SwitchMetrics>,
+    /// Per flow, in the order of the workload (UDP: of the flows' first datagrams).
+    pub per_flow: Vec<FlowResult>,
+    /// The time series, if samples were asked for.
+    pub samples: Vec<Sample>,
+    /// Packets that were followed, if any were to be, in the order they were sent.
+    pub followed: Vec<Followed>,
+}
+
+/// One switch's share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwitchMetrics {
+    /// Packets processed, control packets not counted.
+    pub packets: u64,
+    /// Their bytes without the outer headers.
+    pub bytes: u64,
+    /// Lookups that resolved a packet.
+    pub hits: u64,
+    /// Those by the first packet of a flow.
+    pub first_hits: u64,
+}
+
+/// One flow's times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowResult {
+    /// The flow's id in the workload.
+    pub id: u32,
+    /// First send, nanoseconds.
+    pub first_sent_ns: u64,
+    /// First arrival, nanoseconds; 0 if nothing arrived.
+    pub first_received_ns: u64,
+    /// Last arrival at either end, nanoseconds; 0 if nothing arrived.
+    pub last_received_ns: u64,
+}
+
+/// One point of the time series: totals up to then.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When, nanoseconds.
+    pub at_ns: u64,
+    /// As in [`Metrics`].
+    pub sent: u64,
+    /// As in [`Metrics`].
+    pub received: u64,
+    /// As in [`Metrics`].
+    pub gateway_packets: u64,
+    /// As in [`Metrics`].
+    pub misdelivered: u64,
+    /// As in [`Metrics`].
+    pub dropped: u64,
+    /// Packets under way.
+    pub in_flight: u64,
+    /// Per switch: packets processed and hits.
+    pub switches: Vec<(u64, u64)>,
+}
+
+impl Metrics {
+    /// One less gateway packets over sent packets.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        1.0 - ratio(self.gateway_packets, self.sent)
+    }
+
+    /// Mean over flows, nanoseconds.
+    #[must_use]
+    pub fn flow_completion_ns_mean(&self) -> f64 {
+        ratio(self.flow_completion_ns, self.flows)
+    }
+
+    /// Mean over flows, nanoseconds.
+    #[must_use]
+    pub fn first_packet_latency_ns_mean(&self) -> f64 {
+        ratio(self.first_packet_latency_ns, self.flows)
+    }
+
+    /// Mean over received packets, nanoseconds.
+    #[must_use]
+    pub fn packet_latency_ns_mean(&self) -> f64 {
+        ratio(self.packet_latency_ns, self.received)
+    }
+
+    /// Mean over received packets: the packet stretch, in switches.
+    #[must_use]
+    pub fn packet_hops_mean(&self) -> f64 {
+        ratio(self.packet_hops, self.received)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,255 @@
+//! Nodes, links and routes.
+//!
+//! Nodes are numbered cores, spines, ToRs, then rack by rack servers and gateways. A link is one
+//! direction of a cable, with a queue before it. A packet costs one event a link, and one more if it
+//! has to wait there.
+
+mod shape;
+
+pub(crate) use shape::Shape;
+
+use crate::{
+    ecmp,
+    packet::{NONE, Packet, PacketId, Packets, Stage, flag},
+    topology::{Link, Topology},
+    wheel::{Wheel, earlier},
+};
+
+/// Largest packet on a link, bytes: a datagram of [`crate::workload::DATAGRAM_BYTES_MAX`] and its
+/// headers.
+const PACKET_BYTES_MAX: usize = 8_192 + 128;
+
+/// DCTCP marks a packet that finds this much waiting, bytes: 65 packets of 1,106 bytes.
+const MARK_BYTES: u32 = 65 * 1_106;
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub shape: Shape,
+    ports: Vec<Port>,
+    /// By port: the node behind it.
+    far_ends: Vec<u32>,
+    buffer_bytes: u32,
+    host_link: Timing,
+    fabric_link: Timing,
+    /// One number a switch, or none: then only the packet's addresses decide its path.
+    seeds: Vec<u32>,
+    marks: bool,
+    /// Packets that found a queue full.
+    pub dropped: u64,
+}
+
+/// One direction of a link, and what waits for it.
+#[derive(Debug, Clone, Copy)]
+struct Port {
+    /// When it has sent what it is sending.
+    free_ns: u64,
+    /// The event that says so.
+    free_event: u32,
+    waiting_bytes: u32,
+    /// Packets behind the first that waits; that one is in the calendar.
+    first: PacketId,
+    last: PacketId,
+    waiting: bool,
+}
+
+impl Port {
+    const IDLE: Self = Self {
+        free_ns: 0,
+        free_event: 0,
+        waiting_bytes: 0,
+        first: NONE,
+        last: NONE,
+        waiting: false,
+    };
+}
+
+#[derive(Debug)]
+struct Timing {
+    delay_ns: u64,
+    /// By size: bits over rate, whole nanoseconds.
+    transmission_ns: Vec<u32>,
+}
+
+impl Timing {
+    fn new(link: Link) -> Self {
+        let transmission = |bytes: usize| {
+            u32::try_from(bytes as u128 * 8_000_000_000 / u128::from(link.rate_bps))
+                .unwrap_or(u32::MAX)
+        };
+        Self {
+            delay_ns: link.delay_ns,
+            transmission_ns: (0..=PACKET_BYTES_MAX).map(transmission).collect(),
+        }
+    }
+}
+
+impl Network {
+    pub(crate) fn new(topology: &Topology, seeds: Vec<u32>, marks: bool) -> Self {
+        let shape = Shape::new(topology);
+        Self {
+            ports: vec![Port::IDLE; shape.ports() as usize],
+            far_ends: shape.far_ends(),
+            buffer_bytes: u32::try_from(topology.buffer_bytes).unwrap_or(u32::MAX),
+            shape,
+            host_link: Timing::new(topology.host_link),
+            fabric_link: Timing::new(topology.fabric_link),
+            seeds,
+            marks,
+            dropped: 0,
+        }
+    }
+
+    /// Sends a packet from the host it is at.
+    pub(crate) fn send_from_host(
+        &mut self,
+        wheel: &mut Wheel,
+        packets: &mut Packets,
+        id: PacketId,
+        now_ns: u64,
+    ) {
+        let host = packets[id].at;
+        self.transmit(wheel, packets, id, self.shape.port_of_host(host), now_ns);
+    }
+
+    /// Forwards a packet from the switch it is at, towards its outer destination.
+    pub(crate) fn forward(
+        &mut self,
+        wheel: &mut Wheel,
+        packets: &mut Packets,
+        id: PacketId,
+        now_ns: u64,
+    ) {
+        let (port, _) = self.route(&packets[id]);
+        self.transmit(wheel, packets, id, port, now_ns);
+    }
+
+    /// The switches between a host and another to which it sends by `turn`.
+    pub(crate) fn path(&self, from: u32, to: u32, turn: u32) -> Vec<u32> {
+        let mut packet = Packet { at: self.shape.tor_of_host(from), turn, ..Packet::default() };
+        packet.header.destination_pip = to;
+        let mut path = Vec::new();
+        while packet.at != to {
+            path.push(packet.at);
+            packet.at = self.route(&packet).1;
+        }
+        path
+    }
+
+    fn route(&self, packet: &Packet) -> (u32, u32) {
+        let (at, to) = (packet.at, packet.header.destination_pip);
+        let shape = &self.shape;
+        if to < shape.switches {
+            return shape.towards_switch(at, to, packet.turn);
+        }
+        if at >= shape.first_tor {
+            if shape.tor_of_host(to) == at {
+                return shape.down_to_host(to);
+            }
+            return shape.up_from_tor(
+                at,
+                self.turn(packet.turn & 0xffff, packet.turn, at, shape.spines_per_pod),
+            );
+        }
+        if at >= shape.first_spine {
+            let tor = shape.tor_of_host(to);
+            if shape.pod_of_tor(tor) == shape.pod_of_spine(at) {
+                return shape.down_from_spine(at, tor);
+            }
+            return shape
+                .up_from_spine(at, self.turn(packet.turn >> 16, packet.turn, at, shape.uplinks));
+        }
+        shape.down_from_core(at, shape.pod_of_tor(shape.tor_of_host(to)))
+    }
+
+    fn turn(&self, unseeded: u32, turn: u32, at: u32, ways: u32) -> u32 {
+        match self.seeds.get(at as usize) {
+            Some(seed) => ecmp::seeded_turn(turn, *seed, ways),
+            None => unseeded,
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        wheel: &mut Wheel,
+        packets: &mut Packets,
+        id: PacketId,
+        port: u32,
+        now_ns: u64,
+    ) {
+        packets[id].at = port;
+        let state = &mut self.ports[port as usize];
+        let sent_already = state.free_ns < now_ns
+            || (state.free_ns == now_ns && earlier(state.free_event, wheel.now_event));
+        if sent_already && !state.waiting {
+            self.begin(wheel, packets, id, now_ns);
+            return;
+        }
+        let packet = &mut packets[id];
+        let bytes = u32::from(packet.bytes);
+        if state.waiting_bytes + bytes > self.buffer_bytes {
+            self.dropped += 1;
+            packets.remove(id);
+            return;
+        }
+        if self.marks && state.waiting_bytes > MARK_BYTES {
+            packet.cold.segment.flags |= flag::CONGESTED;
+        }
+        state.waiting_bytes += bytes;
+        packet.stage = Stage::PortFree;
+        if !state.waiting {
+            state.waiting = true;
+            packet.event = state.free_event;
+            wheel.insert_numbered(packets, id, state.free_ns);
+            return;
+        }
+        packet.next = NONE;
+        match state.last {
+            NONE => state.first = id,
+            last => packets[last].next = id,
+        }
+        state.last = id;
+    }
+
+    /// The port of the first packet that waits has become free.
+    pub(crate) fn port_free(
+        &mut self,
+        wheel: &mut Wheel,
+        packets: &mut Packets,
+        id: PacketId,
+        now_ns: u64,
+    ) {
+        let port = packets[id].at as usize;
+        let bytes = u32::from(packets[id].bytes);
+        self.begin(wheel, packets, id, now_ns);
+        let state = &mut self.ports[port];
+        state.waiting_bytes -= bytes;
+        let next = state.first;
+        if next == NONE {
+            state.waiting = false;
+            return;
+        }
+        state.first = packets[next].next;
+        if state.first == NONE {
+            state.last = NONE;
+        }
+        packets[next].event = state.free_event;
+        wheel.insert_numbered(packets, next, state.free_ns);
+    }
+
+    /// A packet begins to leave.
+    fn begin(&mut self, wheel: &mut Wheel, packets: &mut Packets, id: PacketId, now_ns: u64) {
+        let packet = &mut packets[id];
+        let port = packet.at;
+        let timing = if port < self.shape.host_ports { &self.host_link } else { &self.fabric_link };
+        let state = &mut self.ports[port as usize];
+        state.free_ns = now_ns + u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
+        state.free_event = wheel.number();
+        packet.stage = Stage::Arrived;
+        wheel.insert(packets, id, state.free_ns + timing.delay_ns);
+    }
+
+    /// Where a packet on a link arrives: a host, or a switch.
+    pub(crate) fn arrive(&self, packet: &mut Packet) {
+        packet.at = self.far_ends[packet.at as usize];
+    }
+}

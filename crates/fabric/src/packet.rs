@@ -1,0 +1,184 @@
+//! Packets under way, and where they are kept.
+
+use policy::v2p::Header;
+
+/// Which packet, or none.
+pub(crate) type PacketId = u32;
+
+/// No packet.
+pub(crate) const NONE: PacketId = u32::MAX;
+
+/// What happens to a packet when its time comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// It arrives at the far end of the port `at`.
+    #[default]
+    Arrived,
+    /// It was sent to the very server it is `at`.
+    AtHost,
+    /// It leaves the switch `at` after its control plane.
+    FromSwitch,
+    /// It leaves the server or gateway `at` after a delay there.
+    FromHost,
+    /// The port `at` has sent what was before it.
+    PortFree,
+    /// The control plane of the switch `at` turns to it.
+    ControlPlane,
+    /// No packet: something a connection does after all else of this nanosecond.
+    Later(Later),
+}
+
+/// What a connection does later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Later {
+    /// The server answers a SYN.
+    Accept,
+    /// The client's application learns that it is connected.
+    Connected,
+    /// Its data is sent.
+    Write,
+}
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A TCP segment or datagram.
+    #[default]
+    Data,
+    /// A learning packet: `header.tag` for the ToR it is addressed to.
+    Learning,
+    /// An invalidation packet: `header.tag` is stale.
+    Invalidation,
+}
+
+/// What a switch touches comes first, in one cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Packet {
+    pub header: Header,
+    /// The next packet of the same time, or free place.
+    pub next: PacketId,
+    /// The node it arrives at or leaves; on a link, the port it left by.
+    pub at: u32,
+    /// What ECMP makes of its outer addresses.
+    pub turn: u32,
+    /// On a link, in bytes.
+    pub bytes: u16,
+    pub stage: Stage,
+    pub kind: Kind,
+    /// Switches passed.
+    pub hops: u16,
+    /// The number of its next event: what orders events of the same nanosecond.
+    pub event: u32,
+    pub cold: Cold,
+}
+
+/// What only the ends of a packet's way touch.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, packed(4))]
+pub(crate) struct Cold {
+    pub sent_ns: u64,
+    pub flow: u32,
+    /// Where the destination was when the packet was sent, and the turn of a packet from its source
+    /// to there: switches that resolve it nearly always find the same. 0 if unknown.
+    pub home: u32,
+    pub home_turn: u32,
+    pub segment: Segment,
+}
+
+/// The transport's part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Segment {
+    pub seq: u32,
+    pub ack: u32,
+    /// Timestamp echoed, its low bits: when the acknowledged segment was sent.
+    pub echo: u32,
+    pub sack: [(u32, u32); SACK_BLOCKS],
+    pub payload: u16,
+    pub flags: u8,
+    pub sack_count: u8,
+}
+
+impl Segment {
+    /// The echoed time in full; it is less than 2^32 ns ago.
+    pub(crate) fn echoed_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(u64::from((now_ns as u32).wrapping_sub(self.echo)))
+    }
+}
+
+/// What fits into a TCP header beside timestamps.
+pub(crate) const SACK_BLOCKS: usize = 3;
+
+/// Flags of a [`Segment`].
+pub(crate) mod flag {
+    pub(crate) const SYN: u8 = 1;
+    pub(crate) const ACK: u8 = 2;
+    pub(crate) const FIN: u8 = 4;
+    /// Towards the client.
+    pub(crate) const REVERSE: u8 = 8;
+    /// A switch marked the packet (DCTCP).
+    pub(crate) const CONGESTED: u8 = 16;
+    /// The receiver saw such a mark.
+    pub(crate) const ECHO: u8 = 32;
+    /// Sent when the flow began.
+    pub(crate) const FIRST: u8 = 64;
+}
+
+/// All packets under way; places are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    places: Vec<Packet>,
+    free: PacketId,
+    live: u64,
+}
+
+impl Packets {
+    pub(crate) fn new() -> Self {
+        Self { places: Vec::new(), free: NONE, live: 0 }
+    }
+
+    /// A place for `packet`.
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        self.live += 1;
+        if self.free == NONE {
+            self.places.push(packet);
+            return (self.places.len() - 1) as PacketId;
+        }
+        let id = self.free;
+        let place = &mut self.places[id as usize];
+        self.free = place.next;
+        *place = packet;
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        self.live -= 1;
+        self.places[id as usize].next = self.free;
+        self.free = id;
+    }
+
+    /// Packets in use.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+}
+
+impl std::ops::Index<PacketId> for Packets {
+    type Output = Packet;
+
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.places[id as usize]
+    }
+}
+
+impl std::ops::IndexMut<PacketId> for Packets {
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.places[id as usize]
+    }
+}
+
+const _: () = assert!(size_of::<Packet>() == 128, "a packet is two cache lines");

@@ -1,0 +1,76 @@
+//! SwitchV2P: every switch caches, by `policy::v2p`.
+
+use policy::v2p::{Emit, Role, Rules, Switch};
+
+use super::{
+    Variant,
+    resolver::{Passing, Resolver, Step},
+};
+use crate::{Model, network::Shape};
+
+/// The base round trip of both of the paper's topologies (§5).
+const BASE_RTT_NS: u64 = 12_000;
+
+#[derive(Debug)]
+pub(crate) struct SwitchV2P {
+    switches: Vec<Switch>,
+    reads_tunnel: bool,
+}
+
+impl SwitchV2P {
+    pub(crate) fn new(shape: &Shape, entries: &[u32], rules: Rules) -> Self {
+        let switch = |(id, entries): (u32, &u32)| {
+            Switch::new(id as u16, shape.role(id), *entries, shape.pod_hosts(id), rules)
+        };
+        Self { switches: (0..).zip(entries).map(switch).collect(), reads_tunnel: true }
+    }
+}
+
+/// The rules of a model and variant.
+pub(crate) fn rules(model: &Model, variant: Variant, learn_probability: f64) -> Rules {
+    Rules {
+        learn_probability: if variant.no_learning_packets { 0.0 } else { learn_probability },
+        spillover: !variant.no_spillover,
+        promotion: !variant.no_promotion && !variant.tor_only,
+        invalidation: !variant.no_invalidations,
+        timestamp_vector: !variant.no_timestamp_vector,
+        base_rtt_ns: BASE_RTT_NS,
+        spines_only_promote: model.spines_only_promote,
+        promote_without_access_bit: model.promote_without_access_bit,
+        cores_fill_empty_lines: model.cores_fill_empty_lines,
+        tors_fill_empty_lines: model.tors_fill_empty_lines,
+        tors_learn_sources_from_fabric_only: model.tors_learn_sources_from_fabric_only,
+        tors_ignore_spillover: model.tors_ignore_spillover,
+        one_tag: model.one_tag,
+        learning_packet_for_any: model.learning_packet_for_any,
+        one_shot_vector: model.one_shot_vector,
+        gateway_tors_never_invalidate: model.gateway_tors_never_invalidate,
+    }
+}
+
+/// Whether a switch of this role has memory.
+pub(crate) fn caches(variant: Variant, role: Role) -> bool {
+    !variant.tor_only || matches!(role, Role::Tor | Role::GatewayTor)
+}
+
+impl Resolver for SwitchV2P {
+    fn reads_tunnel(&self, _switch: u32) -> bool {
+        self.reads_tunnel
+    }
+
+    fn pass(&mut self, passing: Passing<'_>) -> Step {
+        let random = passing.random;
+        let switch = &mut self.switches[passing.switch as usize];
+        let outcome = switch.process(passing.header, || random.unit(), passing.now_ns);
+        Step { hit: outcome.hit, emit: outcome.emit, ..Step::default() }
+    }
+
+    fn control(&mut self, switch: u32, emit: Emit, arrived: bool) {
+        let switch = &mut self.switches[switch as usize];
+        match emit {
+            Emit::Learning(mapping) if arrived => switch.learn_from_packet(mapping),
+            Emit::Learning(_) => {}
+            Emit::Invalidation(stale, _) => switch.invalidate(stale),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! TCP as the reference simulator does it: one connection, both ends, no clock and no network.
+//!
+//! The client sends `bytes` and closes with them; the server acknowledges. Segments that an end wants
+//! sent are pushed to a list; when an end wants to be woken it says so in its `due` time.
+
+mod control;
+mod cubic;
+mod dctcp;
+mod ranges;
+mod receiver;
+mod rtt;
+mod sender;
+
+pub(crate) use control::Control;
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::Sender;
+
+/// Bytes of data in a full segment.
+pub(crate) const MSS: u32 = 1024;
+
+/// Segments in the initial window.
+const INITIAL_WINDOW: u32 = 10;
+
+/// What a receiver takes beyond the acknowledged, bytes; never limiting.
+const RECEIVE_WINDOW_BYTES: u32 = 50 << 20;
+
+/// A SYN or SYN+ACK waits this long for its answer, doubling.
+const SYN_TIMEOUT_NS: u64 = 1_000_000;
+
+/// Doublings of that beyond which it stays: 2^16 ms is over a minute.
+const SYN_DOUBLINGS_MAX: u32 = 16;
+
+/// The least retransmission timeout.
+const RTO_MIN_NS: u64 = 10_000_000;
+
+/// The most.
+const RTO_MAX_NS: u64 = 60_000_000_000;
+
+/// Attempts to send the same data, and the server's closing segment, again.
+const RETRIES_MAX: u8 = 6;
+
+/// An acknowledgment may wait this long for a second segment.
+const DELAYED_ACK_NS: u64 = 200_000_000;
+
+/// Never.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What both ends of a connection follow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tuning {
+    /// Duplicate acknowledgments before a fast retransmission.
+    pub duplicates_max: u32,
+    /// Timestamps tick once in so many nanoseconds.
+    pub clock_ns: u64,
+    /// DCTCP instead of CUBIC.
+    pub dctcp: bool,
+}

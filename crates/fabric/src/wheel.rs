@@ -1,0 +1,184 @@
+//! The packets' calendar: one slot a nanosecond for the present epoch, one list an epoch beyond.
+//!
+//! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head of a list
+//! threaded through the packets themselves, so nothing is allocated for an event.
+
+use std::collections::VecDeque;
+
+use crate::packet::{NONE, PacketId, Packets};
+
+const EPOCH_BITS: u32 = 16;
+const SLOTS: usize = 1 << EPOCH_BITS;
+const SLOT_MASK: u64 = SLOTS as u64 - 1;
+
+/// No packet may be due further ahead: ten simulated seconds.
+const EPOCHS_MAX: u64 = 10_000_000_000 >> EPOCH_BITS;
+
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    epoch: u64,
+    /// Latest packet of each nanosecond.
+    slots: Vec<PacketId>,
+    /// Which slots are not empty, and which words of that.
+    occupied: Vec<u64>,
+    words: Vec<u64>,
+    /// Packets of later epochs with their times, in the order they came.
+    later: VecDeque<Vec<(u64, PacketId)>>,
+    /// Emptied lists, to be used again.
+    spare: Vec<Vec<(u64, PacketId)>>,
+    pending: u64,
+    /// Events get ascending numbers when they are set; they wrap.
+    event: u32,
+    /// The number of the event that is happening.
+    pub now_event: u32,
+}
+
+/// Whether event `a` was set before event `b`.
+pub(crate) fn earlier(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+impl Wheel {
+    pub(crate) fn new() -> Self {
+        Self {
+            epoch: 0,
+            slots: vec![NONE; SLOTS],
+            occupied: vec![0; SLOTS / 64],
+            words: vec![0; SLOTS / 64 / 64],
+            later: VecDeque::new(),
+            spare: Vec::new(),
+            pending: 0,
+            event: 0,
+            now_event: 0,
+        }
+    }
+
+    /// A number for an event that is set now.
+    pub(crate) fn number(&mut self) -> u32 {
+        self.event = self.event.wrapping_add(1);
+        self.event
+    }
+
+    /// What happens now was set before anything that waits, or after.
+    pub(crate) fn happen_outside(&mut self, before: bool) {
+        self.now_event = if before { self.event.wrapping_sub(1 << 30) } else { self.number() };
+    }
+
+    /// Sets a packet's next event, at `at_ns`, which is not before the last time taken out.
+    pub(crate) fn insert(&mut self, packets: &mut Packets, id: PacketId, at_ns: u64) {
+        packets[id].event = self.number();
+        self.insert_numbered(packets, id, at_ns);
+    }
+
+    /// The same, with a number given earlier.
+    pub(crate) fn insert_numbered(&mut self, packets: &mut Packets, id: PacketId, at_ns: u64) {
+        self.pending += 1;
+        let epoch = at_ns >> EPOCH_BITS;
+        if epoch == self.epoch {
+            self.insert_now(packets, id, at_ns);
+            return;
+        }
+        let ahead = (epoch - self.epoch).min(EPOCHS_MAX) as usize - 1;
+        while self.later.len() <= ahead {
+            self.later.push_back(self.spare.pop().unwrap_or_default());
+        }
+        self.later[ahead].push((at_ns, id));
+    }
+
+    fn insert_now(&mut self, packets: &mut Packets, id: PacketId, at_ns: u64) {
+        let slot = (at_ns & SLOT_MASK) as usize;
+        packets[id].next = self.slots[slot];
+        self.slots[slot] = id;
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.words[slot / 4096] |= 1 << (slot / 64 % 64);
+    }
+
+    /// The next time anything is due, from `from_ns` on; moves to its epoch if that is by `until_ns`.
+    pub(crate) fn next_time(
+        &mut self,
+        packets: &mut Packets,
+        from_ns: u64,
+        until_ns: u64,
+    ) -> Option<u64> {
+        let mut from =
+            if from_ns >> EPOCH_BITS == self.epoch { (from_ns & SLOT_MASK) as usize } else { 0 };
+        loop {
+            if self.pending == 0 {
+                return None;
+            }
+            if let Some(slot) = self.next_slot(from) {
+                return Some(self.epoch << EPOCH_BITS | slot as u64);
+            }
+            if (self.epoch + 1) << EPOCH_BITS > until_ns {
+                return None;
+            }
+            self.turn(packets);
+            from = 0;
+        }
+    }
+
+    fn next_slot(&self, from: usize) -> Option<usize> {
+        let word = from / 64;
+        let rest = self.occupied[word] & (u64::MAX << (from % 64));
+        if rest != 0 {
+            return Some(word * 64 + rest.trailing_zeros() as usize);
+        }
+        let mut group = word / 64;
+        let mut bits = self.words[group] & (u64::MAX << (word % 64)) & !(1 << (word % 64));
+        loop {
+            if bits != 0 {
+                let word = group * 64 + bits.trailing_zeros() as usize;
+                return Some(word * 64 + self.occupied[word].trailing_zeros() as usize);
+            }
+            group += 1;
+            bits = *self.words.get(group)?;
+        }
+    }
+
+    /// Begins the next epoch.
+    fn turn(&mut self, packets: &mut Packets) {
+        self.epoch += 1;
+        let Some(mut due) = self.later.pop_front() else { return };
+        for (at_ns, id) in due.drain(..) {
+            if at_ns >> EPOCH_BITS == self.epoch {
+                self.insert_now(packets, id, at_ns);
+            } else {
+                self.pending -= 1;
+                self.insert_numbered(packets, id, at_ns);
+            }
+        }
+        self.spare.push(due);
+    }
+
+    /// Moves an empty wheel to the epoch of `at_ns`.
+    pub(crate) fn advance(&mut self, at_ns: u64) {
+        if self.pending == 0 {
+            self.epoch = self.epoch.max(at_ns >> EPOCH_BITS);
+            self.later.clear();
+        }
+    }
+
+    /// Takes everything due at `at_ns` (of the present epoch) into `due`, last first.
+    pub(crate) fn take(&mut self, packets: &Packets, at_ns: u64, due: &mut Vec<PacketId>) {
+        let slot = (at_ns & SLOT_MASK) as usize;
+        let mut id = std::mem::replace(&mut self.slots[slot], NONE);
+        while id != NONE {
+            due.push(id);
+            id = packets[id].next;
+        }
+        self.pending -= due.len() as u64;
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        if self.occupied[slot / 64] == 0 {
+            self.words[slot / 4096] &= !(1 << (slot / 64 % 64));
+        }
+        // Nearly always in order already.
+        let age = |id: PacketId| self.event.wrapping_sub(packets[id].event);
+        for end in 1..due.len() {
+            let mut place = end;
+            while place > 0 && age(due[place - 1]) > age(due[place]) {
+                due.swap(place - 1, place);
+                place -= 1;
+            }
+        }
+    }
+}

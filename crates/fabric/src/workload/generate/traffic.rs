@@ -1,0 +1,32 @@
+//! Hadoop and WebSearch: TCP flows at random times between uniformly drawn VMs, 30 % load.
+
+use rand_pcg::Pcg64;
+
+use super::{exponential, pair, sizes::Sizes};
+use crate::{
+    topology::Topology,
+    workload::{Flow, Protocol, Workload},
+};
+
+/// Of the servers' links.
+const LOAD: f64 = 0.30;
+
+/// How long the paper's traces last.
+const DURATION_NS: f64 = 25e6;
+
+pub(super) fn draw(sizes: &Sizes, topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
+    let link_bytes_per_ns = topology.host_link.rate_bps as f64 / 8e9;
+    let bytes_per_ns = LOAD * link_bytes_per_ns * f64::from(topology.servers());
+    let gap_ns = sizes.mean() / bytes_per_ns;
+    let end_ns = DURATION_NS * share;
+    let mut flows = Vec::new();
+    let mut at_ns = exponential(gap_ns, random);
+    while at_ns < end_ns {
+        let (source, destination) = pair(topology, random);
+        let id = flows.len() as u32 + 1;
+        let bytes = sizes.draw(random);
+        flows.push(Flow { source, destination, start_ns: at_ns as u64, id, bytes });
+        at_ns += exponential(gap_ns, random);
+    }
+    Workload { protocol: Protocol::Tcp, flows }
+}

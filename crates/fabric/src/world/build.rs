@@ -1,0 +1,269 @@
+//! Builds a run, refusing what cannot run.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use policy::v2p::Role;
+
+use super::{
+    Control, Run, Settings, World,
+    flows::{CLOSED, Turns},
+    follower::Follower,
+};
+use crate::{
+    Config, Error, FlowResult, Metrics, Scheme, SwitchMetrics, Transport,
+    directory::Directory,
+    network::Network,
+    packet::Packets,
+    random::Random,
+    scheme::{
+        bluebird::Bluebird,
+        controller::Controller,
+        direct::Direct,
+        gw_cache::GwCache,
+        local_learning::LocalLearning,
+        no_cache::NoCache,
+        on_demand::OnDemand,
+        resolver::{Resolver, divide},
+        switch_v2p::{SwitchV2P, caches, rules},
+    },
+    tcp::{NEVER, Tuning},
+    topology::{Memory, Topology},
+    wheel::Wheel,
+    workload::{DATAGRAM_BYTES_MAX, FLOW_BYTES_MAX, Flow},
+};
+
+/// Link and outer IP headers; the tunnel's UDP header.
+const OUTER_BYTES: u16 = 2 + 20;
+const TUNNEL_UDP_BYTES: u16 = 8;
+
+pub(crate) fn build(
+    config: &Config,
+    topology: &Topology,
+    flows: Vec<Flow>,
+    scheme: Scheme,
+    seed: u64,
+) -> Result<Box<dyn Run>, Error> {
+    topology.check()?;
+    check_config(config, topology)?;
+    check_flows(config, topology, &flows)?;
+    if needs_gateways(scheme) && topology.gateway_count() == 0 {
+        let (expected, got) = (format!("gateways: {scheme} sends through them"), "none".to_owned());
+        return Err(Error::Topology { what: "gateways", expected, got });
+    }
+    let mut random = Random::new(seed);
+    let roles: Vec<Role> = {
+        let network = crate::network::Shape::new(topology);
+        (0..topology.switches()).map(|switch| network.role(switch)).collect()
+    };
+    let entries = |uses: &dyn Fn(Role) -> bool| {
+        let weight = |role: &Role| if uses(*role) { weight(&topology.memory, *role) } else { 0.0 };
+        divide(config.cache_entries, &roles.iter().map(weight).collect::<Vec<_>>())
+    };
+    let model = &config.model;
+    let is_tor = |role: Role| matches!(role, Role::Tor | Role::GatewayTor);
+    let parts = Parts { config, topology, seed };
+    Ok(match scheme {
+        Scheme::NoCache => parts.world(flows, NoCache, random, true),
+        Scheme::Direct => parts.world(flows, Direct, random, true),
+        Scheme::OnDemand => {
+            let on_demand =
+                OnDemand::new(model.on_demand_pays_once, model.on_demand_learns_on_receive);
+            parts.world(flows, on_demand, random, true)
+        }
+        Scheme::LocalLearning => {
+            let local = LocalLearning::new(&entries(&|_| true), &mut random);
+            parts.world(flows, local, random, true)
+        }
+        Scheme::GwCache => {
+            let gateway_tor = |role: Role| role == Role::GatewayTor;
+            let cache =
+                GwCache::new(&entries(&gateway_tor), roles.iter().map(|role| gateway_tor(*role)));
+            parts.world(flows, cache, random, true)
+        }
+        Scheme::Bluebird => {
+            let bluebird = Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
+            parts.world(flows, bluebird, random, true)
+        }
+        Scheme::Controller => {
+            parts.world(flows, Controller::new(&entries(&|_| true)), random, true)
+        }
+        Scheme::SwitchV2P(variant) => {
+            let shape = crate::network::Shape::new(topology);
+            let rules = rules(model, variant, config.learn_probability);
+            let switches = SwitchV2P::new(&shape, &entries(&|role| caches(variant, role)), rules);
+            parts.world(flows, switches, random, model.follow_me_in_switchv2p)
+        }
+    })
+}
+
+struct Parts<'a> {
+    config: &'a Config,
+    topology: &'a Topology,
+    seed: u64,
+}
+
+impl Parts<'_> {
+    fn world<R: Resolver + Send + 'static>(
+        &self,
+        mut flows: Vec<Flow>,
+        mut resolver: R,
+        mut random: Random,
+        follow_me: bool,
+    ) -> Box<dyn Run> {
+        let Self { config, topology, seed } = *self;
+        flows.sort_by_key(|flow| (flow.start_ns, flow.source));
+        let model = &config.model;
+        let seeds = if model.unseeded_ecmp {
+            Vec::new()
+        } else {
+            (0..topology.switches()).map(|_| random.next() as u32).collect()
+        };
+        let network = Network::new(topology, seeds, config.transport == Transport::Dctcp);
+        let directory = Directory::new(topology, &network.shape);
+        let udp = config.transport == Transport::Udp;
+        let (result_of, per_flow) = results(&flows, udp);
+        let mut migrations = config.migrations.clone();
+        migrations.sort_by_key(|migration| std::cmp::Reverse(migration.at_ns));
+        for migration in &migrations {
+            resolver.announce_move(directory.vip(migration.vm));
+        }
+        let settings = self.settings(&flows, &resolver, follow_me);
+        let metrics = Metrics {
+            switches: vec![SwitchMetrics::default(); topology.switches() as usize],
+            per_flow,
+            ..Metrics::default()
+        };
+        Box::new(World {
+            now_ns: 0,
+            seed,
+            wheel: Wheel::new(),
+            packets: Packets::new(),
+            network,
+            directory,
+            resolver,
+            random,
+            metrics,
+            next_sample_ns: if config.sample_interval_ns == 0 { NEVER } else { 0 },
+            settings,
+            turns: Turns::new(topology, model.unseeded_ecmp),
+            next_flow: 0,
+            result_of,
+            connection_of: if udp { Vec::new() } else { vec![CLOSED; flows.len()] },
+            flows,
+            connections: Vec::new(),
+            free_connections: Vec::new(),
+            timers: BinaryHeap::new(),
+            migrations,
+            remaps: Vec::new(),
+            due: Vec::new(),
+            segments: Vec::new(),
+            control: Control::default(),
+            follower: Follower::new(config.follow_every),
+        })
+    }
+
+    fn settings<R: Resolver>(&self, flows: &[Flow], resolver: &R, follow_me: bool) -> Settings {
+        let Self { config, topology, .. } = *self;
+        let model = &config.model;
+        let tunnel_udp = if model.udp_tunnel { TUNNEL_UDP_BYTES } else { 0 };
+        let uncounted =
+            |switch| OUTER_BYTES + if resolver.reads_tunnel(switch) { tunnel_udp } else { 0 };
+        let last_start_ns = flows.last().map_or(0, |flow| flow.start_ns);
+        Settings {
+            udp: config.transport == Transport::Udp,
+            tuning: Tuning {
+                duplicates_max: if model.patient_tcp { 2_048 } else { 300 },
+                clock_ns: if model.millisecond_timestamps { 1_000_000 } else { 1 },
+                dctcp: config.transport == Transport::Dctcp,
+            },
+            tunnel_bytes: OUTER_BYTES + tunnel_udp,
+            fixed_datagrams: model.fixed_datagrams,
+            follow_me,
+            count_control_plane_losses: !model.uncounted_bluebird_drops,
+            gateway_delay_ns: topology.gateway_delay_ns,
+            sample_interval_ns: config.sample_interval_ns,
+            end_ns: last_start_ns + config.drain_ns,
+            uncounted_bytes: (0..topology.switches()).map(uncounted).collect(),
+        }
+    }
+}
+
+/// By flow its result, and the results: datagrams of one id share one.
+fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
+    let mut per_flow = Vec::new();
+    let mut by_id = HashMap::new();
+    let mut add = |flow: &Flow| {
+        per_flow.push(FlowResult { id: flow.id, first_sent_ns: NEVER, ..FlowResult::default() });
+        per_flow.len() as u32 - 1
+    };
+    let result_of = flows
+        .iter()
+        .map(
+            |flow| if udp { *by_id.entry(flow.id).or_insert_with(|| add(flow)) } else { add(flow) },
+        )
+        .collect();
+    (result_of, per_flow)
+}
+
+fn weight(memory: &Memory, role: Role) -> f64 {
+    match role {
+        Role::Tor => memory.tor,
+        Role::GatewayTor => memory.gateway_tor,
+        Role::Spine => memory.spine,
+        Role::GatewaySpine => memory.gateway_spine,
+        Role::Core => memory.core,
+    }
+}
+
+fn needs_gateways(scheme: Scheme) -> bool {
+    !matches!(scheme, Scheme::Direct)
+}
+
+fn check_config(config: &Config, topology: &Topology) -> Result<(), Error> {
+    let refuse = |what, expected: String, got: String| Err(Error::Config { what, expected, got });
+    if !(0.0..=1.0).contains(&config.learn_probability) {
+        return refuse(
+            "learn_probability",
+            "0 to 1".to_owned(),
+            config.learn_probability.to_string(),
+        );
+    }
+    for migration in &config.migrations {
+        if migration.vm >= topology.vms() {
+            return refuse(
+                "migrations",
+                format!("a machine below {}", topology.vms()),
+                migration.vm.to_string(),
+            );
+        }
+        if migration.server >= topology.servers() {
+            let expected = format!("a server below {}", topology.servers());
+            return refuse("migrations", expected, migration.server.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(), Error> {
+    let udp = config.transport == Transport::Udp;
+    let free_size = udp && config.model.fixed_datagrams;
+    let bytes_max = if udp { DATAGRAM_BYTES_MAX } else { FLOW_BYTES_MAX };
+    for (index, flow) in flows.iter().enumerate() {
+        let refuse = |what, expected: String, got: u64| {
+            Err(Error::Flow { index, what, expected, got: got.to_string() })
+        };
+        for (what, vm) in [("source", flow.source), ("destination", flow.destination)] {
+            if vm >= topology.vms() {
+                return refuse(
+                    what,
+                    format!("a virtual machine below {}", topology.vms()),
+                    u64::from(vm),
+                );
+            }
+        }
+        if !free_size && !(1..=bytes_max).contains(&flow.bytes) {
+            return refuse("bytes", format!("1 to {bytes_max}"), flow.bytes);
+        }
+    }
+    Ok(())
+}

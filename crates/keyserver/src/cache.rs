@@ -1,0 +1,82 @@
+//! Parsed keys in memory: so many at most, the least recently used leaves and is wiped.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use lru::LruCache;
+use wire::ski::KeyId;
+
+use crate::SigningKey;
+
+/// How many keys stay parsed.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Keys at most. A parsed RSA-4096 key takes about 8 KiB, an ECDSA key 1 KiB.
+    pub keys_max: NonZeroUsize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { keys_max: NonZeroUsize::new(10_000).unwrap_or(NonZeroUsize::MIN) }
+    }
+}
+
+/// What the cache did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Lookups answered.
+    pub hits: u64,
+    /// Lookups not answered.
+    pub misses: u64,
+    /// Keys that left for others.
+    pub evictions: u64,
+}
+
+/// Parsed keys. An evicted key is wiped as soon as the operations that use it at that moment end.
+pub struct Cache {
+    keys: LruCache<KeyId, Arc<SigningKey>>,
+    stats: Stats,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(config: &Config) -> Self {
+        Self { keys: LruCache::new(config.keys_max), stats: Stats::default() }
+    }
+
+    /// The key, if it is here.
+    pub fn find(&mut self, id: KeyId) -> Option<Arc<SigningKey>> {
+        let found = self.keys.get(&id).cloned();
+        *(if found.is_some() { &mut self.stats.hits } else { &mut self.stats.misses }) += 1;
+        found
+    }
+
+    /// Keeps a key; gives back the one that left for it, for the caller to drop outside of locks.
+    pub fn insert(&mut self, key: Arc<SigningKey>) -> Option<Arc<SigningKey>> {
+        let id = key.id();
+        let (left_id, left) = self.keys.push(id, key)?;
+        if left_id != id {
+            self.stats.evictions += 1;
+        }
+        Some(left)
+    }
+
+    /// Drops everything: records were changed.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// Keys here now.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}

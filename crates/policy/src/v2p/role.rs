@@ -1,0 +1,119 @@
+//! Who learns what from whom: Table 1, and where the authors' code departs from the text.
+
+/// The category of a switch (§3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A ToR with gateways in its rack.
+    GatewayTor,
+    /// A spine in a pod with gateways.
+    GatewaySpine,
+    /// An ordinary ToR.
+    Tor,
+    /// An ordinary spine.
+    Spine,
+    /// A core.
+    Core,
+}
+
+/// Which new entries displace old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Every one.
+    All,
+    /// Only where the old entry's access bit is clear.
+    BitClear,
+}
+
+/// Where a switch learns mappings from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learning {
+    /// The destination of resolved packets.
+    Destination,
+    /// The source of packets, and learning packets.
+    SourceAndLearningPackets,
+    /// Promotions by spines.
+    Promotions,
+}
+
+/// What a switch does besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// Nothing.
+    None,
+    /// Sends learning packets to senders' ToRs.
+    LearningPackets,
+    /// Sends invalidation packets to switches with stale entries.
+    InvalidationPackets,
+    /// Hands mappings in use to the core.
+    Promotions,
+}
+
+/// One row of Table 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Which switches.
+    pub role: Role,
+    /// "Admission policy".
+    pub admission: Admission,
+    /// "Learning from".
+    pub learning: Learning,
+    /// "Special functions".
+    pub special: Special,
+}
+
+/// Table 1: the features of each switch type.
+#[rustfmt::skip]
+pub const TABLE_1: [Features; 5] = [
+    Features { role: Role::GatewayTor,   admission: Admission::All,      learning: Learning::Destination,              special: Special::LearningPackets },
+    Features { role: Role::GatewaySpine, admission: Admission::BitClear, learning: Learning::Destination,              special: Special::None },
+    Features { role: Role::Tor,          admission: Admission::All,      learning: Learning::SourceAndLearningPackets, special: Special::InvalidationPackets },
+    Features { role: Role::Spine,        admission: Admission::BitClear, learning: Learning::Destination,              special: Special::Promotions },
+    Features { role: Role::Core,         admission: Admission::BitClear, learning: Learning::Promotions,               special: Special::None },
+];
+
+impl Role {
+    /// This role's row of [`TABLE_1`].
+    #[must_use]
+    pub const fn features(self) -> Features {
+        TABLE_1[self as usize]
+    }
+}
+
+/// What is switched on, and which of the authors' departures from the text are followed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// The probability of a learning packet (§3.2.2, `P_learn`); 0 sends none.
+    pub learn_probability: f64,
+    /// Evicted entries travel on with the packet (§3.2.2, cache spillover).
+    pub spillover: bool,
+    /// Spines promote to cores.
+    pub promotion: bool,
+    /// ToRs send invalidation packets (§3.3).
+    pub invalidation: bool,
+    /// The timestamp vector holds back repeated invalidation packets.
+    pub timestamp_vector: bool,
+    /// What the vector compares with, nanoseconds.
+    pub base_rtt_ns: u64,
+    /// Code: ordinary spines serve no hit, they only hand the mapping to the core.
+    pub spines_only_promote: bool,
+    /// Code: promotion does not ask for the access bit.
+    pub promote_without_access_bit: bool,
+    /// Code: cores learn destinations into empty lines.
+    pub cores_fill_empty_lines: bool,
+    /// Code: ToRs learn destinations of packets from their own hosts into empty lines.
+    pub tors_fill_empty_lines: bool,
+    /// Code: ToRs learn sources only of packets that came out of the fabric.
+    pub tors_learn_sources_from_fabric_only: bool,
+    /// Code: ToRs neither take spilled entries nor spill.
+    pub tors_ignore_spillover: bool,
+    /// Code: cores look at no spilled entry but a promotion of the packet's own destination; others
+    /// treat promotions as spilled entries, and spilled entries as what to learn instead of the
+    /// destination.
+    pub one_tag: bool,
+    /// Code: learning packets also for mappings that are not new.
+    pub learning_packet_for_any: bool,
+    /// Code: the vector is a bit that is set for good.
+    pub one_shot_vector: bool,
+    /// Code: gateway ToRs never send invalidation packets.
+    pub gateway_tors_never_invalidate: bool,
+}

@@ -1,0 +1,360 @@
+//! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR [entries]`.
+//!
+//! Loads entries of 4 KiB, restarts, and measures lookups that are all in memory, and lookups of
+//! which none is, beside bare reads of 4 KiB at random places of the same files by as many threads.
+#![expect(clippy::print_stdout, reason = "an example that prints")]
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use store::FileDevice;
+use store::device::{Completion, DeviceCommand, carry_out};
+use store::elastic::{Config, Elastic, Fetch, Load, Sync, Ticket};
+
+const VALUE_BYTES: usize = 4096;
+
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Threads that carry out commands.
+struct Threads {
+    queue: Arc<(Mutex<VecDeque<DeviceCommand>>, Condvar)>,
+    done: mpsc::Receiver<Completion>,
+    under_way: usize,
+}
+
+impl Threads {
+    fn new(device: &Arc<FileDevice>, count: usize) -> Self {
+        let queue = Arc::new((Mutex::new(VecDeque::<DeviceCommand>::new()), Condvar::new()));
+        let (sender, done) = mpsc::channel();
+        for _ in 0..count {
+            let (queue, device, sender) = (queue.clone(), device.clone(), sender.clone());
+            std::thread::spawn(move || {
+                loop {
+                    let command = {
+                        let (commands, changed) = &*queue;
+                        let mut commands = commands.lock().unwrap();
+                        loop {
+                            match commands.pop_front() {
+                                Some(command) => break command,
+                                None => commands = changed.wait(commands).unwrap(),
+                            }
+                        }
+                    };
+                    if sender.send(carry_out(&*device, &command)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { queue, done, under_way: 0 }
+    }
+
+    fn pump(&mut self, store: &mut Elastic, wait: bool) {
+        let mut wait = wait;
+        loop {
+            while let Some(command) = store.poll_device(now()) {
+                self.queue.0.lock().unwrap().push_back(command);
+                self.queue.1.notify_one();
+                self.under_way += 1;
+            }
+            let completion = if wait && self.under_way > 0 {
+                self.done.recv_timeout(Duration::from_millis(20)).ok()
+            } else {
+                self.done.try_recv().ok()
+            };
+            let Some(completion) = completion else { return };
+            self.under_way -= 1;
+            wait = false;
+            store.complete(completion, now());
+        }
+    }
+}
+
+/// Processor time of this thread: what a shared machine cannot spoil.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+}
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"key:000000000000";
+    let mut rest = number;
+    for digit in key[4..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+fn main() {
+    let directory = std::env::args().nth(1).expect("a directory to work in");
+    let entries: u64 = std::env::args().nth(2).map_or(100_000, |n| n.parse().unwrap());
+    let directory = Path::new(&directory);
+    let threads: usize = std::env::args().nth(3).map_or(8, |n| n.parse().unwrap());
+    let all = entries as usize * 4400 + (64 << 20);
+    let config = Config { memory_bytes: all, sync: Sync::EverySecond, ..Config::default() };
+    let device = Arc::new(FileDevice::open(directory).unwrap());
+    println!("direct: {}", device.is_direct());
+    fill(&config, &device, entries, threads);
+
+    let start = Instant::now();
+    let mut store = Elastic::open(config.clone(), &*device, now()).unwrap();
+    assert_eq!(store.len(), entries);
+    println!("restart: {:?}, {:?}", start.elapsed(), store.recovery());
+    let stats = store.stats();
+    println!("index: {:.1} bytes an entry", stats.table_bytes as f64 / entries as f64);
+    println!("files: {:.3} of live", stats.file_bytes as f64 / stats.live_bytes as f64);
+
+    let mut pool = Threads::new(&device, threads);
+    let start = Instant::now();
+    read_cold(&mut store, &mut pool, 1, 1, |at| at);
+    println!("first lookup: {:?}", start.elapsed());
+    if std::env::args().nth(4).is_some_and(|until| until == "restart") {
+        return;
+    }
+    let start = Instant::now();
+    read_cold(&mut store, &mut pool, entries, threads, |at| at);
+    println!("warmed in order: {:?}", start.elapsed());
+    println!("in memory: {}", store.stats().entries_in_memory);
+    in_memory(&mut store, entries);
+    overwrites(&mut store, &mut pool, entries);
+
+    store.rescale(Elastic::MEMORY_BYTES_MIN);
+    let (mut longest, start) = (Duration::ZERO, Instant::now());
+    loop {
+        let step = processor_time();
+        let more = store.step(now());
+        longest = longest.max(processor_time() - step);
+        pool.pump(&mut store, false);
+        if !more && pool.under_way == 0 {
+            break;
+        }
+    }
+    println!("shrunk in {:?}, longest step {longest:?}", start.elapsed());
+    let store = Mutex::new(store);
+    for round in 0..3 {
+        let bare = bare_reads(directory, threads);
+        let own = cold_reads(&store, &device, entries, threads, round);
+        println!(
+            "cold, each thread its own reads: {own:.0}/s, bare {bare:.0}/s, ratio {:.2}",
+            own / bare
+        );
+        let mut random = Random(88_172_645_463_325_252 + round);
+        let count = 40_000;
+        let start = Instant::now();
+        let mut store = store.lock().unwrap();
+        while pool.under_way > 0 {
+            pool.pump(&mut store, true);
+        }
+        read_cold(&mut store, &mut pool, count, threads, |_| random.draw() % entries);
+        while pool.under_way > 0 {
+            pool.pump(&mut store, true);
+        }
+        let queued = count as f64 / start.elapsed().as_secs_f64();
+        println!("cold, through a queue: {queued:.0}/s, ratio {:.2}", queued / bare);
+    }
+}
+
+/// Lookups by threads that share the store behind a lock and carry out what they ask for.
+fn cold_reads(
+    store: &Mutex<Elastic>,
+    device: &FileDevice,
+    entries: u64,
+    threads: usize,
+    round: u64,
+) -> f64 {
+    let count = 5000;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads as u64 {
+            scope.spawn(move || {
+                let mut random = Random((thread + 1) * 7919 + round * 104_729);
+                for _ in 0..count {
+                    let key = key(random.draw() % entries);
+                    let mut held = None;
+                    loop {
+                        let command = {
+                            let mut store = store.lock().unwrap();
+                            match store.fetch(&key, now()) {
+                                Fetch::Pending(ticket) => {
+                                    if let Some(before) = held.replace(ticket) {
+                                        store.release(before);
+                                    }
+                                }
+                                Fetch::Present(record) => {
+                                    assert_eq!(record.value.len(), VALUE_BYTES);
+                                    break;
+                                }
+                                other => panic!("{other:?}"),
+                            }
+                            store.poll_device(now())
+                        };
+                        match command {
+                            Some(command) => {
+                                let completion = carry_out(device, &command);
+                                store.lock().unwrap().complete(completion, now());
+                            }
+                            None => std::thread::yield_now(),
+                        }
+                    }
+                    if let Some(ticket) = held {
+                        store.lock().unwrap().release(ticket);
+                    }
+                }
+            });
+        }
+    });
+    (count * threads) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize) {
+    let mut store = Elastic::open(config.clone(), &**device, now()).unwrap();
+    let mut pool = Threads::new(device, threads);
+    let start = Instant::now();
+    let value = vec![7; VALUE_BYTES];
+    for number in 0..entries {
+        while store.accepts_writes().is_err() {
+            pool.pump(&mut store, true);
+        }
+        assert!(!matches!(store.load(&key(number), now()), Load::Pending(_)));
+        store.write(&key(number), &value, None, now()).unwrap();
+        if number % 16 == 0 {
+            pool.pump(&mut store, false);
+        }
+    }
+    let position = store.flush();
+    while store.durable_up_to() < position {
+        pool.pump(&mut store, true);
+    }
+    println!("filled: {:.0} writes/s", entries as f64 / start.elapsed().as_secs_f64());
+}
+
+fn in_memory(store: &mut Elastic, entries: u64) {
+    for copies in [false, true] {
+        let mut random = Random(88_172_645_463_325_252);
+        let (mut bytes, mut copy) = (0, vec![0; VALUE_BYTES]);
+        let count = 2_000_000;
+        let keys: Vec<_> = (0..count).map(|_| key(random.draw() % entries)).collect();
+        let start = processor_time();
+        let at = now();
+        for key in &keys {
+            if let Fetch::Present(record) = store.fetch(key, at) {
+                let value = record.value;
+                bytes += usize::from(value[random.draw() as usize % value.len()]);
+                if copies {
+                    copy.copy_from_slice(value);
+                }
+            }
+        }
+        let rate = f64::from(count) / (processor_time() - start).as_secs_f64();
+        println!("in memory, copied: {copies}: {rate:.0} lookups a processor second ({bytes})");
+    }
+}
+
+fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
+    let mut random = Random(99);
+    let value = vec![9; VALUE_BYTES];
+    let start = Instant::now();
+    let (mut most, mut longest) = (0.0f64, Duration::ZERO);
+    for number in 0..entries {
+        while store.accepts_writes().is_err() {
+            pool.pump(store, true);
+        }
+        let key = key(random.draw() % entries);
+        let began = processor_time();
+        assert!(matches!(store.load(&key, now()), Load::Present));
+        store.write(&key, &value, None, now()).unwrap();
+        if number % 16 == 0 {
+            pool.pump(store, false);
+            store.step(now());
+        }
+        longest = longest.max(processor_time() - began);
+        if number % 1000 == 0 {
+            let stats = store.stats();
+            most = most.max(stats.file_bytes as f64 / stats.live_bytes as f64);
+        }
+    }
+    let stats = store.stats();
+    println!(
+        "overwritten: {:.0} writes/s, files at most {most:.3} of live, copied {:.2} for each written, longest turn {longest:?} of processor time",
+        entries as f64 / start.elapsed().as_secs_f64(),
+        stats.compacted_bytes as f64 / stats.written_bytes as f64,
+    );
+}
+
+/// Looks up `count` keys, as many under way as there are threads.
+fn read_cold(
+    store: &mut Elastic,
+    pool: &mut Threads,
+    count: u64,
+    threads: usize,
+    mut pick: impl FnMut(u64) -> u64,
+) {
+    let mut waiting: Vec<(Ticket, [u8; 16])> = Vec::new();
+    let mut begun = 0;
+    while begun < count || !waiting.is_empty() {
+        while begun < count && waiting.len() < threads * 2 {
+            let key = key(pick(begun));
+            begun += 1;
+            match store.load_to_read(&key, now()) {
+                Load::Present => {}
+                Load::Pending(ticket) => waiting.push((ticket, key)),
+                other => panic!("{other:?}"),
+            }
+        }
+        pool.pump(store, waiting.len() >= threads * 2 || begun == count);
+        while let Some(ticket) = store.poll_loaded() {
+            let at = waiting.iter().position(|(other, _)| *other == ticket).unwrap();
+            let (_, key) = waiting.swap_remove(at);
+            assert!(store.read(&key, now()).is_some());
+            store.release(ticket);
+        }
+    }
+}
+
+fn bare_reads(directory: &Path, threads: usize) -> f64 {
+    let files: Vec<File> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().ends_with(".log"))
+        .map(|path| {
+            let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+            std::fs::OpenOptions::new().read(true).custom_flags(direct).open(path).unwrap()
+        })
+        .collect();
+    let count = 5000;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let files = &files;
+            scope.spawn(move || {
+                let mut random = Random(thread as u64 * 7919 + 1);
+                let mut memory = vec![0; 2 * 4096];
+                let start = memory.as_ptr().align_offset(4096);
+                for _ in 0..count {
+                    let file = &files[random.draw() as usize % files.len()];
+                    let block = random.draw() % ((8 << 20) / 4096);
+                    file.read_exact_at(&mut memory[start..start + 4096], block * 4096).unwrap();
+                }
+            });
+        }
+    });
+    (threads * count) as f64 / start.elapsed().as_secs_f64()
+}

@@ -1,0 +1,138 @@
+//! Where the elastic store keeps its files, behind one small trait.
+//!
+//! A running [`Elastic`](crate::elastic::Elastic) never calls a device: it hands out
+//! [`DeviceCommand`]s and takes [`Completion`]s, so no read from disk can block it. Whoever drives
+//! it carries commands out, on threads or one by one ([`carry_out`]), against real files
+//! ([`FileDevice`](crate::FileDevice)) or simulated ones. Only opening a store, when nothing is
+//! served yet, reads a device directly.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// One file of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileName {
+    /// What never changes: format version, sizes, the key of the hash.
+    Superblock,
+    /// One segment of the log. Numbers only ever rise.
+    Segment(u64),
+    /// Index pages that found no room in memory. Worthless after a restart.
+    Spill,
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Superblock => f.write_str("superblock"),
+            Self::Segment(number) => write!(f, "segment-{number:012}.log"),
+            Self::Spill => f.write_str("index.spill"),
+        }
+    }
+}
+
+/// Names a command until it is completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandId(pub u64);
+
+/// What a device is asked to do. Commands may be carried out in any order and at once: the store
+/// never has two under way of which one needs the other.
+#[derive(Debug, Clone)]
+pub struct DeviceCommand {
+    /// To be given back with the result.
+    pub id: CommandId,
+    /// The file meant.
+    pub file: FileName,
+    /// What to do with it.
+    pub operation: Operation,
+}
+
+/// The operations of a device; offsets and lengths in bytes.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// Read exactly this much.
+    Read {
+        /// Where to start.
+        offset: u64,
+        /// How much.
+        bytes: usize,
+    },
+    /// Write all of it. Log writes start and end at multiples of 4 KiB.
+    Write {
+        /// Where to start.
+        offset: u64,
+        /// What to write.
+        bytes: Arc<Vec<u8>>,
+    },
+    /// Make everything written to the file survive a crash.
+    Sync,
+    /// Make a file of this length, all zeroes, its room on the disk taken, its name safe.
+    Create {
+        /// Its length.
+        bytes: u64,
+    },
+    /// Remove the file if it is there, for good: a crash afterwards does not bring it back.
+    Remove,
+}
+
+/// The end of a command.
+#[derive(Debug)]
+pub struct Completion {
+    /// Of the command.
+    pub id: CommandId,
+    /// The bytes read; empty for anything but a read.
+    pub result: io::Result<Vec<u8>>,
+}
+
+/// Files by name. Calls may come from several threads at once.
+pub trait Device {
+    /// The files there are, with their lengths in bytes, in any order.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn list(&self) -> io::Result<Vec<(FileName, u64)>>;
+
+    /// Reads exactly `bytes` bytes.
+    ///
+    /// # Errors
+    /// Whatever the system says; `UnexpectedEof` when the file is shorter.
+    fn read(&self, file: FileName, offset: u64, bytes: usize) -> io::Result<Vec<u8>>;
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// Whatever the system says; what was written then is anybody's guess.
+    fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was written to `file` survive a crash.
+    ///
+    /// # Errors
+    /// Whatever the system says; what was written since the last success may be lost.
+    fn sync(&self, file: FileName) -> io::Result<()>;
+
+    /// Makes a file of `bytes` zeroes with its room on the disk taken. An older one is replaced.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room, or whatever the system says; then there is no file.
+    fn create(&self, file: FileName, bytes: u64) -> io::Result<()>;
+
+    /// Removes a file for good, so that no crash brings it back; none there is no error.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn remove(&self, file: FileName) -> io::Result<()>;
+}
+
+/// Carries out one command, waiting for its end.
+pub fn carry_out(device: &(impl Device + ?Sized), command: &DeviceCommand) -> Completion {
+    let DeviceCommand { id, file, ref operation } = *command;
+    let nothing = |()| Vec::new();
+    let result = match *operation {
+        Operation::Read { offset, bytes } => device.read(file, offset, bytes),
+        Operation::Write { offset, ref bytes } => device.write(file, offset, bytes).map(nothing),
+        Operation::Sync => device.sync(file).map(nothing),
+        Operation::Create { bytes } => device.create(file, bytes).map(nothing),
+        Operation::Remove => device.remove(file).map(nothing),
+    };
+    Completion { id, result }
+}

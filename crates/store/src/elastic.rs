@@ -1,0 +1,379 @@
+//! The elastic scale-up store: more data than memory, and memory that grows and shrinks
+//! (dReDBox key server, §6.1).
+//!
+//! The paper's two tables: everything is in the storage table, on disk, and a part of it in the
+//! memory table. How much is one number, the memory budget, which may change at any moment
+//! ([`Elastic::rescale`]).
+//!
+//! # How to run one
+//!
+//! [`Elastic`] is one shard with one owner. It does no I/O. Around every batch of commands its
+//! owner
+//!
+//! 1. hands [`DeviceCommand`]s from [`Elastic::poll_device`] to the device until there are none;
+//! 2. gives results back by [`Elastic::complete`];
+//! 3. resumes what waited for the tickets of [`Elastic::poll_loaded`];
+//! 4. acknowledges what waited for [`Elastic::durable_up_to`] (only with [`Sync::Always`]);
+//! 5. calls [`Elastic::step`] for a bounded portion of upkeep, again while it says there is more;
+//! 6. comes back by [`Elastic::poll_timeout`] at the latest.
+//!
+//! # How to run a command
+//!
+//! Call [`Elastic::load`] for every key the command touches. If one is [`Load::Pending`], park the
+//! command until all its tickets are loaded, then load all keys again. (A key that is only read may
+//! be loaded by [`Elastic::load_to_read`], which is cheaper, and a command that reads one key and
+//! nothing else has [`Elastic::fetch`].) When none is pending, run:
+//! [`Elastic::read`], [`Elastic::write`], [`Elastic::remove`]. What was loaded, and what the
+//! command writes, stays readable until the next call of `poll_device`, `complete` or `step`, so a
+//! transaction runs between two of them. Then [`Elastic::release`] every ticket, also when the
+//! client is gone; an entry whose ticket is kept stays readable and writable for good. Before a
+//! command that writes, ask [`Elastic::accepts_writes`].
+//!
+//! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
+//! count in whole milliseconds.
+
+pub mod autoscale;
+mod budget;
+mod compaction;
+mod device_work;
+mod entries;
+mod error;
+mod log;
+mod record;
+mod recovery;
+mod reuse;
+mod segment;
+mod staged;
+mod sweep;
+mod table;
+mod walk;
+mod warming;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashTable};
+use siphasher::sip::SipHasher13;
+
+use crate::config::Replacement;
+use crate::device::{CommandId, DeviceCommand};
+use crate::mapping::PAGE_BYTES;
+use crate::memory::Memory;
+use crate::replacement::Sketch;
+use crate::retired::Retired;
+use compaction::Compaction;
+use device_work::Purpose;
+pub use error::Error;
+use log::Log;
+pub use recovery::Recovery;
+use reuse::Reuse;
+pub use reuse::{Advice, Point};
+use staged::{Held, Staged, StagedKey};
+use sweep::Sweep;
+use table::{HASH_BITS, Location, Table};
+use warming::Walk;
+pub use warming::Warming;
+
+/// When written data is made to survive a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sync {
+    /// At once: acknowledge a write when [`Elastic::durable_up_to`] has reached it. Writes that
+    /// come while the device is busy share its next sync.
+    Always,
+    /// Every second: a crash of the machine loses at most the last second or two.
+    #[default]
+    EverySecond,
+    /// When the system pleases, and at the end of every segment.
+    Never,
+}
+
+/// How one store is laid out and what it may use.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Memory of everything together, in bytes.
+    pub memory_bytes: usize,
+    /// When writes reach the disk.
+    pub sync: Sync,
+    /// Longest key accepted, in bytes; at most 65,535.
+    pub key_bytes_max: usize,
+    /// Longest value accepted, in bytes; with its key it must fit a segment.
+    pub value_bytes_max: usize,
+    /// Length of a file of the log: a power of two from 64 KiB to 256 MiB. Counts when a store is
+    /// made; later it keeps the one it was made with.
+    pub segment_bytes: u64,
+    /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
+    pub hash_key: [u64; 2],
+    /// Which entry leaves memory.
+    pub replacement: Replacement,
+    /// Which entries are read ahead when memory grows.
+    pub warming: Warming,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            sync: Sync::default(),
+            key_bytes_max: u16::MAX as usize,
+            value_bytes_max: 4 << 20,
+            segment_bytes: 8 << 20,
+            hash_key: [0; 2],
+            replacement: Replacement::default(),
+            warming: Warming::default(),
+        }
+    }
+}
+
+/// Names one wait for an entry to be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// A place in the order of all writes of one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Position(pub u64);
+
+/// Whether an entry can be read now.
+#[derive(Debug)]
+pub enum Load {
+    /// It is there, and [`Elastic::read`] returns it.
+    Present,
+    /// There is no such entry, or its time is over.
+    Absent,
+    /// The disk has to be asked; load again when the ticket is loaded.
+    Pending(Ticket),
+    /// The disk did not give it; [`Elastic::read`] returns nothing, and nothing may be concluded.
+    Failed(Error),
+}
+
+/// An entry as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its value.
+    pub value: &'a [u8],
+    /// When its time is over, since the Unix epoch; never if `None`.
+    pub expires_at: Option<Duration>,
+    /// Rises with every write of any entry; the same as long as this entry is not written.
+    pub version: u64,
+}
+
+/// What [`Elastic::fetch`] found.
+#[derive(Debug)]
+pub enum Fetch<'a> {
+    /// The entry.
+    Present(Record<'a>),
+    /// There is no such entry, or its time is over.
+    Absent,
+    /// The disk has to be asked; fetch again when the ticket is loaded.
+    Pending(Ticket),
+    /// The disk did not give it.
+    Failed(Error),
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Durable when [`Elastic::durable_up_to`] is at least this.
+    pub position: Position,
+    /// The version the entry has now.
+    pub version: u64,
+}
+
+/// One step of a scan.
+#[derive(Debug)]
+pub enum Scan {
+    /// Keys found, and where to go on; 0 when all was seen.
+    Ready {
+        /// The next cursor.
+        cursor: u64,
+        /// Keys, expired ones left out.
+        keys: Vec<Box<[u8]>>,
+    },
+    /// Keys have to be read from disk; ask again with the same cursor when all are loaded.
+    Pending(Vec<Ticket>),
+    /// The disk did not give a key.
+    Failed(Error),
+}
+
+/// What [`Elastic::random_key`] found.
+#[derive(Debug)]
+pub enum RandomKey {
+    /// A key; none in an empty store.
+    Ready(Option<Box<[u8]>>),
+    /// It has to be read from disk; ask again with the same number.
+    Pending(Ticket),
+    /// The disk did not give it.
+    Failed(Error),
+}
+
+/// Sizes and counters. Sizes are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Entries, expired ones not yet noticed included.
+    pub entries: u64,
+    /// Entries of which the value is in memory.
+    pub entries_in_memory: u64,
+    /// The memory budget.
+    pub memory_bytes_max: usize,
+    /// Accounted against the budget now.
+    pub memory_bytes: usize,
+    /// The part that is the storage table.
+    pub table_bytes: usize,
+    /// Pages of the storage table, and how many of them are in memory.
+    pub table_pages: (usize, usize),
+    /// Loads answered from memory.
+    pub hits: u64,
+    /// Loads that found nothing, without asking the disk.
+    pub absent: u64,
+    /// Records read from disk for loads and scans.
+    pub record_reads: u64,
+    /// Pages of the storage table read back.
+    pub page_reads: u64,
+    /// Records of live entries on disk.
+    pub live_bytes: u64,
+    /// All files, spare segments included.
+    pub file_bytes: u64,
+    /// Copied by compaction.
+    pub compacted_bytes: u64,
+    /// Written by clients: records with headers.
+    pub written_bytes: u64,
+    /// Entries removed because their time was over.
+    pub expirations: u64,
+    /// Records read ahead after memory grew.
+    pub warmed: u64,
+    /// Damaged places met.
+    pub damages: u64,
+}
+
+/// A record appended since the last command batch, not yet in the memory table.
+#[derive(Debug, Clone, Copy)]
+struct Fresh {
+    hash: u64,
+    location: Location,
+}
+
+/// One shard of the elastic store.
+pub struct Elastic {
+    config: Config,
+    hasher: SipHasher13,
+    table: Table,
+    /// Rises when the table is begun anew, so that what was asked for the old one is known.
+    table_epoch: u64,
+    leaving_epoch: u64,
+    memory: Memory,
+    log: Log,
+    version: u64,
+    fresh: HashTable<Fresh>,
+    /// Keys removed since the last command batch whose hash another key has too.
+    gone: Vec<Box<[u8]>>,
+    staged: HashMap<StagedKey, Staged>,
+    staged_bytes: usize,
+    tickets: HashMap<Ticket, Held>,
+    loaded: VecDeque<Ticket>,
+    next_ticket: u64,
+    /// Pages being read back, and what waits for them.
+    pages_awaited: HashMap<u32, Vec<StagedKey>>,
+    pages_leaving: usize,
+    outbox: VecDeque<DeviceCommand>,
+    purposes: HashMap<CommandId, Purpose>,
+    next_command: u64,
+    compaction: Option<Compaction>,
+    compaction_rest: u64,
+    sweep: Option<Sweep>,
+    walk: Option<Walk>,
+    /// How often entries were looked up lately.
+    uses: Sketch,
+    uses_counted: u64,
+    reuse: Reuse,
+    retired: Retired,
+    recovery: Recovery,
+    damage: VecDeque<Error>,
+    stats: Stats,
+}
+
+impl Elastic {
+    /// Damage met since the last call, each place with file and offset; what lies there is never
+    /// served. The oldest are forgotten if nobody asks.
+    pub fn poll_damage(&mut self) -> Option<Error> {
+        self.damage.pop_front()
+    }
+
+    /// What opening the store found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Every write up to here survives a crash.
+    pub fn durable_up_to(&self) -> Position {
+        self.log.durable()
+    }
+
+    /// Makes the device sync now whatever [`Sync`] says, as before the end of the process. Done
+    /// when [`Elastic::durable_up_to`] has reached the position returned.
+    pub fn flush(&mut self) -> Position {
+        self.log.want_durable()
+    }
+
+    /// What every memory size would give, as measured lately.
+    pub fn advice(&self) -> Advice {
+        self.reuse.advice(self.bytes_needed() + self.table.bytes())
+    }
+
+    /// Notes a lookup that finds an entry of `value_bytes`.
+    fn note_use(&mut self, hash: u64, value_bytes: usize) {
+        self.reuse.note(hash, value_bytes + ENTRY_BYTES);
+        self.uses_counted += 1;
+        // One in four, but not every fourth: lookups may come in rounds.
+        if self.uses_counted.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0 {
+            // What may be in memory one day is to be told apart, not only what is.
+            let entries = usize::try_from(self.table.len()).unwrap_or(usize::MAX);
+            self.uses.add(hash as u32, entries.min(8 * self.memory.items()));
+        }
+    }
+
+    /// Changes when writes reach the disk.
+    pub fn set_sync(&mut self, sync: Sync) {
+        self.config.sync = sync;
+    }
+
+    /// Entries, expired ones not yet noticed included.
+    pub fn len(&self) -> u64 {
+        self.table.len()
+    }
+
+    /// True if there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key) >> (64 - HASH_BITS)
+    }
+
+    /// Begins an empty table; the old one's memory goes back in steps.
+    fn begin_table(&mut self) {
+        let old = std::mem::replace(&mut self.table, Table::new());
+        self.table_epoch += 1;
+        self.pages_awaited.clear();
+        for staged in self.staged.values_mut() {
+            staged.unpinned();
+        }
+        let pages = old.pages_resident();
+        for (index, (mapping, end)) in old.retire().into_iter().enumerate() {
+            let resident = if index == 0 { pages * PAGE_BYTES } else { end };
+            self.retired.add(mapping, end, resident);
+        }
+    }
+
+    fn report(&mut self, error: Error) {
+        self.stats.damages += 1;
+        if self.damage.len() == DAMAGE_MAX {
+            self.damage.pop_front();
+        }
+        self.damage.push_back(error);
+    }
+}
+
+/// What an entry takes in memory besides its value, about: header, short key, index, body.
+const ENTRY_BYTES: usize = 64;
+/// Reports of damage kept for [`Elastic::poll_damage`].
+const DAMAGE_MAX: usize = 100;

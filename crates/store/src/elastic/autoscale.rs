@@ -1,0 +1,255 @@
+//! Holding a latency with the least memory: a pure controller.
+//!
+//! It looks at the 99th percentile and at the miss-ratio curve, and answers with a budget. The
+//! curve says where to go; the percentile says whether to. It grows soon and shrinks late, in steps,
+//! and learns: a size that had to be left upwards is not tried again for a time that doubles with
+//! every failure. So a target between two sizes is met from above, and never swung around.
+
+use std::time::Duration;
+
+use super::reuse::Advice;
+
+/// What to hold, and within which limits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Lookups shall take no longer, 99 of 100.
+    pub target_p99: Duration,
+    /// The least budget, in bytes.
+    pub min_bytes: usize,
+    /// The most, in bytes.
+    pub max_bytes: usize,
+}
+
+/// What was seen since the last look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Of lookups since the last look; none if there were too few to say.
+    pub p99: Option<Duration>,
+    /// The budget in force, in bytes.
+    pub memory_bytes: usize,
+    /// The curve.
+    pub advice: Advice,
+}
+
+/// Looks too slow in a row before growing.
+const SLOW_LOOKS: u32 = 3;
+/// Looks well below the target in a row before shrinking.
+const FAST_LOOKS: u32 = 12;
+/// Well below: this part of the target.
+const FAST: f64 = 0.7;
+/// No step grows to less than this much more, or shrinks by more than this.
+const STEP: f64 = 0.2;
+/// Room left above what the curve asks for.
+const MARGIN: f64 = 1.1;
+/// 99 of 100 lookups are from memory.
+const HIT_RATIO: f64 = 0.99;
+/// Sampled lookups before the curve is believed.
+const LOOKUPS_MIN: u64 = 2_000;
+/// A size found too small is not tried again for this long at first.
+const AVOID_FIRST: Duration = Duration::from_secs(600);
+const AVOID_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Decides on the budget.
+#[derive(Debug, Clone)]
+pub struct Autoscale {
+    config: Config,
+    slow: u32,
+    fast: u32,
+    /// The largest size found too small, until when it counts, and for how long it did.
+    too_small: usize,
+    avoid_until: Duration,
+    avoid_for: Duration,
+}
+
+impl Autoscale {
+    /// A controller that has seen nothing.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            slow: 0,
+            fast: 0,
+            too_small: 0,
+            avoid_until: Duration::ZERO,
+            avoid_for: AVOID_FIRST,
+        }
+    }
+
+    /// Takes one look, a few seconds after the last; a new budget in bytes if it should change.
+    pub fn step(&mut self, seen: &Observation, now: Duration) -> Option<usize> {
+        let p99 = seen.p99?;
+        let current = seen.memory_bytes;
+        let target = self.config.target_p99;
+        self.slow = if p99 > target { self.slow + 1 } else { 0 };
+        self.fast = if p99 < target.mul_f64(FAST) { self.fast + 1 } else { 0 };
+        let next = if self.slow >= SLOW_LOOKS {
+            self.grow(current, seen, now)
+        } else if self.fast >= FAST_LOOKS {
+            self.shrink(current, seen, now)
+        } else {
+            return None;
+        };
+        (self.slow, self.fast) = (0, 0);
+        let next = next.clamp(self.config.min_bytes, self.config.max_bytes);
+        (next != current).then_some(next)
+    }
+
+    fn grow(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
+        // Found too small again: it is believed for longer.
+        let again = current <= self.too_small;
+        self.avoid_for = if again { (self.avoid_for * 2).min(AVOID_MAX) } else { AVOID_FIRST };
+        self.too_small = self.too_small.max(current);
+        self.avoid_until = now + self.avoid_for;
+        let least = (current as f64 * (1.0 + STEP)) as usize;
+        least.max(wanted(&seen.advice).unwrap_or(0))
+    }
+
+    fn shrink(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
+        let Some(wanted) = wanted(&seen.advice) else { return current };
+        let mut next = wanted.max((current as f64 * (1.0 - STEP)) as usize);
+        if now < self.avoid_until {
+            // Above what was too small by half a step at least.
+            next = next.max((self.too_small as f64 * (1.0 + STEP / 2.0)) as usize);
+        }
+        // A little is not worth the eviction, and noise in the curve must not nibble.
+        if next as f64 > current as f64 * 0.95 { current } else { next }
+    }
+}
+
+/// The size the curve asks for.
+fn wanted(advice: &Advice) -> Option<usize> {
+    if advice.lookups_sampled < LOOKUPS_MIN {
+        return None;
+    }
+    let bytes = advice.smallest_for(HIT_RATIO).unwrap_or_else(|| advice.enough_bytes());
+    Some((bytes as f64 * MARGIN) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reuse::Point;
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+    const LOOK: Duration = Duration::from_secs(5);
+
+    /// A curve that reaches `HIT_RATIO` at `needed` bytes, seen with an error.
+    fn advice(needed: usize, error: f64) -> Advice {
+        let points = (1..=100)
+            .map(|percent| {
+                let memory_bytes = (needed as f64 * error * f64::from(percent) / 99.0) as usize;
+                Point { memory_bytes, hit_ratio: f64::from(percent) / 100.0 }
+            })
+            .collect();
+        Advice { fixed_bytes: 0, points, lookups_sampled: 100_000 }
+    }
+
+    fn p99(needed: usize, memory_bytes: usize, noise: f64) -> Duration {
+        let micros = if memory_bytes >= needed { 200.0 } else { 1500.0 };
+        Duration::from_secs_f64(micros * noise / 1e6)
+    }
+
+    struct Simulation {
+        scale: Autoscale,
+        memory_bytes: usize,
+        now: Duration,
+        state: u64,
+        grown: u32,
+        shrunk: u32,
+        slow: u32,
+    }
+
+    impl Simulation {
+        fn new() -> Self {
+            let target_p99 = Duration::from_millis(1);
+            let config = Config { target_p99, min_bytes: 16 * MIB, max_bytes: 4096 * MIB };
+            Self {
+                scale: Autoscale::new(config),
+                memory_bytes: 64 * MIB,
+                now: Duration::ZERO,
+                state: 1,
+                grown: 0,
+                shrunk: 0,
+                slow: 0,
+            }
+        }
+
+        fn noise(&mut self, part: f64) -> f64 {
+            self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            1.0 + part * ((self.state >> 33) as f64 / f64::from(1u32 << 31) * 2.0 - 1.0)
+        }
+
+        /// Runs for `looks` with a need, and a curve wrong by up to `error`.
+        fn run(&mut self, looks: u32, needed: usize, error: f64) {
+            (self.grown, self.shrunk, self.slow) = (0, 0, 0);
+            for _ in 0..looks {
+                let (noise, error) = (self.noise(0.2), self.noise(error));
+                let p99 = p99(needed, self.memory_bytes, noise);
+                self.slow += u32::from(p99 > Duration::from_millis(1));
+                let seen = Observation {
+                    p99: Some(p99),
+                    memory_bytes: self.memory_bytes,
+                    advice: advice(needed, error),
+                };
+                if let Some(next) = self.scale.step(&seen, self.now) {
+                    let change =
+                        if next > self.memory_bytes { &mut self.grown } else { &mut self.shrunk };
+                    *change += 1;
+                    self.memory_bytes = next;
+                }
+                self.now += LOOK;
+            }
+        }
+    }
+
+    #[test]
+    fn it_finds_the_least_memory_that_holds_the_target() {
+        let mut simulation = Simulation::new();
+        for needed in [1000, 200, 3000, 100].map(|mib| mib * MIB) {
+            simulation.run(2000, needed, 0.05);
+            let memory_bytes = simulation.memory_bytes;
+            assert!((needed..needed * 5 / 4).contains(&memory_bytes), "{needed} {memory_bytes}");
+            assert!(simulation.slow < 20, "slow for {} looks", simulation.slow);
+            assert!(simulation.grown == 0 || simulation.shrunk <= 1, "it swings");
+        }
+    }
+
+    #[test]
+    fn a_curve_that_is_wrong_does_not_make_it_swing() {
+        let mut simulation = Simulation::new();
+        // The curve says 30 % too little, again and again: it shrinks, finds out, and stops trying.
+        for (needed, wrong) in [(1000 * MIB, 0.7), (500 * MIB, 0.5)] {
+            let mut changes = Vec::new();
+            for _day in 0..5 {
+                (simulation.grown, simulation.shrunk) = (0, 0);
+                for _ in 0..24 * 720 {
+                    let noise = simulation.noise(0.1);
+                    let seen = Observation {
+                        p99: Some(p99(needed, simulation.memory_bytes, noise)),
+                        memory_bytes: simulation.memory_bytes,
+                        advice: advice(needed, wrong),
+                    };
+                    if let Some(next) = simulation.scale.step(&seen, simulation.now) {
+                        let grows = next > simulation.memory_bytes;
+                        *(if grows { &mut simulation.grown } else { &mut simulation.shrunk }) += 1;
+                        simulation.memory_bytes = next;
+                    }
+                    simulation.now += LOOK;
+                }
+                changes.push(simulation.grown);
+            }
+            // The first day has the way there, and most of the doubling.
+            assert!(
+                changes[0] <= 20 && changes[1..].iter().all(|count| *count <= 2),
+                "{changes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_target_out_of_reach_stops_at_the_most() {
+        let mut simulation = Simulation::new();
+        simulation.run(500, usize::MAX / 200, 0.0);
+        assert_eq!(simulation.memory_bytes, 4096 * MIB);
+        assert_eq!(simulation.shrunk, 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! Compaction: room held by dead records is won back while serving.
+//!
+//! When the sealed segments hold a sixth more than what is live, the one with the least live data
+//! is emptied: its footer says which records there were, the table which are still pointed to, and
+//! those are appended to the log again. A segment may only go once nothing in it matters, and what
+//! it *kills* may matter: if a record that killed an older one vanished before the older one's
+//! segment did, a restart would find the older one alive. So kills of records that may still be on
+//! disk are carried on, sixteen bytes each, in a record of their own. The segment is removed when
+//! all that is durable.
+//!
+//! All in bounded steps: one read of 256 KiB is under way at a time.
+
+use std::io;
+use std::time::Duration;
+
+use super::device_work::Purpose;
+use super::log::Who;
+use super::record::{Address, Kind, Record};
+use super::segment::{Line, Trailer, read_footer};
+use super::staged::StagedKey;
+use super::table::Slot;
+use super::{Elastic, Error};
+use crate::device::{FileName, Operation};
+
+/// Sealed segments may hold this much more than live data, in hundredths, besides one segment.
+const SLACK: u64 = 15;
+const SEGMENTS_SLACK: u64 = 1;
+/// From this much more on, and four segments, writers wait for compaction.
+const SLACK_MAX: u64 = 30;
+const SEGMENTS_SLACK_MAX: u64 = 4;
+/// Bytes read at once.
+const RUN_BYTES: usize = 256 << 10;
+/// Dead bytes read along rather than making two reads.
+const GAP_BYTES: u64 = 4 << 10;
+/// Footer lines looked at in one step.
+const LINES_PER_STEP: usize = 512;
+/// Kills carried in one record.
+const KILLS_PER_RECORD: usize = 512;
+
+/// A segment being emptied.
+#[derive(Debug)]
+pub(super) struct Compaction {
+    slot: usize,
+    trailer: Trailer,
+    /// Nothing until the footer is read.
+    lines: Option<Vec<Line>>,
+    /// The first line not looked at.
+    next: usize,
+    /// Places in `lines` of the records being read.
+    run: Vec<usize>,
+    reading: bool,
+    /// There was no room to append.
+    stalled: bool,
+    carried: Vec<(u64, Address)>,
+}
+
+impl Compaction {
+    pub(super) fn bytes(&self) -> usize {
+        let lines = self.lines.as_ref().map_or(0, Vec::len);
+        lines * size_of::<Line>() + self.carried.capacity() * 16 + 2 * RUN_BYTES
+    }
+}
+
+impl Elastic {
+    fn has_slack(&self, hundredths: u64, segments: u64) -> bool {
+        let allowed = self.log.live() / 100 * (100 + hundredths);
+        self.log.sealed_bytes() > allowed + segments * self.log.segment_bytes
+    }
+
+    pub(super) fn is_compaction_behind(&self) -> bool {
+        self.compaction.is_some() && self.has_slack(SLACK_MAX, SEGMENTS_SLACK_MAX)
+    }
+
+    /// Begins, or goes on with, emptying a segment; true if it can go on at once.
+    pub(super) fn compact_some(&mut self, now: Duration) -> bool {
+        if self.compaction.is_none() {
+            self.begin_compaction();
+        }
+        if !self.log.has_room_to_move() {
+            return false;
+        }
+        let has_spare = self.log.has_spare_to_move();
+        let can = |compaction: &mut Compaction| {
+            compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
+        };
+        match self.compaction.take_if(can) {
+            Some(compaction) => self.look_at_lines(compaction, now),
+            None => false,
+        }
+    }
+
+    fn begin_compaction(&mut self) {
+        let wanted = self.has_slack(SLACK, SEGMENTS_SLACK) || self.log.is_full();
+        if !wanted || self.compaction_rest > self.log.position().0 {
+            return;
+        }
+        let victim = self
+            .log
+            .segments()
+            .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
+            .filter_map(|(slot, segment)| {
+                Some((segment.data_bytes().saturating_sub(segment.live), slot, segment.trailer?))
+            })
+            .max_by_key(|(dead, ..)| *dead);
+        let worth_it = |dead: u64, slot: usize| {
+            let live = self.log.segment(slot).live;
+            // What is begun must end with the room there is, or a full disk stays full.
+            dead > self.log.segment_bytes / 20
+                && (live == 0 || live + self.log.segment_bytes / 4 <= self.log.room_to_move())
+        };
+        let Some((_, slot, trailer)) = victim.filter(|(dead, slot, _)| worth_it(*dead, *slot))
+        else {
+            self.compaction_rest = self.log.position().0 + self.log.segment_bytes / 16;
+            return;
+        };
+        self.compaction = Some(Compaction {
+            slot,
+            trailer,
+            lines: None,
+            next: 0,
+            run: Vec::new(),
+            reading: true,
+            stalled: false,
+            carried: Vec::new(),
+        });
+        self.read_for_compaction(slot, trailer.footer_offset(), trailer.footer_bytes());
+    }
+
+    fn read_for_compaction(&mut self, slot: usize, offset: u64, bytes: usize) {
+        let segment = self.log.segment_mut(slot);
+        segment.reads += 1;
+        let file = FileName::Segment(segment.number);
+        self.command(file, Operation::Read { offset, bytes }, Purpose::Compaction { slot });
+    }
+
+    /// Looks for the next run of live records, and has it read; true if there is more to look at.
+    fn look_at_lines(&mut self, mut compaction: Compaction, now: Duration) -> bool {
+        let lines = compaction.lines.as_ref().expect("not reading, so the footer was read");
+        let until = lines.len().min(compaction.next + LINES_PER_STEP);
+        while compaction.next < until {
+            let line = lines[compaction.next];
+            let page = self.table.page_of(line.hash);
+            if !self.table.is_resident(page) {
+                self.await_page(page, StagedKey::Page(page));
+                break;
+            }
+            if self.live_slot(compaction.slot, &line).is_some() {
+                if !joins_run(lines, &compaction.run, &line) {
+                    break;
+                }
+                compaction.run.push(compaction.next);
+            }
+            let carries = line.kills != Address::NONE
+                && line.kills.segment() != compaction.trailer.number
+                && self.log.has_segment(line.kills.segment());
+            if carries {
+                compaction.carried.push((line.hash, line.kills));
+            }
+            compaction.next += 1;
+        }
+        let (at_end, looked) = (compaction.next == lines.len(), compaction.next == until);
+        if let (Some(&first), Some(&last)) = (compaction.run.first(), compaction.run.last()) {
+            let (offset, end) = (lines[first].offset, line_end(&lines[last]));
+            let end = end.min(self.log.segment_bytes);
+            compaction.reading = true;
+            self.read_for_compaction(compaction.slot, offset, (end - offset) as usize);
+        } else if at_end {
+            return self.finish_compaction(compaction, now);
+        }
+        self.compaction = Some(compaction);
+        looked && !at_end
+    }
+
+    fn live_slot(&self, segment: usize, line: &Line) -> Option<Slot> {
+        line.class?;
+        self.table.find(line.hash, self.log.location(segment, line.offset))
+    }
+
+    /// Takes the footer, or a run of records.
+    pub(super) fn compaction_read(
+        &mut self,
+        slot: usize,
+        result: io::Result<Vec<u8>>,
+        now: Duration,
+    ) {
+        self.log.segment_mut(slot).reads -= 1;
+        // The store may have been cleared meanwhile.
+        let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
+        else {
+            return;
+        };
+        compaction.reading = false;
+        let first = compaction.run.first().zip(compaction.lines.as_ref());
+        let offset =
+            first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
+        match result {
+            Err(error) => {
+                let file = FileName::Segment(compaction.trailer.number);
+                self.leave_damaged(
+                    slot,
+                    Error::ReadFailed { file, offset, reason: error.to_string() },
+                );
+            }
+            Ok(bytes) if compaction.lines.is_none() => {
+                compaction.lines = read_footer(&bytes, &compaction.trailer);
+                if compaction.lines.is_some() {
+                    self.compaction = Some(compaction);
+                } else {
+                    let found = "a footer with a wrong checksum".to_owned();
+                    let file = FileName::Segment(compaction.trailer.number);
+                    self.leave_damaged(slot, Error::Damaged { file, offset, found });
+                }
+            }
+            Ok(bytes) => self.move_run(compaction, &bytes, now),
+        }
+    }
+
+    /// A segment with damage is not emptied: what is whole in it goes on being served.
+    fn leave_damaged(&mut self, slot: usize, error: Error) {
+        self.report(error);
+        self.log.segment_mut(slot).damaged = true;
+    }
+
+    fn move_run(&mut self, mut compaction: Compaction, bytes: &[u8], now: Duration) {
+        let run = std::mem::take(&mut compaction.run);
+        let lines = compaction.lines.as_ref().expect("a run is of lines");
+        let base = lines[run[0]].offset;
+        for at in run {
+            let line = lines[at];
+            let stays = |line: &Line| !self.table.is_resident(self.table.page_of(line.hash));
+            if stays(&line) {
+                compaction.next = at;
+                break;
+            }
+            let Some(from) = self.live_slot(compaction.slot, &line) else { continue };
+            let address = self.log.address(from.location);
+            let record = match Record::read(address, &bytes[(line.offset - base) as usize..]) {
+                Ok(record) => Record { kills: address, kind: Kind::Put, ..record },
+                Err(broken) => {
+                    let file = FileName::Segment(address.segment());
+                    let (offset, found) = (address.offset(), broken.to_string());
+                    return self
+                        .leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
+                }
+            };
+            let Ok((location, class)) = self.log.append(Who::Mover, line.hash, record, now) else {
+                // No room: look at this record again when there is.
+                compaction.next = at;
+                compaction.stalled = true;
+                break;
+            };
+            compaction.stalled = false;
+            self.stats.compacted_bytes += record.bytes() as u64;
+            self.table.replace(line.hash, from.location, Slot { location, class });
+            self.log.kill(from.location, from.class);
+            self.log.revive(location, class);
+            self.restage_moved(from.location, location);
+        }
+        self.compaction = Some(compaction);
+    }
+
+    /// Nothing is left but kills to carry; true if it has to be tried again.
+    fn finish_compaction(&mut self, mut compaction: Compaction, now: Duration) -> bool {
+        while !compaction.carried.is_empty() {
+            let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
+            if self.append_kills(Who::Mover, &compaction.carried[rest..], now).is_err() {
+                compaction.stalled = true;
+                self.compaction = Some(compaction);
+                return false;
+            }
+            compaction.carried.truncate(rest);
+        }
+        let position = self.log.want_durable();
+        self.log.doom(compaction.slot, position.0);
+        true
+    }
+}
+
+/// True if the record of `line` can be read together with those of `run`.
+fn joins_run(lines: &[Line], run: &[usize], line: &Line) -> bool {
+    let (Some(&first), Some(&last)) = (run.first(), run.last()) else { return true };
+    line.offset <= line_end(&lines[last]) + GAP_BYTES
+        && line_end(line) - lines[first].offset <= RUN_BYTES as u64
+}
+
+fn line_end(line: &Line) -> u64 {
+    line.offset + line.class.map_or(0, |class| class.bytes() as u64)
+}

@@ -1,0 +1,95 @@
+//! Commands to the device, and what their ends mean.
+
+use std::time::Duration;
+
+use super::staged::StagedKey;
+use super::table::Slot;
+use super::{Elastic, log};
+use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
+
+/// Why a command was sent.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    Log(log::Purpose),
+    /// A record, read for who waits for it.
+    Record {
+        key: StagedKey,
+        slot: Slot,
+    },
+    /// A page of the table of that epoch, read back.
+    Page {
+        page: u32,
+        epoch: u64,
+    },
+    /// A page of the table of that epoch, written away.
+    PageAway {
+        page: u32,
+        epoch: u64,
+    },
+    /// The footer of the segment being compacted, or a run of its records.
+    Compaction {
+        slot: usize,
+    },
+    /// The footer of the segment looked through for expired entries.
+    Sweep {
+        slot: usize,
+    },
+    /// A record read ahead.
+    Warm {
+        hash: u64,
+        slot: Slot,
+    },
+}
+
+impl Elastic {
+    /// The next thing the device shall do.
+    pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
+        self.settle();
+        if let Some(command) = self.outbox.pop_front() {
+            return Some(command);
+        }
+        if let Some((file, operation, purpose)) = self.log.poll(self.config.sync, now) {
+            self.command(file, operation, Purpose::Log(purpose));
+        } else {
+            self.compact_some(now);
+            self.sweep_some(now);
+            self.warm_some();
+        }
+        self.outbox.pop_front()
+    }
+
+    /// Takes the result of a command.
+    pub fn complete(&mut self, completion: Completion, now: Duration) {
+        self.settle();
+        let Completion { id, result } = completion;
+        match self.purposes.remove(&id) {
+            Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
+            Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
+            Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
+                self.page_read(page, result, now);
+            }
+            Some(Purpose::PageAway { page, epoch }) => {
+                self.pages_leaving -= 1;
+                if epoch == self.table_epoch {
+                    self.table.left(page, result.is_ok());
+                }
+            }
+            Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
+            Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),
+            Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
+            Some(Purpose::Page { .. }) | None => {}
+        }
+    }
+
+    /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        [self.log.timeout(self.config.sync), self.sweep_timeout()].into_iter().flatten().min()
+    }
+
+    pub(super) fn command(&mut self, file: FileName, operation: Operation, purpose: Purpose) {
+        self.next_command += 1;
+        let id = CommandId(self.next_command);
+        self.purposes.insert(id, purpose);
+        self.outbox.push_back(DeviceCommand { id, file, operation });
+    }
+}

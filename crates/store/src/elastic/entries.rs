@@ -1,0 +1,418 @@
+//! Loading, reading, writing and removing entries.
+
+use std::time::Duration;
+
+use super::log::{Who, kills_of};
+use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
+use super::staged::{StagedKey, State};
+use super::table::{Location, Slot};
+use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
+
+/// Where the record of a key is, as far as memory can tell.
+enum Located {
+    At(Slot),
+    Nowhere,
+    /// Only the disk knows.
+    Unknown,
+}
+
+impl Elastic {
+    /// Makes the entry readable for the running command, and writable whether it is there or not.
+    pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
+        let hash = self.hash(key);
+        if !matches!(self.locate(hash, key), Located::Unknown) {
+            return self.load_hashed(hash, key, now);
+        }
+        let staged_key = StagedKey::Key(key.into());
+        match self.staged_state(key) {
+            // What could not be read stays so until it is written.
+            Some(State::Failed { error, .. }) => return Load::Failed(error.clone()),
+            // Its page or its record moved since.
+            Some(state) if state.is_known() => self.restart(&staged_key),
+            _ => {}
+        }
+        Load::Pending(self.stage(staged_key, hash))
+    }
+
+    /// Makes the entry readable for the running command, which does not write it. Cheaper than
+    /// [`Elastic::load`] for entries in memory: the storage table is not asked.
+    pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
+        let hash = self.hash(key);
+        self.load_hashed(hash, key, now)
+    }
+
+    /// The entry, loaded and read in one step by a command that touches nothing else.
+    pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
+        let hash = self.hash(key);
+        if self.fresh.is_empty()
+            && let Some(at) = self.memory.find_used(hash, key)
+            && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
+        {
+            self.stats.hits += 1;
+            let value_bytes = self.memory.value_at(at).len();
+            self.note_use(hash, value_bytes);
+            return Fetch::Present(record(Body::read(self.memory.value_at(at))));
+        }
+        match self.load_hashed(hash, key, now) {
+            Load::Present => match self.body(hash, key) {
+                Some(body) => Fetch::Present(record(body)),
+                None => Fetch::Absent,
+            },
+            Load::Absent => Fetch::Absent,
+            Load::Pending(ticket) => Fetch::Pending(ticket),
+            Load::Failed(error) => Fetch::Failed(error),
+        }
+    }
+
+    fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
+        if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
+            self.stats.hits += 1;
+            self.note_use(hash, value_bytes);
+            return self.present_until(expires_at, hash, key, now);
+        }
+        if self.staged_state(key).is_some() {
+            return self.load_staged(hash, key, now);
+        }
+        match self.locate(hash, key) {
+            Located::Nowhere => {
+                self.stats.absent += 1;
+                Load::Absent
+            }
+            Located::At(slot) if self.log.buffered(slot.location).is_some() => {
+                self.note_fresh(hash, key, slot.location);
+                self.load_hashed(hash, key, now)
+            }
+            Located::At(_) | Located::Unknown => self.load_staged(hash, key, now),
+        }
+    }
+
+    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
+        let body = if let Some(location) = self.fresh_location(hash, key) {
+            self.buffered_record(location)?.body
+        } else {
+            Body::read(self.memory.lookup(hash, key, NEVER)?)
+        };
+        Some((body.expires_at, body.value.len()))
+    }
+
+    fn load_staged(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
+        match self.staged_state(key) {
+            Some(State::Body { bytes, .. }) => {
+                let expires_at = bytes.body().expires_at;
+                self.present_until(expires_at, hash, key, now)
+            }
+            Some(State::Absent) => Load::Absent,
+            Some(State::Failed { error, .. }) => Load::Failed(error.clone()),
+            _ => Load::Pending(self.stage(StagedKey::Key(key.into()), hash)),
+        }
+    }
+
+    fn present_until(&mut self, expires_at: Expiry, hash: u64, key: &[u8], now: Duration) -> Load {
+        if !expires_at.is_over(now) {
+            return Load::Present;
+        }
+        // If the removal cannot be recorded now, the entry goes on being over.
+        if let Located::At(slot) = self.locate(hash, key)
+            && self.remove_slot(hash, key, slot, now).is_ok()
+        {
+            self.stats.expirations += 1;
+        }
+        Load::Absent
+    }
+
+    /// The entry, if [`Elastic::load`] said it is present.
+    pub fn read(&mut self, key: &[u8], now: Duration) -> Option<Record<'_>> {
+        let hash = self.hash(key);
+        let body = self.body(hash, key)?;
+        (!body.expires_at.is_over(now)).then(|| record(body))
+    }
+
+    fn body(&self, hash: u64, key: &[u8]) -> Option<Body<'_>> {
+        if let Some(location) = self.fresh_location(hash, key) {
+            return Some(self.buffered_record(location)?.body);
+        }
+        if let Some(peek) = self.memory.peek(hash, key, NEVER) {
+            return Some(Body::read(peek.value));
+        }
+        match self.staged_state(key)? {
+            State::Body { bytes, .. } => Some(bytes.body()),
+            _ => None,
+        }
+    }
+
+    /// Whether writes are accepted now.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::Busy`] (try again after the next completion), or why not.
+    pub fn accepts_writes(&self) -> Result<(), Error> {
+        self.log.accepts()?;
+        if self.is_compaction_behind() {
+            return Err(Error::Busy { buffered_bytes: 0 });
+        }
+        Ok(())
+    }
+
+    /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older
+    /// value. A key whose load failed may be written too: what was damaged is replaced.
+    ///
+    /// # Errors
+    /// As [`Elastic::accepts_writes`], and when key or value are too long. Then nothing changed.
+    pub fn write(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> Result<Written, Error> {
+        self.check(key, value)?;
+        let hash = self.hash(key);
+        let old = match self.locate(hash, key) {
+            Located::At(slot) => Some(slot),
+            Located::Nowhere => None,
+            Located::Unknown => return Err(self.not_loaded(key)),
+        };
+        if old.is_none() && !self.table.has_room(hash) {
+            return Err(Error::TableFull { entries: self.table.len() });
+        }
+        let kills = old.map_or(Address::NONE, |old| self.log.address(old.location));
+        let version = self.version + 1;
+        let body = Body { version, expires_at: Expiry::new(expires_at), value };
+        let record = LogRecord { kind: Kind::Put, durable: 0, kills, key, body };
+        let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
+        self.version = version;
+        self.stats.written_bytes += record.bytes() as u64;
+        self.point_to(hash, old, Slot { location, class });
+        self.note_fresh(hash, key, location);
+        self.restage(key, Some((body, location)));
+        Ok(Written { position: self.log.position(), version })
+    }
+
+    fn check(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let limit = self.config.key_bytes_max.min(usize::from(u16::MAX));
+        if key.len() > limit {
+            return Err(Error::KeyTooLong { got: key.len(), limit });
+        }
+        let fits = self.log.record_bytes_max().saturating_sub(record_bytes(key.len(), 0));
+        let limit = self.config.value_bytes_max.min(fits);
+        if value.len() > limit {
+            return Err(Error::ValueTooLong { got: value.len(), limit });
+        }
+        Ok(())
+    }
+
+    /// Removes the entry of a key loaded before by [`Elastic::load`]; `None` if there was none.
+    ///
+    /// # Errors
+    /// When the removal cannot be recorded. Then nothing changed.
+    pub fn remove(&mut self, key: &[u8], now: Duration) -> Result<Option<Position>, Error> {
+        let hash = self.hash(key);
+        match self.locate(hash, key) {
+            Located::At(slot) => {
+                let over = self.body(hash, key).is_some_and(|body| body.expires_at.is_over(now));
+                self.remove_slot(hash, key, slot, now)?;
+                Ok((!over).then(|| self.log.position()))
+            }
+            Located::Nowhere => Ok(None),
+            Located::Unknown => Err(self.not_loaded(key)),
+        }
+    }
+
+    fn not_loaded(&self, key: &[u8]) -> Error {
+        match self.staged_state(key) {
+            Some(State::Failed { error, .. }) => error.clone(),
+            _ => Error::NotLoaded,
+        }
+    }
+
+    fn remove_slot(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        slot: Slot,
+        now: Duration,
+    ) -> Result<(), Error> {
+        self.kill_slot(hash, slot, now)?;
+        self.forget(hash, key);
+        if self.table.candidates(hash).next().is_some() {
+            // Another key of the same hash is left: that it is another is known now, not later.
+            self.gone.push(key.into());
+        }
+        Ok(())
+    }
+
+    /// Takes an entry out of the table, and says so in the log.
+    pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
+        let address = self.log.address(slot.location);
+        self.append_kills(Who::Remover, &[(hash, address)], now)?;
+        self.table.remove(hash, slot.location);
+        self.log.kill(slot.location, slot.class);
+        Ok(())
+    }
+
+    /// Takes a removed key out of memory.
+    pub(super) fn forget(&mut self, hash: u64, key: &[u8]) {
+        self.memory.remove(hash, key);
+        if let Some(location) = self.fresh_location(hash, key) {
+            let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
+            if let Ok(entry) = entry {
+                entry.remove();
+            }
+        }
+        self.restage(key, None);
+    }
+
+    /// Records that these records are dead.
+    pub(super) fn append_kills(
+        &mut self,
+        who: Who,
+        kills: &[(u64, Address)],
+        now: Duration,
+    ) -> Result<(), Error> {
+        let mut value = Vec::with_capacity(kills.len() * 16);
+        for (hash, address) in kills {
+            value.extend_from_slice(&hash.to_le_bytes());
+            value.extend_from_slice(&address.0.to_le_bytes());
+        }
+        debug_assert_eq!(kills_of(&value).count(), kills.len());
+        let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
+        let none = Address::NONE;
+        let record = LogRecord { kind: Kind::Kills, durable: 0, kills: none, key: &[], body };
+        self.log.append(who, 0, record, now).map(|_| ())
+    }
+
+    /// Removes everything.
+    ///
+    /// # Errors
+    /// When there is no room to record it. Then nothing changed.
+    pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
+        self.log.clear(now)?;
+        self.begin_table();
+        self.memory.clear();
+        self.fresh.clear();
+        self.gone.clear();
+        for key in self.staged.keys().cloned().collect::<Vec<_>>() {
+            self.resolve(&key, State::Absent);
+        }
+        self.compaction = None;
+        self.sweep = None;
+        self.walk = None;
+        Ok(self.log.position())
+    }
+
+    /// Moves what was written since into the memory table; the buffers may be let go after that.
+    pub(super) fn settle(&mut self) {
+        self.gone.clear();
+        for Fresh { hash, location } in self.fresh.drain() {
+            let Some(bytes) = self.log.buffered(location) else { continue };
+            let record = LogRecord::parse(bytes).expect("a buffered record is whole");
+            // Refused for its size, it is served from disk.
+            let _ = self.memory.insert(hash, record.key, &bytes[record.body_range()], None, NEVER);
+        }
+    }
+
+    fn point_to(&mut self, hash: u64, old: Option<Slot>, new: Slot) {
+        match old {
+            Some(old) => {
+                let replaced = self.table.replace(hash, old.location, new);
+                debug_assert!(replaced, "the old record was located in the table");
+                self.log.kill(old.location, old.class);
+            }
+            None => {
+                let inserted = self.table.insert(hash, new);
+                debug_assert!(inserted, "there was room for one more");
+            }
+        }
+        self.log.revive(new.location, new.class);
+    }
+
+    /// Where the record of `key` is, without asking the disk.
+    fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
+        let page = self.table.page_of(hash);
+        if !self.table.is_resident(page) {
+            return Located::Unknown;
+        }
+        let candidates: smallvec::SmallVec<[Slot; 2]> = self.table.candidates(hash).collect();
+        if candidates.is_empty() {
+            return Located::Nowhere;
+        }
+        let at = |location: Location| {
+            candidates
+                .iter()
+                .find(|slot| slot.location == location)
+                .map_or(Located::Unknown, |slot| Located::At(*slot))
+        };
+        if let Some(location) = self.fresh_location(hash, key) {
+            return at(location);
+        }
+        if self.gone.iter().any(|gone| **gone == *key) {
+            return Located::Nowhere;
+        }
+        if let [only] = candidates[..]
+            && self.memory.peek(hash, key, NEVER).is_some()
+        {
+            return Located::At(only);
+        }
+        match self.staged_state(key) {
+            Some(State::Body { location, .. }) => return at(*location),
+            // With several records of this hash, which one is damaged stays open.
+            Some(State::Failed { location: Some(location), .. }) if candidates.len() == 1 => {
+                return at(*location);
+            }
+            Some(State::Absent) => return Located::Nowhere,
+            _ => {}
+        }
+        let mut unknown = false;
+        for slot in &candidates {
+            match self.buffered_record(slot.location) {
+                Some(record) if record.key == key => return Located::At(*slot),
+                Some(_) => {}
+                None => unknown = true,
+            }
+        }
+        if unknown { Located::Unknown } else { Located::Nowhere }
+    }
+
+    fn buffered_record(&self, location: Location) -> Option<LogRecord<'_>> {
+        LogRecord::parse(self.log.buffered(location)?).ok()
+    }
+
+    fn fresh_location(&self, hash: u64, key: &[u8]) -> Option<Location> {
+        if self.fresh.is_empty() {
+            return None;
+        }
+        let is_it = |fresh: &Fresh| {
+            fresh.hash == hash
+                && self.buffered_record(fresh.location).is_some_and(|record| record.key == key)
+        };
+        self.fresh.find(hash, is_it).map(|fresh| fresh.location)
+    }
+
+    fn note_fresh(&mut self, hash: u64, key: &[u8], location: Location) {
+        match self.fresh_location(hash, key) {
+            Some(old) => {
+                if let Some(fresh) = self.fresh.find_mut(hash, |fresh| fresh.location == old) {
+                    fresh.location = location;
+                }
+            }
+            None => {
+                self.fresh.insert_unique(hash, Fresh { hash, location }, |fresh| fresh.hash);
+            }
+        }
+    }
+}
+
+fn record(body: Body<'_>) -> Record<'_> {
+    Record { value: body.value, expires_at: body.expires_at.time(), version: body.version }
+}
+
+/// The memory table knows no time: expiries are in the bodies, to the millisecond.
+pub(super) const NEVER: Duration = Duration::ZERO;
+
+/// A body as the memory table keeps it.
+pub(super) fn body_bytes(body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BODY_BYTES + body.value.len());
+    bytes.extend_from_slice(&body.version.to_le_bytes());
+    bytes.extend_from_slice(&body.expires_at.0.to_le_bytes());
+    bytes.extend_from_slice(body.value);
+    bytes
+}

@@ -1,0 +1,87 @@
+//! Why the elastic store did not do what it was asked.
+
+use crate::device::FileName;
+
+/// What went wrong, where, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk has no room for another segment. Reads go on; writes do too once there is room.
+    #[error(
+        "disk full: no room for another segment of {segment_bytes} bytes; free space on the disk, or remove entries"
+    )]
+    Full {
+        /// Room asked for.
+        segment_bytes: u64,
+    },
+    /// More is written than the device takes; try again after the next completion.
+    #[error("the disk is behind by {buffered_bytes} bytes of writes; try again")]
+    Busy {
+        /// Bytes waiting to be written.
+        buffered_bytes: usize,
+    },
+    /// Writing or syncing failed, so nothing written since is safe; only a restart can tell what
+    /// the disk holds.
+    #[error("{file}: {reason}; no further writes are accepted: check the disk, then restart")]
+    WriteFailed {
+        /// The file being written.
+        file: FileName,
+        /// What the system said.
+        reason: String,
+    },
+    /// Reading failed.
+    #[error("{file} at offset {offset}: {reason}")]
+    ReadFailed {
+        /// The file being read.
+        file: FileName,
+        /// Where, in bytes.
+        offset: u64,
+        /// What the system said.
+        reason: String,
+    },
+    /// What was read is not what was written.
+    #[error("{file} is damaged at offset {offset}: {found}; restore it from a copy")]
+    Damaged {
+        /// The damaged file.
+        file: FileName,
+        /// Where, in bytes.
+        offset: u64,
+        /// What is wrong.
+        found: String,
+    },
+    /// The key was not loaded before, or what was loaded was let go.
+    #[error("the key is not loaded: call load first, in the same command")]
+    NotLoaded,
+    /// The storage table can grow no further.
+    #[error("the storage table is full at {entries} entries; use more shards")]
+    TableFull {
+        /// Entries it holds.
+        entries: u64,
+    },
+    /// The key passes `key_bytes_max`.
+    #[error("key of {got} bytes passes key_bytes_max = {limit}")]
+    KeyTooLong {
+        /// Its length in bytes.
+        got: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The value passes `value_bytes_max`.
+    #[error("value of {got} bytes passes value_bytes_max = {limit}")]
+    ValueTooLong {
+        /// Its length in bytes.
+        got: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The directory holds something else, or a format this version does not know.
+    #[error("{file}: {found}; expected {expected}")]
+    Foreign {
+        /// The file.
+        file: FileName,
+        /// What it holds.
+        found: String,
+        /// What this version reads.
+        expected: String,
+    },
+}

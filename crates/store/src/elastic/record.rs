@@ -1,0 +1,265 @@
+//! How one record lies in a segment: docs/formats/elastic-store.md.
+//!
+//! ```text
+//! 0      4      5      6      8       12        16       24    24+k     +8        +8      padding
+//! | crc  | kind | 0    | key  | value | durable | kills | key | version | expires | value | to 16
+//! ```
+//!
+//! The last three fields, the *body*, are what the memory table keeps, so that an entry goes from
+//! one to the other by one copy.
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// Granularity of places in a segment.
+pub(super) const UNIT_BYTES: usize = 16;
+const HEADER_BYTES: usize = 24;
+/// Bytes of a body before its value.
+pub(super) const BODY_BYTES: usize = 16;
+
+/// Names a record for good: segment number, and units from the segment's start in 24 bits.
+/// 0 is none, as every segment begins with a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Address(pub(super) u64);
+
+impl Address {
+    pub(super) const NONE: Self = Self(0);
+
+    pub(super) fn new(segment: u64, offset: u64) -> Self {
+        Self(segment << 24 | offset / UNIT_BYTES as u64)
+    }
+
+    pub(super) fn segment(self) -> u64 {
+        self.0 >> 24
+    }
+
+    pub(super) fn offset(self) -> u64 {
+        (self.0 & 0xff_ffff) * UNIT_BYTES as u64
+    }
+}
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An entry; the record it kills is the one it replaces.
+    Put = 1,
+    /// Its value lists records that are dead, each as hash and address.
+    Kills = 2,
+}
+
+/// A record to be written, or read and found whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record<'a> {
+    pub(super) kind: Kind,
+    /// The segment was durable up to here when this was appended, in units.
+    pub(super) durable: u32,
+    /// The record that is dead because of this one.
+    pub(super) kills: Address,
+    pub(super) key: &'a [u8],
+    /// Version, expiry and value.
+    pub(super) body: Body<'a>,
+}
+
+/// What of an entry is kept in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Body<'a> {
+    pub(super) version: u64,
+    pub(super) expires_at: Expiry,
+    pub(super) value: &'a [u8],
+}
+
+/// Milliseconds since the Unix epoch; 0 is never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expiry(pub(super) u64);
+
+impl Expiry {
+    pub(super) const NEVER: Self = Self(0);
+
+    pub(super) fn new(at: Option<Duration>) -> Self {
+        let millis = |at: Duration| u64::try_from(at.as_millis()).unwrap_or(u64::MAX).max(1);
+        at.map_or(Self::NEVER, |at| Self(millis(at)))
+    }
+
+    pub(super) fn time(self) -> Option<Duration> {
+        (self.0 != 0).then(|| Duration::from_millis(self.0))
+    }
+
+    pub(super) fn is_over(self, now: Duration) -> bool {
+        self.0 != 0 && u128::from(self.0) <= now.as_millis()
+    }
+}
+
+impl<'a> Body<'a> {
+    /// Reads a body; the slice ends where the value ends.
+    pub(super) fn read(bytes: &'a [u8]) -> Self {
+        Self {
+            version: u64_at(bytes, 0),
+            expires_at: Expiry(u64_at(bytes, 8)),
+            value: &bytes[BODY_BYTES..],
+        }
+    }
+}
+
+/// Bytes a record takes in its segment, padding included.
+pub(super) fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    (HEADER_BYTES + key_bytes + BODY_BYTES + value_bytes).next_multiple_of(UNIT_BYTES)
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn bytes(&self) -> usize {
+        record_bytes(self.key.len(), self.body.value.len())
+    }
+
+    fn bytes_unpadded(&self) -> usize {
+        HEADER_BYTES + self.key.len() + BODY_BYTES + self.body.value.len()
+    }
+
+    /// Appends the record, to lie at `address`.
+    pub(super) fn write(&self, address: Address, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.reserve(self.bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&[self.kind as u8, 0]);
+        out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
+        out.extend_from_slice(&(self.body.value.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.durable.to_le_bytes());
+        out.extend_from_slice(&self.kills.0.to_le_bytes());
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(&self.body.version.to_le_bytes());
+        out.extend_from_slice(&self.body.expires_at.0.to_le_bytes());
+        out.extend_from_slice(self.body.value);
+        let crc = checksum(address, &out[start + 4..]);
+        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+        out.resize(start + self.bytes(), 0);
+    }
+
+    /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
+    /// not whole.
+    pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
+        let record = Self::parse(bytes)?;
+        let end = record.bytes_unpadded();
+        let (stored, computed) = (u32_at(bytes, 0), checksum(address, &bytes[4..end]));
+        if stored != computed {
+            return Err(Broken::Checksum { stored, computed });
+        }
+        Ok(record)
+    }
+
+    /// Reads a record known to be whole, as it never left memory.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(Broken::Short { got: bytes.len() });
+        }
+        let kind = match bytes[4] {
+            1 => Kind::Put,
+            2 => Kind::Kills,
+            other => return Err(Broken::Kind(other)),
+        };
+        let key_bytes = u16::from_le_bytes([bytes[6], bytes[7]]) as usize;
+        let value_bytes = u32_at(bytes, 8) as usize;
+        let end = HEADER_BYTES + key_bytes + BODY_BYTES + value_bytes;
+        if bytes.len() < end {
+            return Err(Broken::Short { got: bytes.len() });
+        }
+        let body = HEADER_BYTES + key_bytes;
+        Ok(Self {
+            kind,
+            durable: u32_at(bytes, 12),
+            kills: Address(u64_at(bytes, 16)),
+            key: &bytes[HEADER_BYTES..body],
+            body: Body::read(&bytes[body..end]),
+        })
+    }
+
+    /// Where in the record its body is.
+    pub(super) fn body_range(&self) -> Range<usize> {
+        let start = HEADER_BYTES + self.key.len();
+        start..start + BODY_BYTES + self.body.value.len()
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("the record ends after {got} bytes")]
+    Short { got: usize },
+    #[error("record kind {0}, expected 1 or 2")]
+    Kind(u8),
+    #[error("checksum {stored:08x}, expected {computed:08x}")]
+    Checksum { stored: u32, computed: u32 },
+}
+
+/// The checksum covers where the record lies, so that one written to the wrong place is found.
+fn checksum(address: Address, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), bytes)
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// A record's length in sixteen bits, rounded up: exact below 64 KiB, within 1/2048 above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Class(pub(super) u16);
+
+impl Class {
+    pub(super) fn of(bytes: usize) -> Self {
+        let units = bytes.div_ceil(UNIT_BYTES);
+        let exponent = (usize::BITS - units.leading_zeros()).saturating_sub(12);
+        let mantissa = units.div_ceil(1 << exponent);
+        if mantissa < 1 << 12 {
+            Self((exponent as u16) << 12 | mantissa as u16)
+        } else {
+            Self((exponent as u16 + 1) << 12 | 1 << 11)
+        }
+    }
+
+    pub(super) fn bytes(self) -> usize {
+        ((self.0 & 0xfff) as usize) << (self.0 >> 12) << UNIT_BYTES.ilog2()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_exact_for_small_records_and_never_too_small() {
+        for bytes in (16..4095 * 16).step_by(16) {
+            assert_eq!(Class::of(bytes).bytes(), bytes);
+        }
+        for bytes in (65_536..64 << 20).step_by(99_991) {
+            let class = Class::of(bytes).bytes();
+            assert!(class >= bytes && class - bytes <= bytes / 1024, "{bytes} {class}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back_and_a_flipped_bit_is_found() {
+        let record = Record {
+            kind: Kind::Put,
+            durable: 7,
+            kills: Address(99),
+            key: b"key",
+            body: Body { version: 5, expires_at: Expiry(6), value: b"value" },
+        };
+        let address = Address::new(3, 4096);
+        let mut bytes = Vec::new();
+        record.write(address, &mut bytes);
+        assert_eq!(bytes.len(), record.bytes());
+        assert_eq!(Record::read(address, &bytes), Ok(record));
+        assert_eq!(Body::read(&bytes[record.body_range()]), record.body);
+        assert!(Record::read(Address::new(3, 4112), &bytes).is_err(), "it lies elsewhere");
+        let covered = HEADER_BYTES + record.key.len() + BODY_BYTES + record.body.value.len();
+        for bit in 0..covered * 8 {
+            // Byte 5 is reserved, and covered by the checksum like the rest.
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::read(address, &bytes).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! How much memory would help: the miss-ratio curve, sampled (SHARDS, Waldspurger et al., FAST 2015).
+//!
+//! A lookup hits in an LRU memory of `m` bytes if at most `m` bytes of other entries were looked up
+//! since its key was last. Those distances are measured for a sample of keys, chosen by their hash
+//! so that every lookup of a chosen key is seen, and scaled up. At most [`SAMPLES_MAX`] keys are
+//! kept: when more come, fewer hashes are chosen. Between one lookup in sixteen and one in
+//! thousands pays for it; the others pay one comparison.
+
+use hashbrown::HashMap;
+
+/// Keys followed at most.
+const SAMPLES_MAX: usize = 8192;
+/// A hash is chosen if its lower bits are below a threshold out of this.
+const MODULUS: u64 = 1 << 24;
+/// One in sixteen at first: few keys are followed well enough, and cheaply.
+const THRESHOLD_MAX: u64 = MODULUS / 16;
+/// Buckets of the histogram for every doubling of the distance.
+const BUCKETS_PER_DOUBLING: u32 = 8;
+const BUCKETS: usize = 48 * BUCKETS_PER_DOUBLING as usize;
+/// Sampled lookups after which older ones count half.
+const HALF_LIFE: f64 = 200_000.0;
+/// Slots of time for samples; renumbered when used up.
+const SLOTS: usize = 4 * SAMPLES_MAX;
+/// A size is enough when more would win less than this.
+const ENOUGH: f64 = 0.001;
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    slot: usize,
+    bytes: u64,
+}
+
+/// Follows a sample of keys.
+#[derive(Debug)]
+pub(super) struct Reuse {
+    threshold: u64,
+    samples: HashMap<u64, Sample>,
+    /// Sums of bytes by slot of last use (a Fenwick tree).
+    sums: Vec<u64>,
+    next_slot: usize,
+    histogram: Vec<f64>,
+    /// Sampled lookups of keys not seen before.
+    first: f64,
+    sampled: f64,
+    /// All lookups, sampled or not.
+    lookups: f64,
+}
+
+impl Reuse {
+    pub(super) fn new() -> Self {
+        Self {
+            threshold: THRESHOLD_MAX,
+            samples: HashMap::new(),
+            sums: vec![0; SLOTS + 1],
+            next_slot: 0,
+            histogram: vec![0.0; BUCKETS],
+            first: 0.0,
+            sampled: 0.0,
+            lookups: 0.0,
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn bytes(&self) -> usize {
+        (SLOTS + BUCKETS) * 8 + self.samples.capacity() * 34
+    }
+
+    /// Notes a lookup of an entry that takes `bytes` in memory.
+    #[inline]
+    pub(super) fn note(&mut self, hash: u64, bytes: usize) {
+        self.lookups += 1.0;
+        if hash % MODULUS < self.threshold {
+            self.follow(hash, bytes as u64);
+        }
+    }
+
+    fn follow(&mut self, hash: u64, bytes: u64) {
+        self.sampled += 1.0;
+        if self.next_slot == SLOTS {
+            self.renumber();
+        }
+        let slot = self.next_slot;
+        self.next_slot += 1;
+        match self.samples.insert(hash, Sample { slot, bytes }) {
+            Some(before) => {
+                let between = self.sum(slot) - self.sum(before.slot + 1);
+                let distance = (between + bytes) as f64 * MODULUS as f64 / self.threshold as f64;
+                self.histogram[bucket(distance)] += 1.0;
+                self.add(before.slot, before.bytes.wrapping_neg());
+            }
+            None => self.first += 1.0,
+        }
+        self.add(slot, bytes);
+        if self.samples.len() > SAMPLES_MAX {
+            self.choose_fewer();
+        }
+        if self.sampled > HALF_LIFE {
+            self.halve();
+        }
+    }
+
+    /// Bytes last used in slots before `end`.
+    fn sum(&self, end: usize) -> u64 {
+        let (mut at, mut sum) = (end, 0u64);
+        while at > 0 {
+            sum = sum.wrapping_add(self.sums[at]);
+            at &= at - 1;
+        }
+        sum
+    }
+
+    fn add(&mut self, slot: usize, bytes: u64) {
+        let mut at = slot + 1;
+        while at <= SLOTS {
+            self.sums[at] = self.sums[at].wrapping_add(bytes);
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    fn renumber(&mut self) {
+        let mut order: Vec<(usize, u64, u64)> =
+            self.samples.iter().map(|(hash, sample)| (sample.slot, *hash, sample.bytes)).collect();
+        order.sort_unstable();
+        self.sums.fill(0);
+        for (slot, &(_, hash, bytes)) in order.iter().enumerate() {
+            self.samples.insert(hash, Sample { slot, bytes });
+            self.add(slot, bytes);
+        }
+        self.next_slot = order.len();
+    }
+
+    /// Lets go of the eighth of the keys with the highest hashes.
+    fn choose_fewer(&mut self) {
+        let threshold = self.threshold - self.threshold / 8;
+        let share = threshold as f64 / self.threshold as f64;
+        self.threshold = threshold;
+        let gone: Vec<(u64, Sample)> =
+            self.samples.extract_if(|hash, _| hash % MODULUS >= threshold).collect();
+        for (_, sample) in gone {
+            self.add(sample.slot, sample.bytes.wrapping_neg());
+        }
+        // What was counted at the higher rate counts as if it had been at this one.
+        self.scale(share);
+        self.lookups /= share;
+    }
+
+    fn halve(&mut self) {
+        self.scale(0.5);
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.histogram.iter_mut().for_each(|count| *count *= factor);
+        self.first *= factor;
+        self.sampled *= factor;
+        self.lookups *= factor;
+    }
+
+    /// The curve; `fixed_bytes` are needed whatever is kept.
+    pub(super) fn advice(&self, fixed_bytes: usize) -> Advice {
+        // Hot keys are in the sample or not, as luck has it; how many lookups there should have
+        // been tells, and what is missing was near (the paper's adjustment).
+        // What is too many may be anywhere, so it is left.
+        let expected = self.lookups * self.threshold as f64 / MODULUS as f64;
+        let near = (expected - self.sampled).max(0.0);
+        let total = (self.sampled + near).max(1.0);
+        let mut points = Vec::new();
+        let mut hits = near;
+        for (index, count) in self.histogram.iter().enumerate() {
+            hits += count;
+            if *count > 0.0 {
+                let memory_bytes = fixed_bytes + bucket_bytes(index) as usize;
+                points.push(Point { memory_bytes, hit_ratio: (hits / total).clamp(0.0, 1.0) });
+            }
+        }
+        Advice { fixed_bytes, points, lookups_sampled: self.sampled as u64 }
+    }
+}
+
+fn bucket(distance: f64) -> usize {
+    let bucket = (distance.max(1.0).log2() * f64::from(BUCKETS_PER_DOUBLING)).ceil();
+    (bucket as usize).min(BUCKETS - 1)
+}
+
+/// The largest distance of a bucket.
+fn bucket_bytes(bucket: usize) -> f64 {
+    (bucket as f64 / f64::from(BUCKETS_PER_DOUBLING)).exp2()
+}
+
+/// One point of the curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// The memory budget, in bytes.
+    pub memory_bytes: usize,
+    /// The part of lookups answered from memory with it, of those that find an entry.
+    pub hit_ratio: f64,
+}
+
+/// What every memory size would give, as measured lately.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Advice {
+    /// Needed whatever is kept: buffers and the storage table, in bytes.
+    pub fixed_bytes: usize,
+    /// The curve, sizes rising.
+    pub points: Vec<Point>,
+    /// Lookups it rests on.
+    pub lookups_sampled: u64,
+}
+
+impl Advice {
+    /// The hit ratio with that budget.
+    pub fn hit_ratio(&self, memory_bytes: usize) -> f64 {
+        let above = self.points.partition_point(|point| point.memory_bytes <= memory_bytes);
+        let Some(before) = above.checked_sub(1).map(|last| self.points[last]) else { return 0.0 };
+        let Some(after) = self.points.get(above) else { return before.hit_ratio };
+        let part = (memory_bytes - before.memory_bytes) as f64
+            / (after.memory_bytes - before.memory_bytes) as f64;
+        before.hit_ratio + part * (after.hit_ratio - before.hit_ratio)
+    }
+
+    /// The size beyond which more memory is wasted: it would win less than one lookup in a
+    /// thousand.
+    pub fn enough_bytes(&self) -> usize {
+        let best = self.points.last().map_or(0.0, |point| point.hit_ratio);
+        self.smallest_for(best - ENOUGH).unwrap_or(self.fixed_bytes)
+    }
+
+    /// The smallest size with at least this hit ratio; nothing if no size has it.
+    pub fn smallest_for(&self, hit_ratio: f64) -> Option<usize> {
+        self.points
+            .iter()
+            .find(|point| point.hit_ratio >= hit_ratio)
+            .map(|point| point.memory_bytes)
+    }
+
+    /// The mean latency of a lookup with that budget, from those of the two kinds of lookups, in
+    /// any unit.
+    pub fn mean_latency(&self, memory_bytes: usize, from_memory: f64, from_disk: f64) -> f64 {
+        let hits = self.hit_ratio(memory_bytes);
+        hits * from_memory + (1.0 - hits) * from_disk
+    }
+
+    /// Both curves as one: of shards among which memory is divided evenly.
+    pub fn merge(shards: &[Self]) -> Self {
+        let count = shards.len().max(1);
+        let mut sizes: Vec<usize> =
+            shards.iter().flat_map(|shard| shard.points.iter().map(|p| p.memory_bytes)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let total: u64 = shards.iter().map(|shard| shard.lookups_sampled).sum();
+        let point = |size: usize| {
+            let weighted = |shard: &Self| shard.hit_ratio(size) * shard.lookups_sampled as f64;
+            let hit_ratio = shards.iter().map(weighted).sum::<f64>() / total.max(1) as f64;
+            Point { memory_bytes: size * count, hit_ratio }
+        };
+        Self {
+            fixed_bytes: shards.iter().map(|shard| shard.fixed_bytes).sum(),
+            points: sizes.into_iter().map(point).collect(),
+            lookups_sampled: total,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ mixed >> 27
+    }
+
+    fn hash(key: u64) -> u64 {
+        draw(&mut key.wrapping_mul(0x94d0_49bb_1331_11eb)) >> 24
+    }
+
+    /// Hits of an exact LRU of `entries` over the same lookups.
+    fn exact(lookups: &[u64], entries: usize) -> f64 {
+        let mut order = std::collections::BTreeMap::new();
+        let mut last = HashMap::new();
+        let mut hits = 0;
+        for (time, key) in lookups.iter().enumerate() {
+            if let Some(before) = last.insert(*key, time) {
+                order.remove(&before);
+                hits += 1;
+            }
+            order.insert(time, *key);
+            if order.len() > entries {
+                let (_, oldest) = order.pop_first().expect("not empty");
+                last.remove(&oldest);
+            }
+        }
+        f64::from(hits) / lookups.len() as f64
+    }
+
+    #[test]
+    fn the_sampled_curve_is_that_of_an_exact_lru() {
+        for (keys, skew) in [(100_000u64, 1.0f64), (100_000, 2.5), (400_000, 4.0)] {
+            let mut state = keys;
+            let lookups: Vec<u64> = (0..1_000_000)
+                .map(|_| {
+                    let unit = draw(&mut state) as f64 / u64::MAX as f64;
+                    (unit.powf(skew) * keys as f64) as u64
+                })
+                .collect();
+            let mut reuse = Reuse::new();
+            for key in &lookups {
+                reuse.note(hash(*key), 1000);
+            }
+            let advice = reuse.advice(0);
+            for share in [20, 8, 4, 2] {
+                let entries = keys as usize / share;
+                let (sampled, exact) = (advice.hit_ratio(entries * 1000), exact(&lookups, entries));
+                assert!((sampled - exact).abs() < 0.03, "{keys} {skew} {share}: {sampled} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_loop_needs_all_of_itself() {
+        let mut reuse = Reuse::new();
+        for round in 0..200_000u64 {
+            reuse.note(hash(round % 10_000), 100);
+        }
+        let advice = reuse.advice(0);
+        assert!(advice.hit_ratio(800_000) < 0.05 && advice.hit_ratio(1_200_000) > 0.9);
+        assert!((900_000..1_250_000).contains(&advice.enough_bytes()), "{}", advice.enough_bytes());
+        assert_eq!(advice.smallest_for(0.9), Some(advice.enough_bytes()));
+    }
+}

@@ -1,0 +1,206 @@
+//! What a segment says about itself: its header, its footer, its trailer; and the superblock.
+//!
+//! ```text
+//! 0          4096                     data end, rounded up          length - 4096
+//! | header   | records ...            | footer: one line a record   | ... trailer |
+//! ```
+//!
+//! A segment with a trailer is sealed. The footer repeats what recovery needs of every record, so
+//! that a restart reads 24 bytes a record, not the records.
+
+use super::record::{Address, Class, Expiry, u32_at, u64_at};
+use crate::device::FileName;
+use crate::elastic::Error;
+
+/// Unit of log writes, and of what a disk is taken to write at once or not at all.
+pub(super) const BLOCK_BYTES: usize = 4096;
+/// Segments are of one length in these limits, a power of two: below, footers would fill them;
+/// above, an address could not reach their end.
+pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+pub(super) const SEGMENT_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of one footer line.
+pub(super) const LINE_BYTES: usize = 24;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"enrtlog1");
+const SUPERBLOCK_MAGIC: u64 = u64::from_le_bytes(*b"enrtsup1");
+
+/// What the footer says of one record, or of one record it kills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Of the record's key, or of the key of the killed record.
+    pub(super) hash: u64,
+    /// Where the record begins in its segment.
+    pub(super) offset: u64,
+    /// Length of the record; nothing for a line that only kills.
+    pub(super) class: Option<Class>,
+    /// The record that is dead because of this one.
+    pub(super) kills: Address,
+    /// In seconds, rounded up; `u32::MAX` is never.
+    pub(super) expires_s: u32,
+}
+
+impl Line {
+    pub(super) fn expires_s(at: Expiry) -> u32 {
+        if at == Expiry::NEVER {
+            return u32::MAX;
+        }
+        u32::try_from(at.0.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.hash << 24 | self.offset / 16).to_le_bytes());
+        out.extend_from_slice(&self.kills.0.to_le_bytes());
+        out.extend_from_slice(&self.expires_s.to_le_bytes());
+        let class = self.class.map_or(0, |class| 1 << 16 | u32::from(class.0));
+        out.extend_from_slice(&class.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let place = u64_at(bytes, 0);
+        let class = u32_at(bytes, 20);
+        Self {
+            hash: place >> 24,
+            offset: (place & 0xff_ffff) * 16,
+            class: (class != 0).then_some(Class(class as u16)),
+            kills: Address(u64_at(bytes, 8)),
+            expires_s: u32_at(bytes, 16),
+        }
+    }
+}
+
+/// The footer as written, padded to whole blocks.
+pub(super) fn write_footer(lines: &[Line], out: &mut Vec<u8>) -> u32 {
+    let start = out.len();
+    for line in lines {
+        line.write(out);
+    }
+    let checksum = crc32c::crc32c(&out[start..]);
+    out.resize(out.len().next_multiple_of(BLOCK_BYTES), 0);
+    checksum
+}
+
+/// The lines of a footer whose trailer was read; nothing if it is damaged.
+pub(super) fn read_footer(bytes: &[u8], trailer: &Trailer) -> Option<Vec<Line>> {
+    let bytes = bytes.get(..trailer.lines as usize * LINE_BYTES)?;
+    (crc32c::crc32c(bytes) == trailer.footer_checksum)
+        .then(|| bytes.chunks_exact(LINE_BYTES).map(Line::read).collect())
+}
+
+/// The first block of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) number: u64,
+    /// Segments of lower number count for nothing: the store was cleared.
+    pub(super) floor: u64,
+}
+
+impl Header {
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        write_block(&[MAGIC, self.number, self.floor], out);
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let [magic, number, floor] = read_block(bytes)?;
+        (magic == MAGIC).then_some(Self { number, floor })
+    }
+}
+
+/// The last block of a sealed segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trailer {
+    pub(super) number: u64,
+    pub(super) floor: u64,
+    /// Where the records end.
+    pub(super) data_end: u64,
+    pub(super) lines: u64,
+    pub(super) footer_checksum: u32,
+    /// The highest version of any record here.
+    pub(super) version_max: u64,
+}
+
+impl Trailer {
+    pub(super) fn footer_offset(&self) -> u64 {
+        self.data_end.next_multiple_of(BLOCK_BYTES as u64)
+    }
+
+    /// True if what it points to lies in a segment of that length.
+    pub(super) fn fits(&self, segment_bytes: u64) -> bool {
+        let limit = segment_bytes - BLOCK_BYTES as u64;
+        self.data_end >= BLOCK_BYTES as u64
+            && self.data_end <= limit
+            && self.lines <= segment_bytes
+            && self.footer_offset() + self.footer_bytes() as u64 <= limit
+    }
+
+    pub(super) fn footer_bytes(&self) -> usize {
+        self.lines as usize * LINE_BYTES
+    }
+
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        let Self { number, floor, data_end, lines, footer_checksum, version_max } = self;
+        let checksum = u64::from(footer_checksum);
+        write_block(&[MAGIC, number, floor, data_end, lines, checksum, version_max], out);
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let [magic, number, floor, data_end, lines, checksum, version_max] = read_block(bytes)?;
+        (magic == MAGIC).then_some(Self {
+            number,
+            floor,
+            data_end,
+            lines,
+            footer_checksum: checksum as u32,
+            version_max,
+        })
+    }
+}
+
+/// What never changes in the life of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Superblock {
+    pub(super) segment_bytes: u64,
+    pub(super) hash_key: [u64; 2],
+}
+
+impl Superblock {
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        let Self { segment_bytes, hash_key } = self;
+        write_block(&[SUPERBLOCK_MAGIC, segment_bytes, hash_key[0], hash_key[1]], out);
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let foreign = |found: &str| Error::Foreign {
+            file: FileName::Superblock,
+            found: found.to_owned(),
+            expected: "an elastic store, format 1".to_owned(),
+        };
+        let Some([magic, segment_bytes, first, second]) = read_block(bytes) else {
+            return Err(foreign("a wrong checksum"));
+        };
+        if magic != SUPERBLOCK_MAGIC {
+            return Err(foreign("another format"));
+        }
+        let allowed = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
+        if !segment_bytes.is_power_of_two() || !allowed.contains(&segment_bytes) {
+            return Err(foreign("an impossible length of segments"));
+        }
+        Ok(Self { segment_bytes, hash_key: [first, second] })
+    }
+}
+
+/// Writes words and their checksum, padded to one block.
+fn write_block(words: &[u64], out: &mut Vec<u8>) {
+    let start = out.len();
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    let checksum = crc32c::crc32c(&out[start..]);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out.resize(start + BLOCK_BYTES, 0);
+}
+
+fn read_block<const WORDS: usize>(bytes: &[u8]) -> Option<[u64; WORDS]> {
+    let bytes = bytes.get(..WORDS * 8 + 4)?;
+    let words = std::array::from_fn(|word| u64_at(bytes, word * 8));
+    (crc32c::crc32c(&bytes[..WORDS * 8]) == u32_at(bytes, WORDS * 8)).then_some(words)
+}

@@ -1,0 +1,163 @@
+//! Finding expired entries nobody asks for.
+//!
+//! Every segment knows when its first entry expires, and its footer says which entries those are;
+//! so what is over is removed without reading a record. Entries expire to the second here; a load
+//! counts in milliseconds.
+
+use std::io;
+use std::time::Duration;
+
+use super::device_work::Purpose;
+use super::record::Address;
+use super::segment::{Line, read_footer};
+use super::staged::StagedKey;
+use super::{Elastic, Error};
+use crate::device::{FileName, Operation};
+
+/// Lines looked at in one step.
+const LINES_PER_STEP: usize = 512;
+/// A segment is looked through again after this time at the earliest, in seconds.
+const REST_S: u32 = 1;
+
+/// A segment being looked through.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    slot: usize,
+    /// Nothing until the footer is read.
+    lines: Option<Vec<Line>>,
+    next: usize,
+    /// When the first entry left here expires, in seconds.
+    expires_s: u32,
+}
+
+impl Sweep {
+    pub(super) fn bytes(&self) -> usize {
+        self.lines.as_ref().map_or(0, |lines| lines.capacity() * size_of::<Line>())
+    }
+}
+
+fn seconds(now: Duration) -> u32 {
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX - 1)
+}
+
+impl Elastic {
+    pub(super) fn sweep_timeout(&self) -> Option<Duration> {
+        let due = self.log.expires_s();
+        (due != u32::MAX && self.sweep.is_none()).then(|| Duration::from_secs(due.into()))
+    }
+
+    /// Begins, or goes on with, a sweep; true if it can go on at once.
+    pub(super) fn sweep_some(&mut self, now: Duration) -> bool {
+        if self.sweep.is_none() && self.log.expires_s() <= seconds(now) {
+            self.begin_sweep(now);
+        }
+        match self.sweep.take_if(|sweep| sweep.lines.is_some()) {
+            Some(sweep) => self.look_for_expired(sweep, now),
+            None => false,
+        }
+    }
+
+    fn begin_sweep(&mut self, now: Duration) {
+        let Some(slot) = self.log.due_segment(seconds(now)) else { return };
+        // What is appended from here on counts anew.
+        self.log.segment_mut(slot).expires_s = u32::MAX;
+        let open = self.log.open_lines().filter(|(open, _)| *open == slot);
+        let mut sweep = Sweep { slot, lines: None, next: 0, expires_s: u32::MAX };
+        if let Some((_, lines)) = open {
+            sweep.lines = Some(lines.to_vec());
+        } else {
+            let segment = self.log.segment_mut(slot);
+            let Some(trailer) = segment.trailer else { return };
+            segment.reads += 1;
+            let file = FileName::Segment(segment.number);
+            let (offset, bytes) = (trailer.footer_offset(), trailer.footer_bytes());
+            self.command(file, Operation::Read { offset, bytes }, Purpose::Sweep { slot });
+        }
+        self.sweep = Some(sweep);
+    }
+
+    /// Takes a footer.
+    pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
+        let segment = self.log.segment_mut(slot);
+        segment.reads -= 1;
+        let (file, trailer) = (FileName::Segment(segment.number), segment.trailer);
+        let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
+        let offset = trailer.map_or(0, |trailer| trailer.footer_offset());
+        let lines = match result {
+            Ok(bytes) => {
+                trailer.and_then(|trailer| read_footer(&bytes, &trailer)).ok_or_else(|| {
+                    let found = "a footer with a wrong checksum".to_owned();
+                    Error::Damaged { file, offset, found }
+                })
+            }
+            Err(error) => Err(Error::ReadFailed { file, offset, reason: error.to_string() }),
+        };
+        match lines {
+            Ok(lines) => {
+                sweep.lines = Some(lines);
+                self.sweep = Some(sweep);
+            }
+            Err(error) => {
+                // Its entries expire when they are asked for.
+                self.report(error);
+            }
+        }
+    }
+
+    fn look_for_expired(&mut self, mut sweep: Sweep, now: Duration) -> bool {
+        let now_s = seconds(now);
+        let lines = sweep.lines.as_ref().expect("the footer was read");
+        let until = lines.len().min(sweep.next + LINES_PER_STEP);
+        while sweep.next < until {
+            let line = lines[sweep.next];
+            if line.class.is_some() && line.expires_s != u32::MAX {
+                let page = self.table.page_of(line.hash);
+                if !self.table.is_resident(page) {
+                    self.await_page(page, StagedKey::Page(page));
+                    self.sweep = Some(sweep);
+                    return false;
+                }
+                if line.expires_s > now_s {
+                    sweep.expires_s = sweep.expires_s.min(line.expires_s);
+                } else if !self.expire_line(sweep.slot, &line, now) {
+                    sweep.expires_s = sweep.expires_s.min(now_s + REST_S);
+                }
+            }
+            sweep.next += 1;
+        }
+        if sweep.next < lines.len() {
+            self.sweep = Some(sweep);
+            return true;
+        }
+        let expires_s = if sweep.expires_s == u32::MAX {
+            u32::MAX
+        } else {
+            sweep.expires_s.max(now_s + REST_S)
+        };
+        self.log.note_expiry(sweep.slot, expires_s);
+        true
+    }
+
+    /// Removes the entry of an expired record, if the table still points there; false if that
+    /// failed.
+    fn expire_line(&mut self, segment: usize, line: &Line, now: Duration) -> bool {
+        let location = self.log.location(segment, line.offset);
+        let Some(slot) = self.table.find(line.hash, location) else { return true };
+        debug_assert_ne!(self.log.address(location), Address::NONE);
+        if self.table.candidates(line.hash).count() > 1 {
+            // Which of the keys of this hash is over, only a load can tell.
+            return true;
+        }
+        if self.kill_slot(line.hash, slot, now).is_err() {
+            return false;
+        }
+        self.stats.expirations += 1;
+        let key = self.memory.key_where(line.hash, |key| self.hash(key) == line.hash);
+        if let Some(key) = key.map(Box::<[u8]>::from) {
+            self.forget(line.hash, &key);
+        }
+        self.fresh.retain(|fresh| fresh.location != location);
+        self.unstage_location(location);
+        true
+    }
+}

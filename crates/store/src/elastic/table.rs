@@ -1,0 +1,406 @@
+//! The storage table (dReDBox key server, §6.1.1): where on disk every entry lies.
+//!
+//! A table of pages of 340 slots, found by the first bits of the key's hash (extendible hashing):
+//! a full page splits in two, alone, so that growing never stalls. A slot keeps 40 bits of the hash
+//! and no byte of the key; whether a record is the one looked for, the record itself has to say.
+//! Pages stay in the order of hashes, which is what a scan goes by.
+//!
+//! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
+//! Pages can leave memory for the spill file one by one ([`Table::victim`]); what is asked of a page
+//! that is away waits for it, and nothing else does.
+
+use bytemuck::{Pod, Zeroable};
+use hashbrown::HashMap;
+
+use super::record::Class;
+use crate::mapping::{Mapping, PAGE_BYTES};
+
+/// Bits kept of a hash.
+pub(super) const HASH_BITS: u32 = 40;
+const SLOTS: usize = 340;
+/// At most 2^24 pages, four thousand million entries.
+const DEPTH_MAX: u32 = 24;
+const PAGES_MAX: usize = 1 << DEPTH_MAX;
+
+/// The page is in memory.
+const RESIDENT: u8 = 1;
+/// The spill file does not have it as it is.
+const DIRTY: u8 = 2;
+/// It was used since the clock came by.
+const USED: u8 = 4;
+/// It is on its way to the spill file.
+const LEAVING: u8 = 8;
+
+/// Where a record lies: slot of its segment times units in a segment, plus units. 40 bits.
+pub(super) type Location = u64;
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Page {
+    checksum: u32,
+    count: u16,
+    depth: u16,
+    prefix: u64,
+    /// Location in the low 40 bits, then 16 bits of class, then the first 8 bits of the hash.
+    words: [u64; SLOTS],
+    /// The other 32 bits of the hash.
+    tags: [u32; SLOTS],
+}
+
+const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
+
+/// An entry of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) location: Location,
+    pub(super) class: Class,
+}
+
+impl Page {
+    fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    fn hash(&self, at: usize) -> u64 {
+        self.words[at] >> 56 << 32 | u64::from(self.tags[at])
+    }
+
+    fn slot(&self, at: usize) -> Slot {
+        let word = self.words[at];
+        Slot { location: word & ((1 << 40) - 1), class: Class((word >> 40) as u16) }
+    }
+
+    fn set(&mut self, at: usize, hash: u64, slot: Slot) {
+        self.tags[at] = hash as u32;
+        self.words[at] = hash >> 32 << 56 | u64::from(slot.class.0) << 40 | slot.location;
+    }
+
+    fn push(&mut self, hash: u64, slot: Slot) {
+        let at = self.count();
+        self.set(at, hash, slot);
+        self.count += 1;
+    }
+
+    fn remove(&mut self, at: usize) {
+        let last = self.count() - 1;
+        self.tags[at] = self.tags[last];
+        self.words[at] = self.words[last];
+        self.count -= 1;
+    }
+
+    /// Places of the slots of this hash.
+    fn matches(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        const LANES: usize = 20;
+        let tag = hash as u32;
+        let count = self.count();
+        self.tags
+            .chunks_exact(LANES)
+            .enumerate()
+            .take(count.div_ceil(LANES))
+            .flat_map(move |(chunk, tags)| {
+                let mut found = 0u32;
+                for (lane, &other) in tags.iter().enumerate() {
+                    found |= u32::from(other == tag) << lane;
+                }
+                std::iter::from_fn(move || {
+                    let lane = found.trailing_zeros() as usize;
+                    found &= found.wrapping_sub(1);
+                    (lane < LANES).then_some(chunk * LANES + lane)
+                })
+            })
+            .filter(move |&at| at < count && self.hash(at) == hash)
+    }
+
+    fn checksum(&self) -> u32 {
+        crc32c::crc32c(&bytemuck::bytes_of(self)[4..])
+    }
+}
+
+/// The storage table.
+pub(super) struct Table {
+    pages: Mapping<Page>,
+    states: Mapping<u8>,
+    /// Page of every prefix of `depth` bits.
+    directory: Mapping<u32>,
+    depth: u32,
+    pages_used: usize,
+    resident: usize,
+    pins: HashMap<u32, u32>,
+    hand: usize,
+    entries: u64,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let mut table = Self {
+            pages: Mapping::reserve(PAGES_MAX),
+            states: Mapping::reserve(PAGES_MAX),
+            directory: Mapping::reserve(1 << DEPTH_MAX),
+            depth: 0,
+            pages_used: 0,
+            resident: 0,
+            pins: HashMap::new(),
+            hand: 0,
+            entries: 0,
+        };
+        table.add_page(0, 0);
+        table
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Bytes resident: pages, their states, the directory.
+    pub(super) fn bytes(&self) -> usize {
+        self.resident * PAGE_BYTES + self.bytes_fixed()
+    }
+
+    /// The part of [`Table::bytes`] that no spilling saves.
+    pub(super) fn bytes_fixed(&self) -> usize {
+        let pages = crate::mapping::pages;
+        pages(self.pages_used) + pages(4 << self.depth) + 64 * self.pins.len()
+    }
+
+    pub(super) fn pages_resident(&self) -> usize {
+        self.resident
+    }
+
+    pub(super) fn pages_used(&self) -> usize {
+        self.pages_used
+    }
+
+    /// The memory of a table nobody uses any more, and how far it may be resident.
+    pub(super) fn retire(self) -> [(Mapping<u8>, usize); 3] {
+        let (pages, directory) = (self.pages_used, 4usize << self.depth);
+        [
+            (self.pages.into_bytes(), pages * PAGE_BYTES),
+            (self.states, pages),
+            (self.directory.into_bytes(), directory),
+        ]
+    }
+
+    /// The page a hash belongs to.
+    pub(super) fn page_of(&self, hash: u64) -> u32 {
+        self.directory[(hash >> (HASH_BITS - self.depth)) as usize]
+    }
+
+    pub(super) fn is_resident(&self, page: u32) -> bool {
+        self.states[page as usize] & RESIDENT != 0
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        let page = self.page_of(hash) as usize;
+        debug_assert!(self.states[page] & RESIDENT != 0, "page {page} is away");
+        page
+    }
+
+    fn mark(&mut self, page: usize, marks: u8) {
+        let state = self.states[page];
+        if state & marks != marks {
+            self.states[page] = state | marks;
+        }
+    }
+
+    /// The records that may be the one of a key of this hash. Its page must be resident.
+    pub(super) fn candidates(&mut self, hash: u64) -> impl Iterator<Item = Slot> + '_ {
+        let home = self.home(hash);
+        self.mark(home, USED);
+        let page = &self.pages[home];
+        page.matches(hash).map(|at| page.slot(at))
+    }
+
+    /// The slot of the record at `location`.
+    pub(super) fn find(&self, hash: u64, location: Location) -> Option<Slot> {
+        let page = &self.pages[self.home(hash)];
+        page.matches(hash).map(|at| page.slot(at)).find(|slot| slot.location == location)
+    }
+
+    /// Adds a slot; false if the table can grow no further.
+    #[must_use]
+    pub(super) fn insert(&mut self, hash: u64, slot: Slot) -> bool {
+        while self.pages[self.home(hash)].count() == SLOTS {
+            if !self.split(hash) {
+                return false;
+            }
+        }
+        let home = self.home(hash);
+        self.pages[home].push(hash, slot);
+        self.mark(home, DIRTY | USED);
+        self.entries += 1;
+        true
+    }
+
+    /// True if [`Table::insert`] of this hash would succeed, however it has to grow.
+    pub(super) fn has_room(&self, hash: u64) -> bool {
+        let page = &self.pages[self.home(hash)];
+        page.count() < SLOTS
+            || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
+    }
+
+    /// Points the slot of the record at `from` elsewhere; false if there is none.
+    pub(super) fn replace(&mut self, hash: u64, from: Location, to: Slot) -> bool {
+        let home = self.home(hash);
+        let page = &mut self.pages[home];
+        let found = page.matches(hash).find(|&at| page.slot(at).location == from);
+        if let Some(at) = found {
+            page.set(at, hash, to);
+            self.mark(home, DIRTY | USED);
+        }
+        found.is_some()
+    }
+
+    /// Takes out the slot of the record at `location`, if there is one.
+    pub(super) fn remove(&mut self, hash: u64, location: Location) -> Option<Slot> {
+        let home = self.home(hash);
+        let page = &mut self.pages[home];
+        let at = page.matches(hash).find(|&at| page.slot(at).location == location)?;
+        let slot = page.slot(at);
+        page.remove(at);
+        self.mark(home, DIRTY);
+        self.entries -= 1;
+        Some(slot)
+    }
+
+    /// Entries of `page` with hashes from `from` on, in their order.
+    pub(super) fn page_entries(&self, page: u32, from: u64) -> Vec<(u64, Slot)> {
+        let page = &self.pages[page as usize];
+        let mut entries: Vec<(u64, Slot)> = (0..page.count())
+            .map(|at| (page.hash(at), page.slot(at)))
+            .filter(|(hash, _)| *hash >= from)
+            .collect();
+        entries.sort_unstable_by_key(|(hash, slot)| (*hash, slot.location));
+        entries
+    }
+
+    /// The first hash after those of the page `hash` belongs to; nothing after the last.
+    pub(super) fn next_page_hash(&self, hash: u64) -> Option<u64> {
+        let page = &self.pages[self.home(hash)];
+        let next = (page.prefix + 1) << (HASH_BITS - u32::from(page.depth));
+        (next < 1 << HASH_BITS).then_some(next)
+    }
+
+    fn add_page(&mut self, prefix: u64, depth: u16) -> usize {
+        let page = self.pages_used;
+        self.pages_used += 1;
+        self.resident += 1;
+        self.pages[page] = Page { prefix, depth, ..Page::zeroed() };
+        self.states[page] = RESIDENT | DIRTY | USED;
+        page
+    }
+
+    /// Splits the page of `hash` in two by the next bit.
+    fn split(&mut self, hash: u64) -> bool {
+        let old = self.home(hash);
+        let (depth, prefix) = (self.pages[old].depth, self.pages[old].prefix);
+        if u32::from(depth) == DEPTH_MAX || self.pages_used == PAGES_MAX {
+            return false;
+        }
+        if u32::from(depth) == self.depth {
+            self.double();
+        }
+        let new = self.add_page(prefix << 1 | 1, depth + 1);
+        let (before, after) = self.pages.split_at_mut(new);
+        let (low, high) = (&mut before[old], &mut after[0]);
+        low.depth += 1;
+        low.prefix <<= 1;
+        for at in (0..SLOTS).rev() {
+            if low.hash(at) >> (HASH_BITS - 1 - u32::from(depth)) & 1 == 1 {
+                high.push(low.hash(at), low.slot(at));
+                low.remove(at);
+            }
+        }
+        self.mark(old, DIRTY);
+        let width = 1usize << (self.depth - u32::from(depth) - 1);
+        let start = (prefix as usize * 2 + 1) * width;
+        self.directory[start..start + width].fill(new as u32);
+        true
+    }
+
+    fn double(&mut self) {
+        for at in (0..1usize << self.depth).rev() {
+            let page = self.directory[at];
+            self.directory[2 * at] = page;
+            self.directory[2 * at + 1] = page;
+        }
+        self.depth += 1;
+    }
+
+    /// Keeps a page in memory until [`Table::unpin`].
+    pub(super) fn pin(&mut self, page: u32) {
+        *self.pins.entry(page).or_insert(0) += 1;
+    }
+
+    pub(super) fn unpin(&mut self, page: u32) {
+        if let Some(pins) = self.pins.get_mut(&page) {
+            *pins -= 1;
+            if *pins == 0 {
+                self.pins.remove(&page);
+            }
+        }
+    }
+
+    /// A page to do without: one not used lately, after looking at up to `patience`.
+    pub(super) fn victim(&mut self, patience: usize) -> Option<u32> {
+        for _ in 0..patience {
+            let page = self.hand;
+            self.hand = (self.hand + 1) % self.pages_used;
+            let state = self.states[page];
+            if state & RESIDENT == 0 || state & LEAVING != 0 {
+                continue;
+            }
+            if state & USED != 0 {
+                self.states[page] = state & !USED;
+            } else if !self.pins.contains_key(&(page as u32)) {
+                return Some(page as u32);
+            }
+        }
+        None
+    }
+
+    /// Gives up the memory of a page the spill file has; otherwise its bytes, to be written there
+    /// before [`Table::left`].
+    pub(super) fn leave(&mut self, page: u32) -> Option<Vec<u8>> {
+        let at = page as usize;
+        if self.states[at] & DIRTY == 0 {
+            self.drop_page(at);
+            return None;
+        }
+        self.states[at] = self.states[at] & !DIRTY | LEAVING;
+        self.pages[at].checksum = self.pages[at].checksum();
+        Some(bytemuck::bytes_of(&self.pages[at]).to_vec())
+    }
+
+    /// The spill file has the page, or failed to take it.
+    pub(super) fn left(&mut self, page: u32, written: bool) {
+        let at = page as usize;
+        self.states[at] &= !LEAVING;
+        if !written {
+            self.states[at] |= DIRTY;
+        } else if self.states[at] & (DIRTY | USED) == 0 && !self.pins.contains_key(&page) {
+            self.drop_page(at);
+        }
+    }
+
+    fn drop_page(&mut self, page: usize) {
+        self.states[page] &= !RESIDENT;
+        self.resident -= 1;
+        self.pages.release(page..page + 1);
+    }
+
+    /// Takes a page back from the spill file; false if that is not what was written.
+    pub(super) fn returned(&mut self, page: u32, bytes: &[u8]) -> bool {
+        let at = page as usize;
+        if self.states[at] & RESIDENT != 0 {
+            return true;
+        }
+        let Ok(read) = bytemuck::try_pod_read_unaligned::<Page>(bytes) else { return false };
+        if read.checksum != read.checksum() {
+            return false;
+        }
+        self.pages[at] = read;
+        self.states[at] = RESIDENT | USED;
+        self.resident += 1;
+        true
+    }
+}

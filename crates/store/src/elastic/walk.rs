@@ -1,0 +1,131 @@
+//! Walking over the keys: scans and random draws, in the order of hashes.
+//!
+//! Hashes do not change as the table grows or shrinks, so a cursor is simply the next hash, and a
+//! scan returns every key that is there from its beginning to its end.
+
+use std::time::Duration;
+
+use super::entries::NEVER;
+use super::record::{Body, Expiry, Record};
+use super::staged::{StagedKey, State};
+use super::table::{HASH_BITS, Slot};
+use super::{Elastic, Error, RandomKey, Scan, Ticket};
+
+/// Keys of one step of a scan at most, as each may have to be read from disk.
+const SCAN_MAX: usize = 512;
+
+/// What is known of the key of a slot.
+enum SlotKey {
+    Known(Box<[u8]>, Expiry),
+    Pending(Ticket),
+    Failed(Error),
+}
+
+impl Elastic {
+    /// About `count` keys (512 at most) from `cursor` on, in the order of their hashes; begin with
+    /// 0. Every key there from the first call to the last is returned, and none twice unless it was
+    /// removed and stored again.
+    pub fn scan(&mut self, cursor: u64, count: usize, now: Duration) -> Scan {
+        let count = count.clamp(1, SCAN_MAX);
+        let (mut keys, mut pending) = (Vec::new(), Vec::new());
+        let (mut from, mut seen) = (cursor, 0);
+        let cursor = loop {
+            if from >= 1 << HASH_BITS {
+                break 0;
+            }
+            let page = self.table.page_of(from);
+            if !self.table.is_resident(page) {
+                pending.push(self.stage(StagedKey::Page(page), from));
+                break from;
+            }
+            let entries = self.table.page_entries(page, from);
+            // Keys of one hash stay together, as a cursor cannot stand between them.
+            let end = (count - seen..entries.len())
+                .find(|&at| at > 0 && entries[at].0 != entries[at - 1].0)
+                .unwrap_or(entries.len());
+            for &(hash, slot) in &entries[..end] {
+                match self.slot_key(hash, slot) {
+                    SlotKey::Known(key, over_at) if !over_at.is_over(now) => keys.push(key),
+                    SlotKey::Known(..) => {}
+                    SlotKey::Pending(ticket) => pending.push(ticket),
+                    SlotKey::Failed(error) => return self.give_up_scan(&pending, error),
+                }
+            }
+            seen += end;
+            if let Some(&(hash, _)) = entries.get(end) {
+                break hash;
+            }
+            match self.table.next_page_hash(from) {
+                Some(next) => from = next,
+                None => break 0,
+            }
+            if seen >= count {
+                break from;
+            }
+        };
+        if pending.is_empty() { Scan::Ready { cursor, keys } } else { Scan::Pending(pending) }
+    }
+
+    fn give_up_scan(&mut self, pending: &[Ticket], error: Error) -> Scan {
+        for ticket in pending {
+            self.release(*ticket);
+        }
+        Scan::Failed(error)
+    }
+
+    /// A key drawn by `random`, about evenly, expired ones possible.
+    pub fn random_key(&mut self, random: u64, _now: Duration) -> RandomKey {
+        if self.is_empty() {
+            return RandomKey::Ready(None);
+        }
+        let start = random >> (64 - HASH_BITS);
+        let mut from = start;
+        loop {
+            let page = self.table.page_of(from);
+            if !self.table.is_resident(page) {
+                return RandomKey::Pending(self.stage(StagedKey::Page(page), from));
+            }
+            let entries = self.table.page_entries(page, 0);
+            if !entries.is_empty() {
+                let at = (random & 0xff_ffff) as usize * entries.len() >> 24;
+                let (hash, slot) = entries[at];
+                match self.slot_key(hash, slot) {
+                    SlotKey::Known(key, _) => return RandomKey::Ready(Some(key)),
+                    SlotKey::Pending(ticket) => return RandomKey::Pending(ticket),
+                    SlotKey::Failed(error) => return RandomKey::Failed(error),
+                }
+            }
+            from = self.table.next_page_hash(from).unwrap_or(0);
+        }
+    }
+
+    fn slot_key(&mut self, hash: u64, slot: Slot) -> SlotKey {
+        if let Some(bytes) = self.log.buffered(slot.location) {
+            let record = Record::parse(bytes).expect("a buffered record is whole");
+            return SlotKey::Known(record.key.into(), record.body.expires_at);
+        }
+        let is_only = self.table.candidates(hash).count() == 1;
+        if is_only && let Some(known) = self.key_in_memory(hash) {
+            return known;
+        }
+        let staged_key = StagedKey::Slot { hash, location: slot.location };
+        match self.staged.get(&staged_key).map(|staged| &staged.state) {
+            Some(State::Found { key, over_at }) if self.hash(key) == hash => {
+                SlotKey::Known(key.clone(), *over_at)
+            }
+            Some(State::Failed { error, .. }) => SlotKey::Failed(error.clone()),
+            Some(State::Absent | State::Found { .. }) => {
+                // There was another record at this place.
+                self.restart(&staged_key);
+                SlotKey::Pending(self.stage(staged_key, hash))
+            }
+            _ => SlotKey::Pending(self.stage(staged_key, hash)),
+        }
+    }
+
+    fn key_in_memory(&self, hash: u64) -> Option<SlotKey> {
+        let key = self.memory.key_where(hash, |key| self.hash(key) == hash)?;
+        let peek = self.memory.peek(hash, key, NEVER)?;
+        Some(SlotKey::Known(key.into(), Body::read(peek.value).expires_at))
+    }
+}

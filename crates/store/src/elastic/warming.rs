@@ -1,0 +1,151 @@
+//! Filling memory that was just granted (dReDBox key server, §6.1.2).
+//!
+//! Grown memory fills by itself with what is asked for, at the price of a read from disk each.
+//! Warming reads ahead while there is room and the disk is idle: by measured usefulness, the most
+//! used entries first, as a sketch of recent lookups tells; or as the paper does, sequentially
+//! through the storage table. It never evicts anything, and stops when memory is full.
+
+use std::io;
+
+use super::Elastic;
+use super::device_work::Purpose;
+use super::entries::NEVER;
+use super::record::Record;
+use super::staged::StagedKey;
+use super::table::{HASH_BITS, Slot};
+use crate::device::{FileName, Operation};
+
+/// Which entries are read ahead when memory grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Warming {
+    /// None: only what is asked for.
+    Off,
+    /// Those looked up most, lately.
+    #[default]
+    Useful,
+    /// The paper's walk: in the order of the storage table.
+    Sequential,
+}
+
+/// Reads under way at most, so that those of clients find the disk free.
+const READS_MAX: usize = 4;
+/// Entries looked at in one step.
+const ENTRIES_PER_STEP: usize = 64;
+/// How often an entry was seen, at least, in the rounds of the walk.
+const ROUNDS: [u8; 4] = [8, 4, 2, 1];
+/// Room left free, in parts of the budget: what clients ask for comes first.
+const ROOM_LEFT: usize = 32;
+
+/// A walk under way.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// Entries seen less often are passed over.
+    seen_min: u8,
+    next: u64,
+    reads: usize,
+}
+
+impl Elastic {
+    /// Begins to fill free memory, from the beginning.
+    pub(super) fn begin_warming(&mut self) {
+        let seen_min = match self.config.warming {
+            Warming::Off => return,
+            Warming::Useful => ROUNDS[0],
+            Warming::Sequential => 0,
+        };
+        let reads = self.walk.take().map_or(0, |walk| walk.reads);
+        self.walk = Some(Walk { seen_min, next: 0, reads });
+    }
+
+    /// True while memory that grew is being filled.
+    pub fn is_warming(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    fn has_room_to_warm(&self) -> bool {
+        let budget = self.memory.config().bytes_max;
+        self.memory.accounted_bytes() + budget / ROOM_LEFT < budget
+    }
+
+    /// Goes on with a walk; true if it can go on at once.
+    pub(super) fn warm_some(&mut self) -> bool {
+        let Some(mut walk) = self.walk.take() else { return false };
+        if !self.has_room_to_warm() {
+            return false;
+        }
+        let mut looked = 0;
+        while walk.reads < READS_MAX && looked < ENTRIES_PER_STEP {
+            if walk.next >= 1 << HASH_BITS {
+                let round = ROUNDS.iter().find(|round| **round < walk.seen_min);
+                let Some(&round) = round.filter(|_| walk.seen_min > 0) else { return false };
+                (walk.seen_min, walk.next) = (round, 0);
+            }
+            let page = self.table.page_of(walk.next);
+            if !self.table.is_resident(page) {
+                self.await_page(page, StagedKey::Page(page));
+                self.walk = Some(walk);
+                return false;
+            }
+            let entries = self.table.page_entries(page, walk.next);
+            let end = entries.len().min(ENTRIES_PER_STEP);
+            let mut stopped = None;
+            for &(hash, slot) in &entries[..end] {
+                if walk.reads == READS_MAX {
+                    stopped = Some(hash);
+                    break;
+                }
+                if self.is_worth_reading(&walk, hash, slot) {
+                    self.read_to_warm(hash, slot);
+                    walk.reads += 1;
+                }
+                looked += 1;
+            }
+            let after = entries.get(end).map(|(hash, _)| *hash);
+            walk.next = stopped
+                .or(after)
+                .or_else(|| self.table.next_page_hash(walk.next))
+                .unwrap_or(1 << HASH_BITS);
+        }
+        let can_go_on = walk.reads < READS_MAX;
+        self.walk = Some(walk);
+        can_go_on
+    }
+
+    fn is_worth_reading(&self, walk: &Walk, hash: u64, slot: Slot) -> bool {
+        (walk.seen_min == 0 || self.uses.estimate(hash as u32) >= walk.seen_min)
+            && self.log.buffered(slot.location).is_none()
+            && self.memory.key_where(hash, |key| self.hash(key) == hash).is_none()
+    }
+
+    fn read_to_warm(&mut self, hash: u64, slot: Slot) {
+        let segment = self.log.slot(slot.location);
+        let (offset, bytes) = self.log.extent(slot.location, slot.class);
+        self.log.segment_mut(segment).reads += 1;
+        let file = FileName::Segment(self.log.segment(segment).number);
+        self.command(file, Operation::Read { offset, bytes }, Purpose::Warm { hash, slot });
+    }
+
+    /// Takes a record read ahead.
+    pub(super) fn warmed(&mut self, hash: u64, slot: Slot, result: io::Result<Vec<u8>>) {
+        let segment = self.log.slot(slot.location);
+        self.log.segment_mut(segment).reads -= 1;
+        if let Some(walk) = &mut self.walk {
+            walk.reads = walk.reads.saturating_sub(1);
+        }
+        // What cannot be read is reported when somebody asks for it.
+        let Ok(bytes) = result else { return };
+        let page = self.table.page_of(hash);
+        let is_there =
+            self.table.is_resident(page) && self.table.find(hash, slot.location).is_some();
+        if !is_there || !self.has_room_to_warm() {
+            return;
+        }
+        let address = self.log.address(slot.location);
+        let Ok(record) = Record::read(address, &bytes) else { return };
+        if self.memory.peek(hash, record.key, NEVER).is_none() {
+            let body = &bytes[record.body_range()];
+            self.stats.warmed += 1;
+            let _ = self.memory.insert(hash, record.key, body, None, NEVER);
+        }
+    }
+}

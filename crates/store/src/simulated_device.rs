@@ -1,0 +1,234 @@
+//! A disk that does what disks do at their worst, from one seed.
+//!
+//! Written bytes are only promised after a sync. At a crash every sector written since holds what it
+//! held before or what was written last, each by its own coin, whatever the order of writes was; a
+//! file whose making or removal was under way may be there or not. Besides: reads that fail, bits
+//! that flip, a disk that is full.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::device::{Device, FileName};
+
+/// Bytes a crash leaves old or new as one.
+const SECTOR_BYTES: usize = 512;
+
+/// What shall go wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The device stops at this call, counted from 1 since the last restart: a call that writes
+    /// may have written any part.
+    pub crash_at: Option<u64>,
+    /// Bytes of all files together; creating more fails.
+    pub room_bytes: Option<u64>,
+    /// One read in so many fails; none if 0.
+    pub failing_read_in: u64,
+    /// One sync or write in so many fails for good; none if 0.
+    pub failing_write_in: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct SimulatedFile {
+    /// As read now.
+    now: Vec<u8>,
+    /// As it was at the last sync.
+    safe: Vec<u8>,
+    /// Sectors written since.
+    dirty: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    files: BTreeMap<FileName, SimulatedFile>,
+    faults: Faults,
+    calls: u64,
+    crashed: bool,
+    random: u64,
+}
+
+/// Files in memory that fail as told.
+#[derive(Debug)]
+pub struct SimulatedDevice {
+    disk: Mutex<Disk>,
+}
+
+impl Disk {
+    /// The next random number (splitmix64).
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        count > 0 && self.draw().is_multiple_of(count)
+    }
+
+    /// Counts a call; true if the device stops in it.
+    fn call(&mut self) -> io::Result<bool> {
+        if self.crashed {
+            return Err(io::Error::other("the device has crashed"));
+        }
+        self.calls += 1;
+        self.crashed = self.faults.crash_at.is_some_and(|at| self.calls >= at);
+        Ok(self.crashed)
+    }
+
+    fn file(&mut self, name: FileName) -> io::Result<&mut SimulatedFile> {
+        self.files.get_mut(&name).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl SimulatedFile {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if self.now.len() < end {
+            self.now.resize(end, 0);
+        }
+        self.now[offset..end].copy_from_slice(bytes);
+        self.dirty.extend(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+    }
+}
+
+impl SimulatedDevice {
+    /// An empty disk.
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        let disk = Disk { files: BTreeMap::new(), faults, calls: 0, crashed: false, random: seed };
+        Self { disk: Mutex::new(disk) }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True once it stopped; every call fails then.
+    pub fn has_crashed(&self) -> bool {
+        self.disk().crashed
+    }
+
+    /// Calls since the last restart.
+    pub fn calls(&self) -> u64 {
+        self.disk().calls
+    }
+
+    /// What goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.disk().faults = faults;
+    }
+
+    /// Stops the machine, if it has not stopped by itself, and starts it again: what was not
+    /// synced is decided now.
+    pub fn restart(&self, faults: Faults) {
+        let mut disk = self.disk();
+        let mut files = std::mem::take(&mut disk.files);
+        // Some crashes lose everything not synced, some nothing, most a part.
+        let mood = disk.draw() % 4;
+        for file in files.values_mut() {
+            let mut after = file.safe.clone();
+            after.resize(file.now.len().max(after.len()), 0);
+            file.dirty.sort_unstable();
+            file.dirty.dedup();
+            for sector in std::mem::take(&mut file.dirty) {
+                let written = match mood {
+                    0 => false,
+                    1 => true,
+                    _ => disk.one_in(2),
+                };
+                let start = sector * SECTOR_BYTES;
+                let end = (start + SECTOR_BYTES).min(file.now.len());
+                if written {
+                    after[start..end].copy_from_slice(&file.now[start..end]);
+                }
+            }
+            file.now = after.clone();
+            file.safe = after;
+        }
+        disk.files = files;
+        disk.faults = faults;
+        disk.calls = 0;
+        disk.crashed = false;
+    }
+
+    /// Flips one bit of a file at rest; false if it is not that long.
+    pub fn flip(&self, file: FileName, offset: u64, bit: u8) -> bool {
+        let mut disk = self.disk();
+        let Ok(file) = disk.file(file) else { return false };
+        let Some(byte) = file.now.get_mut(offset as usize) else { return false };
+        *byte ^= 1 << (bit % 8);
+        if let Some(byte) = file.safe.get_mut(offset as usize) {
+            *byte ^= 1 << (bit % 8);
+        }
+        true
+    }
+}
+
+impl Device for SimulatedDevice {
+    fn list(&self) -> io::Result<Vec<(FileName, u64)>> {
+        let mut disk = self.disk();
+        disk.call()?;
+        Ok(disk.files.iter().map(|(name, file)| (*name, file.now.len() as u64)).collect())
+    }
+
+    fn read(&self, file: FileName, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut disk = self.disk();
+        disk.call()?;
+        let one_in = disk.faults.failing_read_in;
+        if disk.one_in(one_in) {
+            return Err(io::Error::other("simulated read error"));
+        }
+        let file = disk.file(file)?;
+        let range = offset as usize..offset as usize + bytes;
+        file.now.get(range).map(<[u8]>::to_vec).ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut disk = self.disk();
+        let crashes = disk.call()?;
+        let one_in = disk.faults.failing_write_in;
+        if disk.one_in(one_in) {
+            return Err(io::Error::other("simulated write error"));
+        }
+        disk.file(file)?.write(offset as usize, bytes);
+        if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
+    }
+
+    fn sync(&self, file: FileName) -> io::Result<()> {
+        let mut disk = self.disk();
+        let crashes = disk.call()?;
+        let one_in = disk.faults.failing_write_in;
+        if crashes || disk.one_in(one_in) {
+            return Err(io::Error::other("simulated sync error"));
+        }
+        let file = disk.file(file)?;
+        file.safe.clone_from(&file.now);
+        file.dirty.clear();
+        Ok(())
+    }
+
+    fn create(&self, file: FileName, bytes: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        let crashes = disk.call()?;
+        let used: u64 = disk.files.values().map(|file| file.now.len() as u64).sum();
+        if disk.faults.room_bytes.is_some_and(|room| used + bytes > room) {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        if crashes && disk.one_in(2) {
+            return Err(io::Error::other("the device has crashed"));
+        }
+        let zeroes = vec![0; bytes as usize];
+        let new = SimulatedFile { now: zeroes.clone(), safe: zeroes, dirty: Vec::new() };
+        disk.files.insert(file, new);
+        if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
+    }
+
+    fn remove(&self, file: FileName) -> io::Result<()> {
+        let mut disk = self.disk();
+        let crashes = disk.call()?;
+        if !crashes || disk.one_in(2) {
+            disk.files.remove(&file);
+        }
+        if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
+    }
+}

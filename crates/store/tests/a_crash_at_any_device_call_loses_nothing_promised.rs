@@ -1,0 +1,67 @@
+//! Random commands, a crash at a random device call, torn and reordered writes, again and again.
+
+#[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
+mod elastic;
+
+use elastic::{Random, Run};
+use store::Faults;
+
+fn crash_often(seed: u64, crashes: usize, steps: usize) {
+    let mut random = Random(seed ^ 0x5eed);
+    let faults = |random: &mut Random| {
+        let calls = if random.one_in(3) { 30 } else { 2000 };
+        Faults { crash_at: Some(1 + random.below(calls)), ..Faults::default() }
+    };
+    let Some(mut run) = Run::new(seed, Faults::default()) else { panic!("opens") };
+    run.device.set_faults(faults(&mut random));
+    for _ in 0..crashes {
+        run.run(steps);
+        run.restart(faults(&mut random), random.one_in(3));
+    }
+}
+
+fn seeds(first: u64, count: u64, crashes: usize, steps: usize) {
+    for seed in first..first + count {
+        let result = std::panic::catch_unwind(|| crash_often(seed, crashes, steps));
+        if let Err(panic) = result {
+            eprintln!("seed {seed} fails");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn whatever_the_seed() {
+    seeds(0, 300, 6, 1500);
+}
+
+/// To look at a seed that failed: `SEED=n cargo test -p store one_seed`.
+#[test]
+fn one_seed() {
+    let seed = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    seeds(seed, 1, 6, 1500);
+}
+
+#[test]
+fn every_call_of_one_run() {
+    for seed in [11, 12] {
+        let run = |faults: Faults| {
+            let mut run = Run::new(seed, Faults::default()).expect("opens");
+            run.device.set_faults(faults);
+            run.run(2000);
+            run
+        };
+        let calls = run(Faults::default()).device.calls();
+        assert!(calls > 100, "only {calls} calls");
+        for call in 1..=calls {
+            let mut run = run(Faults { crash_at: Some(call), ..Faults::default() });
+            run.restart(Faults::default(), false);
+        }
+    }
+}
+
+#[test]
+#[ignore = "a long proof; make soak runs it"]
+fn whatever_the_seed_for_long() {
+    seeds(1_000_000, 3_000, 10, 3000);
+}

@@ -1,0 +1,539 @@
+//! The elastic store beside an ordered map, run from one seed on a simulated device.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use store::device::{DeviceCommand, carry_out};
+use store::elastic::{Config, Elastic, Error, Load, Position, RandomKey, Scan, Sync, Ticket};
+use store::{Faults, SimulatedDevice};
+
+/// Random numbers from one seed (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.draw() % end
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// Keys of which each pair has the same forty bits of hash under the key `[1, 2]`, found by trying.
+const COLLIDING: [u32; 12] = [
+    3_486_490, 4_570_898, 2_991_711, 3_451_334, 3_580_122, 4_777_999, 789_896, 2_096_477,
+    3_324_427, 4_986_933, 1_736_257, 4_635_978,
+];
+
+pub fn key(number: u64) -> Vec<u8> {
+    let name = COLLIDING.get(number as usize).map_or(number, |name| u64::from(*name));
+    format!("key {name}").into_bytes()
+}
+
+pub type Entry = (Vec<u8>, Option<Duration>);
+pub type Map = BTreeMap<Vec<u8>, Entry>;
+
+/// A write as recorded: what it did, and the position at which it is durable.
+#[derive(Clone, Debug)]
+enum Done {
+    Put(Vec<u8>, Entry),
+    Remove(Vec<u8>),
+    Clear,
+}
+
+fn apply(map: &mut Map, done: &Done) {
+    match done {
+        Done::Put(key, entry) => drop(map.insert(key.clone(), entry.clone())),
+        Done::Remove(key) => drop(map.remove(key)),
+        Done::Clear => map.clear(),
+    }
+}
+
+fn visible(map: &Map, now: Duration) -> Map {
+    let over = |at: &Option<Duration>| at.is_some_and(|at| at <= now);
+    map.iter().filter(|(_, (_, at))| !over(at)).map(|(k, e)| (k.clone(), e.clone())).collect()
+}
+
+/// One command waiting for its keys.
+struct Waiting {
+    key: Vec<u8>,
+    writes: bool,
+    tickets: Vec<Ticket>,
+    ready: usize,
+}
+
+pub struct Run {
+    pub store: Elastic,
+    pub device: SimulatedDevice,
+    pub random: Random,
+    pub now: Duration,
+    pub keys: u64,
+    pub value_bytes_max: u64,
+    /// Everything is removed now and then.
+    pub clears: bool,
+    /// The budget moves this far above the least.
+    pub rescale_bytes: u64,
+    /// Time stands still.
+    frozen: bool,
+    in_flight: Vec<DeviceCommand>,
+    waiting: Vec<Waiting>,
+    /// What is known to be durable, and what came after.
+    safe: Map,
+    since: Vec<(Position, Done)>,
+    /// What the store should hold now.
+    pub map: Map,
+    writes: u64,
+    written: BTreeMap<Vec<u8>, Vec<Entry>>,
+    pub refused_full: u64,
+    pub failed_loads: u64,
+}
+
+pub fn config(random: &mut Random) -> Config {
+    Config {
+        memory_bytes: Elastic::MEMORY_BYTES_MIN + random.below(1 << 20) as usize,
+        sync: [Sync::Always, Sync::EverySecond, Sync::Never][random.below(3) as usize],
+        segment_bytes: 64 << 10,
+        hash_key: [1, 2],
+        ..Config::default()
+    }
+}
+
+impl Run {
+    pub fn new(seed: u64, faults: Faults) -> Option<Self> {
+        Self::with(seed, faults, |_| {})
+    }
+
+    pub fn with(seed: u64, faults: Faults, change: impl FnOnce(&mut Config)) -> Option<Self> {
+        let mut random = Random(seed);
+        let device = SimulatedDevice::new(random.draw(), faults);
+        let now = Duration::from_secs(1_700_000_000);
+        let mut config = config(&mut random);
+        change(&mut config);
+        let store = Elastic::open(config, &device, now).ok()?;
+        let keys = 1 + random.below(200);
+        Some(Self {
+            store,
+            device,
+            keys,
+            value_bytes_max: 1 + random.below(6000),
+            random,
+            now,
+            clears: true,
+            rescale_bytes: 4 << 20,
+            frozen: false,
+            in_flight: Vec::new(),
+            waiting: Vec::new(),
+            safe: Map::new(),
+            since: Vec::new(),
+            map: Map::new(),
+            writes: 0,
+            written: BTreeMap::new(),
+            refused_full: 0,
+            failed_loads: 0,
+        })
+    }
+
+    /// Does `steps` random things; stops when the device stops.
+    pub fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            if self.device.has_crashed() {
+                return;
+            }
+            match self.random.below(100) {
+                0..40 => self.begin(),
+                40..50 => drop(self.store.step(self.now)),
+                50..51 => self.now += Duration::from_millis(self.random.below(3000)),
+                51..52 => {
+                    let more = self.random.below(self.rescale_bytes) as usize;
+                    self.store.rescale(Elastic::MEMORY_BYTES_MIN + more);
+                }
+                _ => self.device_once(),
+            }
+            self.resume();
+            self.note_durable();
+        }
+    }
+
+    /// Lets the device do one thing, any of those it may.
+    fn device_once(&mut self) {
+        while self.in_flight.len() < 8 {
+            let Some(command) = self.store.poll_device(self.now) else { break };
+            self.in_flight.push(command);
+        }
+        if self.in_flight.is_empty() {
+            if !self.frozen {
+                self.now += Duration::from_millis(60);
+            }
+            return;
+        }
+        let at = self.random.below(self.in_flight.len() as u64) as usize;
+        let command = self.in_flight.swap_remove(at);
+        let completion = carry_out(&self.device, &command);
+        if !self.device.has_crashed() {
+            self.store.complete(completion, self.now);
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.clears && self.random.one_in(700) {
+            if let Ok(position) = self.store.clear(self.now) {
+                self.record(position, Done::Clear);
+            }
+            return;
+        }
+        let key = key(self.random.below(self.keys));
+        let writes = self.random.one_in(2);
+        self.waiting.push(Waiting { key, writes, tickets: Vec::new(), ready: 0 });
+        self.attempt(self.waiting.len() - 1);
+    }
+
+    fn attempt(&mut self, at: usize) {
+        let Waiting { key, writes, .. } = &self.waiting[at];
+        let (key, writes) = (key.clone(), *writes);
+        let load = if writes {
+            self.store.load(&key, self.now)
+        } else {
+            self.store.load_to_read(&key, self.now)
+        };
+        let load = match load {
+            Load::Pending(ticket) => return self.waiting[at].tickets.push(ticket),
+            load => load,
+        };
+        let command = self.waiting.swap_remove(at);
+        self.check(&key, &load);
+        if writes && !matches!(load, Load::Failed(_)) {
+            self.change(&key);
+        }
+        for ticket in command.tickets {
+            self.store.release(ticket);
+        }
+    }
+
+    fn check(&mut self, key: &[u8], load: &Load) {
+        let now = self.now;
+        let expected = self.map.get(key).filter(|(_, at)| at.is_none_or(|at| at > now));
+        match load {
+            Load::Present => {
+                let read = self.store.read(key, now).expect("a present entry is read");
+                let read = (read.value.to_vec(), read.expires_at);
+                assert!(Some(&read) == expected, "{}", self.differs(key, Some(&read)));
+            }
+            Load::Absent => assert!(expected.is_none(), "{}", self.differs(key, None)),
+            Load::Failed(_) => self.failed_loads += 1,
+            Load::Pending(_) => unreachable!(),
+        }
+    }
+
+    fn differs(&self, key: &[u8], held: Option<&Entry>) -> String {
+        let short = |entry: Option<&Entry>| entry.map(|(value, at)| (value[0], value.len(), *at));
+        let expected = short(self.map.get(key));
+        let key = String::from_utf8_lossy(key);
+        format!("{key} at {:?}: held {:?}, expected {expected:?}", self.now, short(held))
+    }
+
+    fn change(&mut self, key: &[u8]) {
+        if self.random.one_in(5) {
+            if let Ok(Some(position)) = self.store.remove(key, self.now) {
+                self.record(position, Done::Remove(key.to_vec()));
+            }
+            return;
+        }
+        self.writes += 1;
+        let bytes = self.random.below(self.value_bytes_max) as usize;
+        let mut value = self.writes.to_le_bytes().to_vec();
+        value.resize(bytes.max(8), self.writes as u8);
+        let expires_at = self
+            .random
+            .one_in(8)
+            .then(|| self.now + Duration::from_millis(1 + self.random.below(20_000)));
+        match self.store.write(key, &value, expires_at, self.now) {
+            Ok(written) => {
+                self.record(written.position, Done::Put(key.to_vec(), (value.clone(), expires_at)));
+                let read = self.store.read(key, self.now).expect("written, so there");
+                assert_eq!((read.value, read.expires_at), (&value[..], expires_at));
+                assert_eq!(read.version, written.version);
+            }
+            Err(Error::Full { .. }) => self.refused_full += 1,
+            Err(Error::Busy { .. } | Error::WriteFailed { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn record(&mut self, position: Position, done: Done) {
+        apply(&mut self.map, &done);
+        if let Done::Put(key, entry) = &done {
+            self.written.entry(key.clone()).or_default().push(entry.clone());
+        }
+        self.since.push((position, done));
+    }
+
+    fn resume(&mut self) {
+        while let Some(ticket) = self.store.poll_loaded() {
+            let find = |waiting: &Waiting| waiting.tickets.contains(&ticket);
+            let Some(at) = self.waiting.iter().position(find) else { continue };
+            self.waiting[at].ready += 1;
+            if self.waiting[at].ready == self.waiting[at].tickets.len() {
+                self.attempt(at);
+            }
+        }
+    }
+
+    fn note_durable(&mut self) {
+        let durable = self.store.durable_up_to();
+        let count = self.since.partition_point(|(position, _)| *position <= durable);
+        for (_, done) in self.since.drain(..count) {
+            apply(&mut self.safe, &done);
+        }
+    }
+
+    /// Everything asked of the device is done, and nobody waits.
+    pub fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.device.has_crashed() {
+                return;
+            }
+            let more = self.store.step(self.now);
+            self.device_once();
+            self.resume();
+            self.note_durable();
+            if self.in_flight.is_empty() && self.waiting.is_empty() && !more {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Restarts the machine and the store, however often it stops in between, and checks that
+    /// what is there is what was written up to some moment not before the last promise.
+    pub fn restart(&mut self, faults: Faults, crash_in_recovery: bool) {
+        let mut crash_at = crash_in_recovery.then(|| 1 + self.random.below(12));
+        let config = config(&mut self.random);
+        loop {
+            self.device.restart(Faults { crash_at: crash_at.take(), ..Faults::default() });
+            match Elastic::open(config.clone(), &self.device, self.now) {
+                Ok(store) if !self.device.has_crashed() => break self.store = store,
+                Err(error) if !self.device.has_crashed() => panic!("{error}"),
+                _ => {}
+            }
+        }
+        self.in_flight.clear();
+        self.waiting.clear();
+        let held = self.contents();
+        let mut expected = self.safe.clone();
+        let mut found = visible(&expected, self.now) == held;
+        let mut kept = if found { Some(expected.clone()) } else { None };
+        for (_, done) in &self.since {
+            apply(&mut expected, done);
+            if visible(&expected, self.now) == held {
+                found = true;
+                kept = Some(expected.clone());
+            }
+        }
+        assert!(found, "{}", self.difference(&held));
+        self.map = kept.expect("found");
+        self.safe = self.map.clone();
+        self.since.clear();
+        self.device.set_faults(faults);
+    }
+
+    fn difference(&self, held: &Map) -> String {
+        let mut text = String::from("the store holds no state it was ever promised to be in:\n");
+        for key in (0..self.keys).map(key) {
+            let name = String::from_utf8_lossy(&key);
+            let short = |entry: Option<&Entry>| {
+                entry.map(|(v, at)| (u64::from_le_bytes(v[..8].try_into().unwrap()), v.len(), *at))
+            };
+            let (a, b, c) = (held.get(&key), self.safe.get(&key), self.map.get(&key));
+            if a != b || a != c {
+                text += &format!(
+                    "{name}: held {:?} safe {:?} last {:?}\n",
+                    short(a),
+                    short(b),
+                    short(c)
+                );
+            }
+        }
+        text
+    }
+
+    /// Everything the store holds, by asking for every key, and by scanning.
+    pub fn contents(&mut self) -> Map {
+        let mut map = Map::new();
+        self.frozen = true;
+        for key in (0..self.keys).map(key) {
+            if let Some(entry) = self.fetch(&key) {
+                map.insert(key, entry);
+            }
+        }
+        let mut scanned = self.scan_all();
+        scanned.sort();
+        self.frozen = false;
+        let keys: Vec<&[u8]> = map.keys().map(Vec::as_slice).collect();
+        let scanned: Vec<&[u8]> = scanned.iter().map(|key| &**key).collect();
+        if scanned != keys {
+            let text = |keys: Vec<&[u8]>| {
+                keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
+            };
+            panic!("scanned {:?}, but there are {:?}", text(scanned), text(keys));
+        }
+        assert!(self.store.len() >= keys.len() as u64);
+        map
+    }
+
+    pub fn fetch(&mut self, key: &[u8]) -> Option<Entry> {
+        self.try_fetch(key).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn try_fetch(&mut self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let mut tickets = Vec::new();
+        let entry = loop {
+            match self.store.load(key, self.now) {
+                Load::Present => {
+                    let read = self.store.read(key, self.now).expect("present");
+                    break Ok(Some((read.value.to_vec(), read.expires_at)));
+                }
+                Load::Absent => break Ok(None),
+                Load::Pending(ticket) => {
+                    tickets.push(ticket);
+                    self.wait_for(ticket);
+                }
+                Load::Failed(error) => break Err(error),
+            }
+        };
+        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
+        entry
+    }
+
+    /// Stores a new value under the key of that number.
+    pub fn put(&mut self, number: u64) {
+        self.waiting.push(Waiting {
+            key: key(number),
+            writes: true,
+            tickets: Vec::new(),
+            ready: 0,
+        });
+        self.attempt(self.waiting.len() - 1);
+        self.resume();
+    }
+
+    /// Stores a value of the caller's under the key of that number.
+    pub fn put_value(&mut self, number: u64, value: &[u8]) {
+        let key = key(number);
+        for _ in 0..1000 {
+            if self.store.accepts_writes().is_ok() {
+                break;
+            }
+            self.settle();
+        }
+        let mut tickets = Vec::new();
+        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
+            tickets.push(ticket);
+            self.wait_for(ticket);
+        }
+        let written = self.store.write(&key, value, None, self.now).expect("written");
+        self.record(written.position, Done::Put(key, (value.to_vec(), None)));
+        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
+    }
+
+    /// Looks up the key of that number.
+    pub fn fetch_number(&mut self, number: u64) -> Option<Entry> {
+        self.fetch(&key(number))
+    }
+
+    /// Removes the key of that number, now or when it is loaded.
+    pub fn remove(&mut self, number: u64) -> Result<(), Error> {
+        let key = key(number);
+        let mut tickets = Vec::new();
+        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
+            tickets.push(ticket);
+            self.wait_for(ticket);
+        }
+        let removed = self.store.remove(&key, self.now);
+        if let Ok(Some(position)) = removed {
+            self.record(position, Done::Remove(key));
+        }
+        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
+        removed.map(|_| ())
+    }
+
+    /// A configuration like the one the store was made with.
+    pub fn config(&mut self) -> Config {
+        config(&mut self.random)
+    }
+
+    /// Goes on with another opening of the store.
+    pub fn adopt(&mut self, store: Elastic) {
+        self.store = store;
+        self.in_flight.clear();
+        self.waiting.clear();
+    }
+
+    /// True if that entry was once stored under the key.
+    pub fn was_written(&self, key: &[u8], entry: &Entry) -> bool {
+        self.written.get(key).is_some_and(|written| written.contains(entry))
+    }
+
+    pub fn wait_for(&mut self, ticket: Ticket) {
+        for _ in 0..100_000 {
+            while let Some(loaded) = self.store.poll_loaded() {
+                if loaded == ticket {
+                    return;
+                }
+            }
+            self.device_once();
+        }
+        panic!("{ticket:?} is never loaded");
+    }
+
+    pub fn scan_all(&mut self) -> Vec<Box<[u8]>> {
+        let (mut cursor, mut all, mut held) = (0, Vec::new(), Vec::new());
+        let count = 1 + self.random.below(20) as usize;
+        loop {
+            match self.store.scan(cursor, count, self.now) {
+                Scan::Ready { cursor: next, keys } => {
+                    held.drain(..).for_each(|ticket| self.store.release(ticket));
+                    all.extend(keys);
+                    cursor = next;
+                    if cursor == 0 {
+                        return all;
+                    }
+                }
+                Scan::Pending(tickets) => {
+                    for ticket in tickets {
+                        self.settle_ticket(ticket);
+                        held.push(ticket);
+                    }
+                }
+                Scan::Failed(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn settle_ticket(&mut self, _ticket: Ticket) {
+        for _ in 0..64 {
+            self.device_once();
+            while self.store.poll_loaded().is_some() {}
+        }
+    }
+
+    pub fn random_key(&mut self) -> Option<Box<[u8]>> {
+        let random = self.random.draw();
+        loop {
+            match self.store.random_key(random, self.now) {
+                RandomKey::Ready(key) => return key,
+                RandomKey::Pending(ticket) => {
+                    self.wait_for(ticket);
+                }
+                RandomKey::Failed(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! SKI, the TLS Session Key Interface: what an edge asks the key server and what it is told.
+//!
+//! One request is the body of one HTTPS `POST /`, a JSON object; so is its answer
+//! (`docs/protocols/ski.md`). Fields and errors are those of draft-cairns-tls-session-key-interface-01
+//! with what TLS 1.3 needs beside them.
+//!
+//! **Past this codec there is no digest to sign:** [`Request`] holds the parts of a handshake, and
+//! whoever holds the key builds the message from them. Bytes which are not such parts are refused
+//! here.
+//!
+//! **Read first:** [`request`], then [`scheme`].
+
+pub mod params;
+pub mod request;
+pub mod response;
+pub mod scheme;
+
+#[cfg(test)]
+mod tests;
+
+pub use params::{Curve, Params};
+pub use request::{KeyId, Method, Operation, Request, Signature, TranscriptHash};
+pub use response::{Refusal, Response};
+pub use scheme::{Hash, KeyKind, Scheme};
+
+/// How errors of this codec name it.
+const PROTOCOL: &str = "ski";
+
+/// Longest body of a request in bytes: an RSA-4096 cipher text in base64 and a long server name.
+pub const REQUEST_BYTES_MAX: usize = 2 << 10;
+/// Longest body of an answer in bytes: an RSA-4096 signature in base64.
+pub const RESPONSE_BYTES_MAX: usize = 1 << 10;
+/// Bytes of a premaster secret (RFC 5246 §7.4.7.1).
+pub const PREMASTER_BYTES: usize = 48;
+/// Bytes of each side's random in a TLS handshake.
+pub const RANDOM_BYTES: usize = 32;

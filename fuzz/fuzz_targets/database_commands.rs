@@ -1,0 +1,9 @@
+//! Any bytes as a client's whole conversation with the database.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/db/tests/commands/exercise.rs"]
+mod exercise;
+
+fuzz_target!(|bytes: &[u8]| drop(exercise::exercise(bytes)));

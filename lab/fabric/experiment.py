@@ -1,0 +1,134 @@
+"""Data files of `experiments/switchv2p/` as sweeps, run by `enroute fabric sweep`."""
+
+import json
+import os
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import processes
+
+DIRECTORY = Path(__file__).parent.parent / "experiments" / "switchv2p"
+# The paper's own traces, where they are; drawn by `enroute` from a seed where they are not.
+SHARED = processes.ROOT.parent / "shared" / "data" / "switchv2p"
+
+# What `hadoop-first20000` is where there is no such file: the same share of a drawn trace.
+PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
+
+
+class Failed(Exception):
+    """A sweep did not finish; what it finished is kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table: what is swept for it and how it is drawn."""
+
+    name: str
+    title: str
+    kind: str
+    sweep: dict
+
+    def records(self, every):
+        """The results of its sweep, in the order of the grid."""
+        return [each for each in every if matches(self.sweep, each)]
+
+
+def paper():
+    return read(DIRECTORY / "paper.toml")
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    paths = sorted(DIRECTORY.glob("*.toml"))
+    known = {path.stem: path for path in paths if path.stem != "paper"}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in (names or sorted(known, key=order))]
+
+
+def order(name):
+    """Figures by number, then tables, then the rest."""
+    kind, _, number = name.partition("-")
+    digits = "".join(each for each in number if each.isdigit())
+    return ({"figure": 0, "table": 1}.get(kind, 2), int(digits or 0), name)
+
+
+def one(path, short):
+    file = read(path)
+    sweep = file["sweep"] | (file.get("short", {}) if short else {})
+    return Experiment(path.stem, file["title"], file["kind"], sweep)
+
+
+def run(experiment, raw):
+    """Runs what is missing; every experiment's results are in one place, so none is run twice."""
+    sweep = experiment.sweep
+    traces = [trace(name, raw) for name in sweep["traces"]]
+    file = raw / f"{experiment.name}.toml"
+    file.write_text(toml(sweep | {
+        "traces": [name for name, _ in traces],
+        "share": sweep.get("share", min(share for _, share in traces)),
+        "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
+    }))
+    command = [processes.ENROUTE, "fabric", "sweep", file, "--output", raw / "runs"]
+    status = subprocess.run(command, check=False).returncode
+    if status:
+        raise Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
+
+
+def results(raw):
+    path = raw / "runs" / "results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def trace(name, raw):
+    """A trace as the sweep file names it, and the share of it that is drawn."""
+    shared = SHARED / f"{name}.csv.gz"
+    if shared.exists():
+        return place(shared, raw), 1.0
+    return PREFIXES.get(name, (name, 1.0))
+
+
+def place(name, raw):
+    """A file as seen from the sweep file; a built-in name as it is."""
+    path = DIRECTORY / name
+    return os.path.relpath(path, raw) if path.suffix in (".toml", ".gz") else str(name)
+
+
+def matches(sweep, record):
+    """Is this record one of the sweep's runs?"""
+    traces = [trace(name, Path())[0] for name in sweep["traces"]]
+    topologies = [Path(name).stem for name in sweep.get("topologies", ["ft8-10k"])]
+    quirks = sweep.get("quirks", [{}])
+    intervals = [0.0, *sweep.get("controller_interval_us", [150.0])]
+    return (
+        Path(record["trace"]).name in [Path(each).name for each in traces]
+        and record["scheme"] in sweep["schemes"]
+        and Path(record["topology"]).stem in topologies
+        and record["model"] in sweep["models"]
+        and record["cache"] in ["0", *sweep.get("caches", ["50%"])]
+        and record["quirks"] in quirks
+        and record["migrations"] == sweep.get("migrations", [])
+        and record["controller_interval_us"] in intervals
+    )
+
+
+def toml(values):
+    """Lists, texts and numbers as TOML; a table inside a list stands in one line."""
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in values.items())
+
+
+def toml_value(value):
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items())
+        return f"{{ {inner} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value)
+
+
+def read(path):
+    with path.open("rb") as file:
+        return tomllib.load(file)

@@ -1,0 +1,146 @@
+"""Numbers of runs, picked and set against the paper's and the reference's."""
+
+from pathlib import Path
+
+SCHEMES = ["nocache", "locallearning", "gwcache", "bluebird", "ondemand", "direct", "controller",
+           "switchv2p"]
+LAYERS = ("core", "spine", "tor")
+
+
+def share(text, vms=10240):
+    """A cache size as a share of all addresses."""
+    return float(text[:-1]) / 100 if text.endswith("%") else int(text) / vms
+
+
+def baseline(records, record):
+    """NoCache's run beside this one: the same topology, trace and model."""
+    same = ("topology", "trace", "model", "digest")
+    for each in records:
+        if each["scheme"] == "nocache" and all(each[key] == record[key] for key in same):
+            return each
+    return None
+
+
+def label(record):
+    name = record["scheme"]
+    if name == "controller":
+        name += f" {record['controller_interval_us']:.0f} µs"
+    return name
+
+
+def row(record, base):
+    """What every table of runs says of one."""
+    def better(key):
+        return f"{base[key] / record[key]:.2f}" if base and record[key] else ""
+
+    return [
+        "enroute", record["model"], label(record), Path(record["topology"]).stem, record["cache"],
+        f"{record['packets_sent']}", f"{record['hit_rate'] * 100:.2f}", f"{record['fct_us']:.2f}",
+        f"{record['first_packet_latency_us']:.3f}", f"{record['packet_latency_us']:.3f}",
+        f"{record['packet_hops']:.3f}", better("fct_us"), better("first_packet_latency_us"),
+    ]
+
+
+HEADER = ["source", "model", "scheme", "topology", "cache", "packets", "hit_%", "fct_us",
+          "first_packet_us", "packet_us", "switches", "fct_better", "first_better"]
+
+
+def runs(experiment, records, paper):
+    """Every run of an experiment; the reference's rows where they are of the same trace."""
+    rows = [row(record, baseline(records, record)) for record in records]
+    reference = paper["reference"]
+    traces = {Path(record["trace"]).name.removesuffix(".csv.gz") for record in records}
+    if reference["trace"] in traces and experiment.kind in ("cache-sizes", "pods", "switches"):
+        base = reference["rows"]["nocache"]
+        rows += [reference_row(name, each, base) for name, each in reference["rows"].items()]
+    return HEADER, rows
+
+
+def reference_row(name, each, base):
+    return [
+        "reference", "published", name, "ft8-10k", "50%", f"{each['packets']}",
+        f"{each['hit_rate'] * 100:.2f}", f"{each['fct_us']:.2f}",
+        f"{each['first_packet_latency_us']:.3f}", f"{each['packet_latency_us']:.3f}",
+        f"{each['packet_hops']:.3f}", f"{base['fct_us'] / each['fct_us']:.2f}",
+        f"{base['first_packet_latency_us'] / each['first_packet_latency_us']:.2f}",
+    ]
+
+
+def layers(experiment, records, paper):
+    """Table 5: shares of hits."""
+    rows = []
+    for record in records:
+        every = sum(record[layer]["hits"] for layer in LAYERS)
+        first = sum(record[layer]["first_hits"] for layer in LAYERS)
+
+        def shares(key, whole, record=record):
+            return [f"{record[layer][key] / whole * 100:.1f}" if whole else "–" for layer in LAYERS]
+
+        trace = Path(record["trace"]).name.removesuffix(".csv.gz")
+        rows.append(["enroute", record["model"], trace, *shares("hits", every),
+                     *shares("first_hits", first)])
+    for source, key in (("paper", "table-5"), ("reference", "table-5-reference")):
+        rows += [[source, "published", trace, *map(str, each["all"]), *map(str, each["first"])]
+                 for trace, each in paper[key].items()]
+    header = ["source", "model", "trace", *LAYERS, *(f"first_{layer}" for layer in LAYERS)]
+    return header, rows
+
+
+def migration(experiment, records, paper):
+    """Table 4: counts, and over NoCache's."""
+    header = ["source", "model", "scheme", "gateway_%", "gateway_packets", "packet_us", "latency_x",
+              "last_us", "misdelivered", "misdelivered_x", "invalidations", "switches"]
+    rows = []
+    for record in records:
+        base = baseline(records, record) or record
+        rows.append([
+            "enroute", record["model"], record["scheme"],
+            f"{record['gateway_packets'] / record['packets_sent'] * 100:.2f}",
+            str(record["gateway_packets"]), f"{record['packet_latency_us']:.3f}",
+            f"{record['packet_latency_us'] / base['packet_latency_us']:.3f}",
+            f"{record['last_misdelivered_us']:.2f}", str(record["misdelivered"]),
+            f"{record['misdelivered'] / max(base['misdelivered'], 1):.2f}",
+            str(record["invalidation_packets"]), f"{record['packet_hops']:.3f}",
+        ])
+    reference = paper["table-4-reference"]
+    base = reference["nocache"]
+    for name, each in reference.items():
+        rows.append([
+            "reference", "published", name, f"{each['gateway_packets'] / 640:.2f}",
+            str(each["gateway_packets"]), f"{each['packet_latency_us']:.3f}",
+            f"{each['packet_latency_us'] / base['packet_latency_us']:.3f}", f"{each['last_us']:.2f}",
+            str(each["misdelivered"]), f"{each['misdelivered'] / base['misdelivered']:.2f}",
+            str(each["invalidations"]), f"{each['hops']:.3f}",
+        ])
+    for name, each in paper["table-4"].items():
+        rows.append(["paper", "published", name, f"{each['gateway']}", "", "", f"{each['latency']}",
+                     f"{each['last_us']}", "", f"{each['misdelivered']}",
+                     f"{each['invalidations']}", ""])
+    return header, rows
+
+
+def quirks(experiment, records, paper):
+    """What changes when one quirk of the published code is left out."""
+    whole = next((record for record in records if not record["quirks"]), None)
+    header = ["without", "hit_%", "fct_us", "first_packet_us", "packet_us", "switches",
+              "hits core/spine/ToR %", "learning", "fct_change_%"]
+    rows = []
+    for record in records:
+        hits = sum(record[layer]["hits"] for layer in LAYERS) or 1
+        rows.append([
+            ", ".join(record["quirks"]) or "(none: as published)",
+            f"{record['hit_rate'] * 100:.2f}", f"{record['fct_us']:.2f}",
+            f"{record['first_packet_latency_us']:.3f}", f"{record['packet_latency_us']:.3f}",
+            f"{record['packet_hops']:.3f}",
+            " / ".join(f"{record[layer]['hits'] / hits * 100:.1f}" for layer in LAYERS),
+            str(record["learning_packets"]),
+            f"{(record['fct_us'] / whole['fct_us'] - 1) * 100:+.1f}" if whole else "",
+        ])
+    return header, rows
+
+
+OF_KIND = {"layers": layers, "migration": migration, "quirks": quirks}
+
+
+def table(experiment, records, paper):
+    return OF_KIND.get(experiment.kind, runs)(experiment, records, paper)
