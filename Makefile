@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -64,6 +64,10 @@ bench-fabric: deps ## Measure the fabric simulator beside ns-3
 bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver
+
+bench-switch: ## Measure what a packet costs in the kernel's data plane; needs root and clang
+	cargo build --release -q -p enroute
+	cargo run --release -q -p bench -- switch
 
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh

@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-const PROGRAMS: &[&str] = &["switch", "smallest"];
+const PROGRAMS: &[&str] = &["switch", "smallest", "again"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(data_plane)");

@@ -11,6 +11,7 @@ mod memory;
 mod mongo;
 mod redis;
 mod scenario;
+pub(crate) mod switch;
 
 /// One measurement.
 pub(crate) struct Measurement {

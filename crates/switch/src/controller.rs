@@ -293,7 +293,7 @@ impl Controller {
             self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let place = (u128::from(mixed) * u128::from(places) >> 64) as u32;
+            let place = ((u128::from(mixed) * u128::from(places)) >> 64) as u32;
             if self.cached[place as usize].is_some() {
                 drawn.push(place);
             }

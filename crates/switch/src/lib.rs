@@ -20,6 +20,7 @@ pub mod frame;
 pub mod install;
 pub mod layout;
 pub mod mapped;
+pub mod measure;
 pub mod name;
 pub mod object;
 pub mod plane;

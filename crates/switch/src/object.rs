@@ -17,3 +17,12 @@ pub const SWITCH: Option<&[u8]> = None;
 /// The smallest responder, to measure against.
 #[cfg(not(data_plane))]
 pub const SMALLEST: Option<&[u8]> = None;
+
+/// Runs a program over and over, for measurements.
+#[cfg(data_plane)]
+pub const AGAIN: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/again.bpf.o")));
+
+/// Runs a program over and over, for measurements.
+#[cfg(not(data_plane))]
+pub const AGAIN: Option<&[u8]> = None;

@@ -63,7 +63,12 @@ impl Default for Config {
             memcache_port: 11_211,
             entries: 65_536,
             values: Values::Slots,
-            statistics: hotkey::Config::default(),
+            // A quarter of the accesses tells the same keys, and costs misses a quarter.
+            statistics: hotkey::Config {
+                threshold: 32,
+                sampled_per_65536: 16_384,
+                ..hotkey::Config::default()
+            },
             seed: 0,
             pins: None,
         }
@@ -241,6 +246,12 @@ impl DataPlane {
             config,
             links: Vec::new(),
         })
+    }
+
+    pub(crate) fn serve_fd(&self) -> Result<&aya::programs::ProgramFd, Error> {
+        let program = self.ebpf.program("serve").ok_or(Error::Missing("serve"))?;
+        let program = <&Xdp>::try_from(program).map_err(Error::kernel("not an XDP program"))?;
+        program.fd().map_err(Error::kernel("not loaded"))
     }
 
     pub(crate) fn program(&mut self, name: &'static str) -> Result<&mut Program, Error> {

@@ -1,4 +1,5 @@
 //! The controller by itself: what it is told, what it wants done.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -5,6 +5,7 @@
 //! The agent is the real one. Switch and controller are models of `bpf/netcache.h` and
 //! `controller.rs`, one key wide. Checked in every state: what the switch may serve is what the
 //! server stores.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 use std::{
     collections::HashSet,
@@ -52,7 +53,7 @@ struct Entry {
     value: Option<Vec<u8>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budgets {
     writes: u8,
     losses: u8,
@@ -383,7 +384,7 @@ const SMALL: Budgets = Budgets {
 };
 
 fn holds(budgets: Budgets) {
-    match explore(budgets.clone(), Broken::default(), 20_000_000) {
+    match explore(budgets, Broken::default(), 20_000_000) {
         Ok(states) => println!("{states} states of {budgets:?} are coherent"),
         Err(path) => panic!("stale:\n{}", path.join("\n")),
     }

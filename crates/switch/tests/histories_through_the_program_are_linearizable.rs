@@ -3,6 +3,7 @@
 //! history must be linearizable.
 //!
 //! Everything but the program runs under one seed, on a clock of its own.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
 
@@ -38,7 +39,7 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (u128::from(mixed ^ mixed >> 31) * u128::from(limit) >> 64) as u64
+        ((u128::from(mixed ^ mixed >> 31) * u128::from(limit)) >> 64) as u64
     }
 
     fn one_in(&mut self, of: u64) -> bool {
@@ -134,7 +135,7 @@ impl World {
         })
     }
 
-    fn send(&mut self, from: SocketAddr, to: SocketAddr, payload: Vec<u8>, beyond: bool) {
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, payload: &[u8], beyond: bool) {
         let copies = if self.faults && self.random.one_in(12) { 2 } else { 1 };
         for _ in 0..copies {
             if self.faults && self.random.one_in(15) {
@@ -146,15 +147,15 @@ impl World {
                 late += self.random.below(30_000);
             }
             self.order += 1;
-            let packet = Packet { from, to, payload: payload.clone(), beyond };
+            let packet = Packet { from, to, payload: payload.to_vec(), beyond };
             self.network.insert((self.now + Duration::from_micros(late), self.order), packet);
         }
     }
 
-    fn deliver(&mut self, packet: Packet) {
+    fn deliver(&mut self, packet: &Packet) {
         let through = !packet.beyond && (packet.to == at(SERVER) || packet.to == at(SWITCH));
         if through && packet.from != at(CONTROLLER) {
-            self.through_the_program(&packet);
+            self.through_the_program(packet);
             return;
         }
         if let Some(number) = (0..CLIENTS).find(|number| client(*number) == packet.to) {
@@ -187,12 +188,12 @@ impl World {
             }
         }
         self.hits += usize::from(outcome.verdict == TRANSMIT && packet.from != at(SERVER));
-        self.send(frame.source, frame.destination, payload, true);
+        self.send(frame.source, frame.destination, &payload, true);
     }
 
     fn flush_agent(&mut self) {
         while let Some((to, bytes)) = self.agent.poll_output() {
-            self.send(at(SERVER), to, bytes, false);
+            self.send(at(SERVER), to, &bytes, false);
         }
     }
 
@@ -200,7 +201,7 @@ impl World {
         self.controller.step(event, &Counters(&self.plane), self.now);
         while let Some(command) = self.controller.ready() {
             match command {
-                Do::Send(to, bytes) => self.send(at(CONTROLLER), to, bytes, true),
+                Do::Send(to, bytes) => self.send(at(CONTROLLER), to, &bytes, true),
                 Do::Admit(place, key, room, version) => {
                     self.plane.admit(place, &key, room, version).expect("there is room");
                 }
@@ -241,7 +242,7 @@ impl World {
             message: message.clone(),
         };
         self.clients[number] = Some(asked);
-        self.send(client(number), at(SERVER), message, false);
+        self.send(client(number), at(SERVER), &message, false);
     }
 
     fn answered(&mut self, number: usize, payload: &[u8]) {
@@ -281,7 +282,7 @@ impl World {
             self.network.first_entry().filter(|first| first.key().0 <= self.now)
         {
             let packet = packet.remove();
-            self.deliver(packet);
+            self.deliver(&packet);
         }
         while let Some(report) = self.plane.report() {
             self.step(Event::Report(report));
@@ -297,7 +298,7 @@ impl World {
                 Some(asked) if asked.resend <= self.now => {
                     asked.resend = self.now + Duration::from_millis(10);
                     let message = asked.message.clone();
-                    self.send(client(number), at(SERVER), message, false);
+                    self.send(client(number), at(SERVER), &message, false);
                 }
                 Some(_) => {}
             }

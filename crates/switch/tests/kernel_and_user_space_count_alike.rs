@@ -1,5 +1,6 @@
 //! The golden vectors of `policy::hotkey`, counted by the kernel: sketch, filter, samples and
 //! reports agree bit for bit.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
 

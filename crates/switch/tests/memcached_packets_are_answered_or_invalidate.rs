@@ -1,4 +1,5 @@
 //! Tables of memcached's packets through the real program.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
 

@@ -20,7 +20,7 @@ use switch::{
 };
 
 use super::signal::EndSignal;
-use crate::switch::{Saved, Switch, agent, explain, frame_of, mount, remove, saved};
+use crate::switch::{Saved, Switch, agent, explain, frame_of, measure, mount, remove, saved};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -81,6 +81,13 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         interface: String,
     },
+    /// Measure what a packet costs, as JSON
+    #[command(hide = true)]
+    Measure {
+        /// Interleaved rounds
+        #[arg(long, value_name = "COUNT", default_value_t = 5)]
+        rounds: usize,
+    },
     /// Serve NetCache's protocol from memory, kept coherent with a switch
     Agent(Agent),
 }
@@ -108,11 +115,11 @@ struct Attach {
     rows: u32,
 
     /// Sampled accesses in a second from which a key is hot
-    #[arg(long, value_name = "COUNT", default_value_t = 128)]
+    #[arg(long, value_name = "COUNT", default_value_t = 32)]
     threshold: u16,
 
     /// Accesses that are counted, of 65,536
-    #[arg(long, value_name = "SHARE", default_value_t = 65_536)]
+    #[arg(long, value_name = "SHARE", default_value_t = 16_384)]
     sampled: u32,
 
     /// Keys the hashes, so that nobody knows which keys collide
@@ -160,6 +167,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Action::Accept { interface } => {
             mount(&arguments.pins)?;
             Ok(attach::accept(&arguments.pins, interface)?)
+        }
+        Action::Measure { rounds } => {
+            let readings = measure::measure(*rounds, |what| eprintln!("{what}"))?;
+            print(&serde_json::to_string_pretty(&readings)?);
+            Ok(())
         }
         Action::Agent(agent) => serve(agent),
     }

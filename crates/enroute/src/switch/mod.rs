@@ -4,6 +4,7 @@
 
 pub mod agent;
 mod explain;
+pub mod measure;
 mod pins;
 
 pub use explain::{explain, frame_of};

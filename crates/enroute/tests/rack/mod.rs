@@ -193,12 +193,20 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// One datagram and its answer; `None` after a while without.
-pub(crate) fn ask(socket: &UdpSocket, datagram: &[u8]) -> Option<Vec<u8>> {
+/// One datagram and its answer, which is not a late one to another; `None` after a while without.
+pub(crate) fn ask(
+    socket: &UdpSocket,
+    datagram: &[u8],
+    answers: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 65_536];
     socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
     socket.send(datagram).ok()?;
-    let bytes = socket.recv(&mut buffer).ok()?;
-    buffer.truncate(bytes);
-    Some(buffer)
+    loop {
+        let bytes = socket.recv(&mut buffer).ok()?;
+        if answers(&buffer[..bytes]) {
+            buffer.truncate(bytes);
+            return Some(buffer);
+        }
+    }
 }

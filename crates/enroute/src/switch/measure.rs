@@ -1,0 +1,128 @@
+//! What a packet costs in the kernel, ours and the smallest responder's, in interleaved rounds.
+
+use serde::Serialize;
+use switch::{
+    frame::Frame,
+    install::{Key, Room, Value},
+    layout::{Protocol, UNITS_MAX},
+    measure::{Measure, Program, Request},
+    plane::{Config, DataPlane, Values},
+};
+use wire::netcache::{self, Message, Op};
+
+/// Packets of one reading.
+const PACKETS: u32 = 200_000;
+const SMALL: u32 = 1024;
+const LARGE: u32 = 1 << 20;
+
+/// Nanoseconds a packet, one number for each round.
+#[derive(Debug, Serialize)]
+pub struct Reading {
+    /// What was measured.
+    pub name: String,
+    /// Nanoseconds, what measuring costs taken off.
+    pub ns: Vec<f64>,
+}
+
+struct Side {
+    name: String,
+    plane: Option<DataPlane>,
+    keys: u32,
+    first: u32,
+    op: Op,
+}
+
+fn name(number: u32) -> netcache::Key {
+    let mut name = *b"key:\0\0\0\0........";
+    name[4..8].copy_from_slice(&number.to_be_bytes());
+    name
+}
+
+fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPlane> {
+    let mut plane = DataPlane::load(Config { entries: keys, values, ..Config::default() })?;
+    let key = |number| Key {
+        name: name(number),
+        bytes: Vec::new(),
+        server: ([10, 0, 0, 2], 50_000).into(),
+        protocol: Protocol::NetCache,
+        lease: 0,
+    };
+    plane.leases[0].store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    let value = Value { bytes: vec![7; value_bytes], expires_ns: u64::MAX, ..Value::default() };
+    let units = value_bytes.div_ceil(128).max(1) as u32;
+    for number in 0..keys {
+        let share = UNITS_MAX as u32 / units;
+        let room = match values {
+            Values::Slots => Room { place: number, bitmap: 0 },
+            Values::Registers { .. } => Room {
+                place: number / share,
+                bitmap: ((1 << units) - 1) << (number % share * units),
+            },
+        };
+        plane.admit(number, &key(number), room, 1)?;
+        plane.fill(number, 1, &value);
+    }
+    Ok(plane)
+}
+
+/// Measures `rounds` times, each thing once a round; `show` is told what is being done.
+///
+/// # Errors
+/// There is no data plane, or the kernel refuses.
+pub fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<Reading>> {
+    let mut measure = Measure::load()?;
+    for number in 0..SMALL {
+        measure.store(name(number), [7; 16])?;
+    }
+    let side =
+        |name: &str, plane, keys, first, op| Side { name: name.into(), plane, keys, first, op };
+    show("filling caches");
+    let mut sides = vec![
+        side("smallest hit 128 B", None, SMALL, 0, Op::Get),
+        side("smallest miss", None, SMALL, 1 << 24, Op::Get),
+        side("miss", Some(plane(SMALL, 128, Values::Slots)?), SMALL, 1 << 24, Op::Get),
+        side("put of a cached key", Some(plane(SMALL, 128, Values::Slots)?), SMALL, 0, Op::Put),
+    ];
+    for bytes in [16, 128, 512, 1024] {
+        let slots = plane(SMALL, bytes, Values::Slots)?;
+        sides.push(side(&format!("hit {bytes} B"), Some(slots), SMALL, 0, Op::Get));
+        let registers = plane(SMALL, bytes, Values::Registers { rows: SMALL })?;
+        sides.push(side(
+            &format!("hit {bytes} B in registers"),
+            Some(registers),
+            SMALL,
+            0,
+            Op::Get,
+        ));
+    }
+    for keys in [1 << 14, 1 << 16, LARGE] {
+        let registers = plane(keys, 128, Values::Registers { rows: keys.div_ceil(11) })?;
+        sides.push(side(
+            &format!("hit 128 B of {keys} keys in registers"),
+            Some(registers),
+            keys,
+            0,
+            Op::Get,
+        ));
+    }
+    let mut readings: Vec<Reading> =
+        sides.iter().map(|side| Reading { name: side.name.clone(), ns: Vec::new() }).collect();
+    for round in 0..rounds {
+        show(&format!("round {} of {rounds}", round + 1));
+        for (side, reading) in sides.iter().zip(&mut readings) {
+            reading.ns.push(read(&mut measure, side)?);
+        }
+    }
+    Ok(readings)
+}
+
+fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
+    let from = ([10, 0, 0, 1], 40_000).into();
+    let frame = Frame::udp(from, ([10, 0, 0, 2], 50_000).into());
+    let frame = frame.bytes(&Message::new(side.op, 1, name(0)).bytes());
+    let request = Request { frame: &frame, keys: side.keys, first: side.first };
+    let program = side.plane.as_ref().map_or(Program::Smallest, Program::Switch);
+    let whole = measure.ns(&program, request, PACKETS)?;
+    let nothing = measure.ns(&Program::Nothing, request, PACKETS)?;
+    Ok(whole as f64 - nothing as f64)
+}

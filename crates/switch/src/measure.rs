@@ -1,0 +1,140 @@
+//! What a packet costs, by `BPF_PROG_TEST_RUN`: ours beside the smallest possible responder.
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData, ProgramArray},
+    programs::{ProgramFd, Xdp},
+};
+
+use crate::{
+    Error,
+    plane::{DataPlane, run},
+};
+
+const FRAME_BYTES: usize = 256;
+
+/// A request, and the keys it asks for in turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// IPv4 and NetCache's protocol, or anything with `keys` 0.
+    pub frame: &'a [u8],
+    /// How many keys, a power of two; 0 leaves the frame as it is.
+    pub keys: u32,
+    /// The number of the first.
+    pub first: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Raw {
+    bytes: u32,
+    keys: u32,
+    first: u32,
+    counter: u32,
+    frame: [u8; FRAME_BYTES],
+}
+
+// SAFETY: integers only, no padding.
+#[allow(unsafe_code, reason = "what aya asks of a map's value")]
+unsafe impl aya::Pod for Raw {}
+
+/// The smallest responder and the program that runs others over and over.
+pub struct Measure {
+    again: Ebpf,
+    next: ProgramArray<MapData>,
+    requests: Array<MapData, Raw>,
+    smallest: Ebpf,
+    items: HashMap<MapData, [u8; 16], [u64; 16]>,
+}
+
+impl std::fmt::Debug for Measure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Measure").finish_non_exhaustive()
+    }
+}
+
+/// Whose packets are measured.
+#[derive(Debug)]
+pub enum Program<'a> {
+    /// Ours.
+    Switch(&'a DataPlane),
+    /// The smallest responder.
+    Smallest,
+    /// A program that does nothing: what measuring costs.
+    Nothing,
+}
+
+impl Measure {
+    /// Loads both.
+    ///
+    /// # Errors
+    /// This build has no data plane, or the kernel refuses.
+    pub fn load() -> Result<Self, Error> {
+        let load = |object: Option<&[u8]>, names: &[&'static str]| -> Result<Ebpf, Error> {
+            let mut ebpf = Ebpf::load(object.ok_or(Error::NotBuilt)?)
+                .map_err(Error::kernel("cannot load what is measured with"))?;
+            for name in names {
+                let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
+                <&mut Xdp>::try_from(program).and_then(Xdp::load).map_err(Error::kernel(*name))?;
+            }
+            Ok(ebpf)
+        };
+        let mut again = load(crate::object::AGAIN, &["again"])?;
+        let mut smallest = load(crate::object::SMALLEST, &["respond", "pass"])?;
+        let take = |ebpf: &mut Ebpf, name| ebpf.take_map(name).ok_or(Error::Missing(name));
+        Ok(Self {
+            next: ProgramArray::try_from(take(&mut again, "next")?)
+                .map_err(Error::kernel("next"))?,
+            requests: Array::try_from(take(&mut again, "requests")?)
+                .map_err(Error::kernel("requests"))?,
+            items: HashMap::try_from(take(&mut smallest, "items")?)
+                .map_err(Error::kernel("items"))?,
+            again,
+            smallest,
+        })
+    }
+
+    /// Gives the smallest responder a key.
+    ///
+    /// # Errors
+    /// Its table is full.
+    pub fn store(&mut self, key: [u8; 16], value: [u64; 16]) -> Result<(), Error> {
+        self.items.insert(key, value, 0).map_err(Error::kernel("cannot store"))
+    }
+
+    /// Nanoseconds a packet, measuring included, over `repeat` packets.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn ns(
+        &mut self,
+        program: &Program<'_>,
+        request: Request<'_>,
+        repeat: u32,
+    ) -> Result<u64, Error> {
+        let mut raw = Raw {
+            bytes: request.frame.len() as u32,
+            keys: request.keys,
+            first: request.first,
+            counter: 0,
+            frame: [0; FRAME_BYTES],
+        };
+        let bytes = request.frame.len().min(FRAME_BYTES);
+        raw.frame[..bytes].copy_from_slice(&request.frame[..bytes]);
+        self.requests.set(0, raw, 0).map_err(Error::kernel("requests"))?;
+        let fd = match program {
+            Program::Switch(plane) => plane.serve_fd()?,
+            Program::Smallest => fd_of(&self.smallest, "respond")?,
+            Program::Nothing => fd_of(&self.smallest, "pass")?,
+        };
+        self.next.set(0, fd, 0).map_err(Error::kernel("next"))?;
+        let again = self.again.program("again").ok_or(Error::Missing("again"))?;
+        Ok(run(again, request.frame, repeat)?.ns)
+    }
+}
+
+fn fd_of<'a>(ebpf: &'a Ebpf, name: &'static str) -> Result<&'a ProgramFd, Error> {
+    let program = ebpf.program(name).ok_or(Error::Missing(name))?;
+    let program = <&Xdp>::try_from(program).map_err(Error::kernel(name))?;
+    program.fd().map_err(Error::kernel(name))
+}
