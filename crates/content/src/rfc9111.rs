@@ -33,7 +33,14 @@ fn what_may_be_stored() {
     use NotStored::{Forbidden, NeverFresh, SetsCookie, VariesByAnything};
     let ok: Result<(), NotStored> = Ok(());
     // Section, request, status, response, judged.
-    let table: &[(&str, &[&str], u16, &[&str], Result<(), NotStored>)] = &[
+    type Row = (
+        &'static str,
+        &'static [&'static str],
+        u16,
+        &'static [&'static str],
+        Result<(), NotStored>,
+    );
+    let table: &[Row] = &[
         ("5.2.2.1 max-age", &[], 200, &["cache-control: max-age=60"], ok),
         ("any case", &[], 200, &["cache-control: Max-Age=60"], ok),
         ("5.2.2.10 s-maxage", &[], 200, &["cache-control: s-maxage=60"], ok),
@@ -114,7 +121,8 @@ fn what_may_be_stored() {
 fn how_long_it_is_the_answer() {
     use Usable::{AfterRevalidation, Fresh, WhileRevalidating};
     // Section, response, seconds later, request, judged.
-    let table: &[(&str, &[&str], u64, &[&str], Usable)] = &[
+    type Row = (&'static str, &'static [&'static str], u64, &'static [&'static str], Usable);
+    let table: &[Row] = &[
         ("fresh", &["cache-control: max-age=60"], 59, &[], Fresh),
         ("no longer", &["cache-control: max-age=60"], 60, &[], AfterRevalidation),
         ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 29, &[], Fresh),

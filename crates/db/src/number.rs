@@ -71,9 +71,9 @@ impl LongDouble {
             scaled.multiply(10);
         }
         if exponent >= 0 {
-            scaled.shift_left(exponent as usize)
+            scaled.shift_left(exponent as usize);
         } else {
-            scaled.round_right(-exponent as usize)
+            scaled.round_right(-exponent as usize);
         }
         let mut digits = scaled.decimal();
         while digits.len() <= FRACTION_DIGITS {

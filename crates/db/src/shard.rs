@@ -12,6 +12,9 @@ use crate::{
     tracking::Tracking,
 };
 
+/// Stored keys by name.
+type Names = Vec<Box<[u8]>>;
+
 /// A key as it is stored: behind the byte of its database.
 pub(crate) struct StoredKey(SmallVec<[u8; 64]>);
 
@@ -289,7 +292,7 @@ impl Shard {
         count: usize,
         client: u64,
         now: Duration,
-    ) -> Result<(u64, Vec<Box<[u8]>>), Missing> {
+    ) -> Result<(u64, Names), Missing> {
         match self.store.scan(cursor, count, now) {
             Scan::Ready { cursor, keys } => Ok((cursor, keys)),
             Scan::Pending(tickets) => {

@@ -31,11 +31,14 @@ struct Broadcast {
     no_loop: bool,
 }
 
+/// Clients that read one key, and whether they skip their own changes; most keys have one.
+type Readers = SmallVec<[(u64, bool); 2]>;
+
 /// Who wants to hear of the keys of one shard.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// Clients that read a key since it was last named to them, and whether they skip their own.
-    readers: HashMap<Box<[u8]>, SmallVec<[(u64, bool); 2]>>,
+    /// Who read a key since it was last named to them.
+    readers: HashMap<Box<[u8]>, Readers>,
     broadcasts: Vec<Broadcast>,
     notices: Vec<Notice>,
 }

@@ -98,7 +98,7 @@ fn random_commands_are_answered_alike() {
         .ok()
         .and_then(|seed| seed.parse().ok())
         .unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-    println!("SEED={seed}");
+    eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let (mut ours, mut theirs) =
         (Side::connect(database.address()), Side::connect(redis.address()));

@@ -89,7 +89,7 @@ fn check(address: SocketAddr, known: &mut Known) -> usize {
 fn kill_again_and_again(runs: usize) {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-    println!("SEED={seed}");
+    eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut database = Database::start_with(&["--sync", "always", "--memory", "32MiB"]);
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
@@ -116,14 +116,14 @@ fn kill_again_and_again(runs: usize) {
         database.bring_up();
         checked += known.iter_mut().map(|known| check(database.address(), known)).sum::<usize>();
         if (run + 1) % 20 == 0 {
-            println!(
+            eprintln!(
                 "{} kills, {acknowledged} writes acknowledged, {checked} keys checked",
                 run + 1
             );
         }
     }
     assert!(acknowledged > runs as u64 * 5, "only {acknowledged} writes were acknowledged");
-    println!(
+    eprintln!(
         "{runs} kills, {acknowledged} writes acknowledged, {checked} keys checked, nothing lost"
     );
 }

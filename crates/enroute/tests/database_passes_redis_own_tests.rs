@@ -24,10 +24,13 @@ const PARTS: &[(&str, usize)] = &[
 #[ignore = "two minutes: make soak"]
 fn redis_own_tests_pass() {
     let suite = installed("redis-tests");
-    if !suite.join("runtest").is_file() && origins::absent::<()>("Redis's tests are not installed under .deps/").is_none() {
+    if !suite.join("runtest").is_file()
+        && origins::absent::<()>("Redis's tests are not installed under .deps/").is_none()
+    {
         return;
     }
-    let skipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/database/skipped_redis_tests.txt");
+    let skipped =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/database/skipped_redis_tests.txt");
     for (part, least) in PARTS {
         let database = Database::start_with(&["--memory", "128MiB"]);
         let port = database.address().port().to_string();
@@ -40,9 +43,11 @@ fn redis_own_tests_pass() {
             .expect("the suite runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let count = |mark: &str| said.matches(&format!("m{mark}\u{1b}")).count();
-        let failed: Vec<&str> =
-            said.lines().filter(|line| line.contains("merr\u{1b}") || line.contains("exception")).collect();
-        println!("{part}: {} passed", count("ok"));
+        let failed: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("merr\u{1b}") || line.contains("exception"))
+            .collect();
+        eprintln!("{part}: {} passed", count("ok"));
         assert!(failed.is_empty(), "{part}:\n{}", failed.join("\n"));
         assert!(count("ok") >= *least, "{part}: only {} tests were run:\n{said}", count("ok"));
     }

@@ -58,7 +58,7 @@ impl Shards for Cells {
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
 /// Lets a client say `bytes`; returns how many commands it gave.
-pub fn exercise(bytes: &[u8]) -> usize {
+pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let mut commands = 0;
     let devices: Vec<SimulatedDevice> =
         (0..2).map(|_| SimulatedDevice::new(1, Faults::default())).collect();

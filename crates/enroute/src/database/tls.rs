@@ -56,8 +56,7 @@ impl Tls {
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let read =
-        CertificateDer::pem_file_iter(path).and_then(|found| found.collect::<Result<Vec<_>, _>>());
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found =
         read.with_context(|| format!("cannot read certificates from {}", path.display()))?;
     anyhow::ensure!(

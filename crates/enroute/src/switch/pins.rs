@@ -95,7 +95,7 @@ pub fn mount(pins: &Path) -> anyhow::Result<()> {
     if !root.exists() {
         bail!("{} does not exist; create it, or choose --pins elsewhere", root.display());
     }
-    let is_bpf = |path: &Path| statfs(path).is_ok_and(|found| found.f_type as i64 == BPF_FS_MAGIC);
+    let is_bpf = |path: &Path| statfs(path).is_ok_and(|found| found.f_type == BPF_FS_MAGIC);
     if !is_bpf(root) {
         rustix::mount::mount("bpf", root, "bpf", MountFlags::empty(), None)
             .with_context(|| format!("cannot mount a BPF file system at {}", root.display()))?;

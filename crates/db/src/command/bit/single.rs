@@ -34,9 +34,9 @@ pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return Ok(());
     }
     if on {
-        value[at] |= mask
+        value[at] |= mask;
     } else {
-        value[at] &= !mask
+        value[at] &= !mask;
     }
     call.keys.put(call.args[1], &value, expires_at)?;
     call.reply.flag(before);

@@ -17,6 +17,9 @@ pub(super) fn rename(call: &mut Call<'_, '_>, name: &[u8]) -> Result<(), Failure
 }
 
 /// Text that does not break the lines of CLIENT LIST.
+/// Whether a client is meant.
+type Chooses = Box<dyn Fn(&Client) -> bool>;
+
 fn plain(text: &[u8], what: &str) -> Result<String, Failure> {
     if !text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Err(Failure::new(format!(
@@ -35,9 +38,9 @@ pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let name = call.session.client.details.lock().name.clone();
     if name.is_empty() {
-        call.reply.null()
+        call.reply.null();
     } else {
-        call.reply.text(&name)
+        call.reply.text(&name);
     }
     Ok(())
 }
@@ -129,9 +132,9 @@ pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.ok();
         return Ok(());
     }
-    let (mut filters, mut skip_self): (Vec<Box<dyn Fn(&Client) -> bool>>, _) = (Vec::new(), true);
+    let (mut filters, mut skip_self): (Vec<Chooses>, _) = (Vec::new(), true);
     let pairs = &call.args[2..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(SYNTAX);
     }
     for pair in pairs.chunks_exact(2) {

@@ -146,8 +146,8 @@ impl Options {
         }
         let text = |prefix: &[u8]| String::from_utf8_lossy(prefix).into_owned();
         for (index, new) in self.prefixes.iter().enumerate() {
-            let overlaps = |old: &&Box<[u8]>| old.starts_with(new) || new.starts_with(old);
-            if let Some(old) = present.prefixes.iter().find(overlaps) {
+            let overlaps = |old: &[u8]| old.starts_with(new) || new.starts_with(old);
+            if let Some(old) = present.prefixes.iter().find(|old| overlaps(old)) {
                 return Err(Failure::new(format!(
                     "ERR Prefix '{}' overlaps with an existing prefix '{}'. Prefixes for a single \
                      client must not overlap.",
@@ -155,7 +155,7 @@ impl Options {
                     text(old)
                 )));
             }
-            if let Some(other) = self.prefixes[index + 1..].iter().find(overlaps) {
+            if let Some(other) = self.prefixes[index + 1..].iter().find(|old| overlaps(old)) {
                 return Err(Failure::new(format!(
                     "ERR Prefix '{}' overlaps with another provided prefix '{}'. Prefixes for a \
                      single client must not overlap.",
@@ -176,9 +176,9 @@ pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     let options = Options::parse(call)?;
     if on {
-        turn_on(call, options)?
+        turn_on(call, options)?;
     } else {
-        turn_off(call)
+        turn_off(call);
     }
     call.reply.ok();
     Ok(())

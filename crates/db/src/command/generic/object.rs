@@ -23,9 +23,9 @@ pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn refcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if call.keys.exists(call.args[2]) {
-        call.reply.integer(1)
+        call.reply.integer(1);
     } else {
-        call.reply.null()
+        call.reply.null();
     }
     Ok(())
 }

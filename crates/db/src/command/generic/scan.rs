@@ -23,13 +23,16 @@ const SHARD_BITS: u32 = 8;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor(pub(crate) u64);
 
+/// Names of keys.
+type Names = Vec<Box<[u8]>>;
+
 /// Keys of the database from `cursor` on, about `count` of those looked at; `None` while the disk
 /// is asked. The cursor is 0 again once all were seen.
 pub(crate) fn page(
     call: &mut Call<'_, '_>,
     cursor: Cursor,
     count: usize,
-) -> Result<Option<(Cursor, Vec<Box<[u8]>>)>, Failure> {
+) -> Result<Option<(Cursor, Names)>, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     let index = (cursor.0 & ((1 << SHARD_BITS) - 1)) as usize;
     let inner = cursor.0 >> SHARD_BITS;

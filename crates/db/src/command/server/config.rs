@@ -22,7 +22,7 @@ pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let pairs = &call.args[2..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(Failure("ERR wrong number of arguments for 'config|set' command".into()));
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -5,7 +5,10 @@ use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
 use super::super::{Call, connection::hello::REDIS_VERSION};
 use crate::{failure::Failure, keyspace::DATABASES, parameters::sync_name};
 
-const SECTIONS: [(&str, fn(&mut Call<'_, '_>, &mut String)); 8] = [
+/// Writes one section.
+type Section = fn(&mut Call<'_, '_>, &mut String);
+
+const SECTIONS: [(&str, Section); 8] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),

@@ -22,7 +22,7 @@ pub(crate) fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 }
 
 fn odd(call: &Call<'_, '_>, command: &str) -> Result<(), Failure> {
-    if call.args.len() % 2 == 0 {
+    if call.args.len().is_multiple_of(2) {
         return Err(Failure::new(format!("ERR wrong number of arguments for '{command}' command")));
     }
     Ok(())
