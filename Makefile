@@ -32,6 +32,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
 	cargo test --locked -p store -- --ignored --nocapture
+	cargo test --locked -p switch -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
