@@ -33,6 +33,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo test --locked -p enroute --lib --features highs controller
 	cargo test --locked -p store -- --ignored --nocapture
 	cargo test --locked -p fabric -- --ignored --nocapture
+	cargo test --locked -p switch -- --ignored --nocapture
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -61,6 +62,7 @@ bench-db: deps ## Measure the elastic database beside redis-server and the paper
 bench-fabric: deps ## Measure the fabric simulator beside ns-3
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- fabric
+
 bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver

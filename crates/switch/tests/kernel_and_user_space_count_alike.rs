@@ -87,7 +87,8 @@ fn hashes_of_golden_keys_reach_the_same_counters() {
         if fields[1] == "-" || key.len() > 250 || key.iter().any(|byte| *byte <= b' ') {
             continue;
         }
-        let config = Config { seed: number(fields[0]), ..small() };
+        let statistics = Statistics::default();
+        let config = Config { seed: number(fields[0]), statistics, ..small() };
         let Some(mut plane) = data_plane(config) else { return };
         let said = [b"get ", &key[..], b"\r\n"].concat();
         let server = Frame { destination: support::at("10.0.0.2:11211"), ..to_server() };
