@@ -71,7 +71,11 @@ fn http_by_curl() {
     assert_eq!(origin.asked("/c")[0].header("cookie"), "a=1; b=2");
     let long = format!("x: {}", "y".repeat(64 << 10));
     let refused = edge.try_curl("shop.example", "/page", &["--http1.1", "-H", &long]);
-    assert_eq!(refused.map(|answer| answer.status), Ok(431));
+    // It answers and closes; curl may still be sending then, and say only that.
+    match refused.map(|answer| answer.status) {
+        Ok(status) => assert_eq!(status, 431),
+        Err(said) => assert!(said.contains("Send failure"), "{said}"),
+    }
     assert!(edge.metrics().contains("\nenroute_edge_hits_total "), "{}", edge.metrics());
     assert!(edge.enroute.terminate().status.success());
 }
