@@ -91,8 +91,8 @@ fn scripted_commands_are_answered_alike() {
 }
 
 #[test]
-#[ignore = "about one seed in five differs: KEYS in another order and clocks inside EXEC, and keys near \
-            their expiry; make soak"]
+#[ignore = "fails for about one seed in five: order of KEYS and clocks inside EXEC are compared too \
+            strictly, and a key near its expiry was missing twice, unexplained; make soak"]
 fn random_commands_are_answered_alike() {
     let Some(redis) = Redis::start() else { return };
     let database = Database::start();
