@@ -289,7 +289,8 @@ APART int write_keys(u32 offset)
     ROLLED
     for (u32 keys = 0; keys < ITEMS_MAX; keys++) {
         offset = skip_blanks(scratch, offset);
-        if (!offset)
+        // What lies behind the payload is an earlier packet's.
+        if (!offset || offset >= scratch->payload_bytes)
             return 0;
         u8 byte = byte_at(scratch, offset);
         if (byte == '\r' || byte == '\n')

@@ -254,6 +254,17 @@ fn every_command_that_changes_a_key_invalidates_it() {
 }
 
 #[test]
+fn a_line_that_is_cut_is_not_finished_by_the_packet_before() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let keys = ["a", "b"];
+    // Longer than what `forgotten` asks, which would cover the packet before.
+    let cut = b"gat 1000000000000000000000000000000 ";
+    let before = format!("{}\n", "x".repeat(cut.len()));
+    assert!(forgotten(&mut plane, &keys, &tcp(), before.as_bytes()).is_empty());
+    assert_eq!(forgotten(&mut plane, &keys, &tcp(), cut).len(), 2);
+}
+
+#[test]
 fn binary_connections_and_fragments_forget_everything() {
     let Some(mut plane) = data_plane(small()) else { return };
     let keys = ["a", "b"];
