@@ -8,7 +8,7 @@ use super::Session;
 use crate::{
     acl::{Access, DEFAULT, Rules},
     command::{Command, Flags, table},
-    failure::{Failure, NO_AUTH},
+    failure::{Failure, NO_AUTH, NOT_IN_TRANSACTION},
     server::Server,
 };
 
@@ -27,6 +27,9 @@ impl Session {
             return Err(NO_AUTH);
         }
         self.permit(command, args)?;
+        if self.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
+            return Err(NOT_IN_TRANSACTION);
+        }
         let subscribed = !self.channels.is_empty() && self.version == Version::Resp2;
         if subscribed
             && !matches!(command.name, "ping" | "subscribe" | "unsubscribe" | "quit" | "reset")
