@@ -157,7 +157,7 @@ impl Database {
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         heap::share();
-        let overhead = Arc::new(Overhead::new());
+        let overhead = Arc::new(Overhead::new(host::resident_bytes()));
         let host = ProcessHost::new(
             users.clone(),
             address.port(),
