@@ -10,13 +10,15 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use db::parameters::{MEMORY_BYTES_MIN, parse_sync};
 use serde::Deserialize;
-use signal_hook::{consts::SIGHUP, iterator::Signals};
 use store::elastic::Sync;
-use tracing::{error, info};
+use tracing::info;
 
 mod advise;
 
-use super::{cache::raise_open_files, signal::EndSignal};
+use super::{
+    cache::raise_open_files,
+    signal::{EndSignal, on_hangup},
+};
 use crate::{
     admin::Admin,
     config::Bytes,
@@ -178,24 +180,13 @@ impl Arguments {
 
 /// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
 fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let body = move || {
-        for _ in signals.forever() {
-            match arguments.live() {
-                Ok((memory_bytes, sync)) => {
-                    shared.rescale(memory_bytes);
-                    shared.set_sync(sync);
-                    info!(memory_bytes, ?sync, "SIGHUP: the file was read again");
-                }
-                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("reload".into())
-        .spawn(body)
-        .context("cannot start the thread for SIGHUP")?;
-    Ok(())
+    on_hangup(move || {
+        let (memory_bytes, sync) = arguments.live()?;
+        shared.rescale(memory_bytes);
+        shared.set_sync(sync);
+        info!(memory_bytes, ?sync, "SIGHUP: the file was read again");
+        Ok(())
+    })
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
