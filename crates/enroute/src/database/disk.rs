@@ -74,7 +74,7 @@ impl Disk {
 
     /// Takes what a shard, which the caller holds, asks of its device.
     pub(super) fn pump(&self, index: usize, shard: &mut Shard, now: Duration) {
-        while let Some(command) = shard.store.poll_device(now) {
+        while let Some(command) = shard.poll_device(now) {
             match command.operation {
                 Operation::Read { .. } => self.reads.push(index, command),
                 _ => self.writes.push(index, command),

@@ -68,6 +68,7 @@ pub(super) struct Worker {
     /// Connections whose output waits for the disk.
     held: Vec<usize>,
     touched: Vec<bool>,
+    at_once: u64,
     /// The worker that gets the next client.
     next: usize,
     looked: Instant,
@@ -110,6 +111,7 @@ impl Worker {
             waiting: Vec::new(),
             held: Vec::new(),
             touched,
+            at_once: 0,
             next: 0,
             looked: Instant::now(),
         })
@@ -219,6 +221,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         if connection.receive(&mut self.buffer, &mut turn) {
@@ -235,6 +238,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         connection.proceed(&mut turn);
@@ -277,6 +281,7 @@ impl Worker {
 
     /// Gives the disk what this round asks of it.
     fn pump(&mut self) {
+        self.shared.lookups.note_at_once(std::mem::take(&mut self.at_once));
         for index in 0..self.touched.len() {
             if std::mem::take(&mut self.touched[index]) {
                 let mut shard = self.shared.locks.hold(index);
