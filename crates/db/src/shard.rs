@@ -12,7 +12,7 @@ use store::{
 use crate::{
     failure::{Failure, TOO_LONG},
     keyspace::{DATABASES, Entry},
-    tracking::Tracking,
+    tracking::{TRACKED_KEYS_MAX, Tracking},
 };
 
 /// Stored keys by name.
@@ -103,7 +103,7 @@ impl Shard {
     pub fn new(store: Elastic) -> Self {
         Self {
             store,
-            tracking: Tracking::default(),
+            tracking: Tracking::new(TRACKED_KEYS_MAX),
             counters: Counters::default(),
             written: Position::default(),
             waiting: HashMap::new(),

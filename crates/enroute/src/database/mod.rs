@@ -149,6 +149,10 @@ impl Database {
         let host = ProcessHost::new(users.clone(), address.port(), setup.orchestrator.is_some());
         let share = host::memory_for_shards(memory_bytes);
         let (locks, devices) = shards::open(&directory, share, sync, now())?;
+        for index in 0..locks.len() {
+            let tracked_keys = db::tracking::keys_max_for(memory_bytes) / locks.len();
+            locks.hold(index).tracking.limit(tracked_keys.max(1));
+        }
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(&directory, address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
