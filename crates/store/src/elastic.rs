@@ -98,8 +98,9 @@ pub struct Config {
     pub key_bytes_max: usize,
     /// Longest value accepted, in bytes; with its key it must fit a segment.
     pub value_bytes_max: usize,
-    /// Length of a file of the log: a power of two from 64 KiB to 256 MiB. Counts when a store is
-    /// made; later it keeps the one it was made with.
+    /// Longest file of the log: a power of two from 64 KiB to 256 MiB. Files of small stores are
+    /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
+    /// with.
     pub segment_bytes: u64,
     /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
     pub hash_key: [u64; 2],

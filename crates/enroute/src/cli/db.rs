@@ -13,14 +13,16 @@ use db::{
     parameters::{MEMORY_BYTES_MIN, parse_sync},
 };
 use serde::Deserialize;
-use signal_hook::{consts::SIGHUP, iterator::Signals};
 use store::elastic::Sync;
-use tracing::{error, info};
+use tracing::info;
 
 mod advise;
 mod orchestrator;
 
-use super::{cache::raise_open_files, signal::EndSignal};
+use super::{
+    cache::raise_open_files,
+    signal::{EndSignal, on_hangup},
+};
 use crate::{
     admin::Admin,
     config::Bytes,
@@ -214,28 +216,17 @@ impl Arguments {
 
 /// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
 fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let body = move || {
-        for _ in signals.forever() {
-            match arguments.live() {
-                Ok(Live { memory_bytes, sync, goal }) => {
-                    shared.server.parameters.set_goal(goal);
-                    shared.set_sync(sync);
-                    // With a goal, the file says where the memory begins.
-                    if goal.is_none() {
-                        shared.rescale(memory_bytes);
-                    }
-                    info!(memory_bytes, ?sync, ?goal, "SIGHUP: the file was read again");
-                }
-                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
-            }
+    on_hangup(move || {
+        let Live { memory_bytes, sync, goal } = arguments.live()?;
+        shared.server.parameters.set_goal(goal);
+        shared.set_sync(sync);
+        // With a goal, the file says where the memory begins.
+        if goal.is_none() {
+            shared.rescale(memory_bytes);
         }
-    };
-    std::thread::Builder::new()
-        .name("reload".into())
-        .spawn(body)
-        .context("cannot start the thread for SIGHUP")?;
-    Ok(())
+        info!(memory_bytes, ?sync, ?goal, "SIGHUP: the file was read again");
+        Ok(())
+    })
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {

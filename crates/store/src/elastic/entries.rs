@@ -174,7 +174,7 @@ impl Elastic {
         if old.is_none() && !self.table.has_room(hash) {
             return Err(Error::TableFull { entries: self.table.len() });
         }
-        let kills = old.map_or(Address::NONE, |old| self.log.address(old.location));
+        let kills = old.map_or(Address::NONE, |old| self.log.segments.address(old.location));
         let version = self.version + 1;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
         let record = LogRecord { kind: Kind::Put, durable: 0, kills, key, body };
@@ -242,10 +242,10 @@ impl Elastic {
 
     /// Takes an entry out of the table, and says so in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
-        let address = self.log.address(slot.location);
+        let address = self.log.segments.address(slot.location);
         self.append_kills(Who::Remover, &[(hash, address)], now)?;
         self.table.remove(hash, slot.location);
-        self.log.kill(slot.location, slot.class);
+        self.log.segments.kill(slot.location, slot.class);
         Ok(())
     }
 
@@ -315,14 +315,14 @@ impl Elastic {
             Some(old) => {
                 let replaced = self.table.replace(hash, old.location, new);
                 debug_assert!(replaced, "the old record was located in the table");
-                self.log.kill(old.location, old.class);
+                self.log.segments.kill(old.location, old.class);
             }
             None => {
                 let inserted = self.table.insert(hash, new);
                 debug_assert!(inserted, "there was room for one more");
             }
         }
-        self.log.revive(new.location, new.class);
+        self.log.segments.revive(new.location, new.class);
     }
 
     /// Where the record of `key` is, without asking the disk.

@@ -100,7 +100,7 @@ pub fn config(random: &mut Random) -> Config {
     Config {
         memory_bytes: Elastic::MEMORY_BYTES_MIN + random.below(1 << 20) as usize,
         sync: [Sync::Always, Sync::EverySecond, Sync::Never][random.below(3) as usize],
-        segment_bytes: 64 << 10,
+        segment_bytes: (64 << 10) << random.below(4),
         hash_key: [1, 2],
         ..Config::default()
     }
@@ -123,7 +123,7 @@ impl Run {
             store,
             device,
             keys,
-            value_bytes_max: 1 + random.below(6000),
+            value_bytes_max: if random.one_in(6) { 40_000 } else { 1 + random.below(6000) },
             random,
             now,
             clears: true,
