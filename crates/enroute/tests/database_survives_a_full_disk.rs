@@ -31,9 +31,10 @@ fn writes_are_refused_reads_go_on_and_room_ends_it() {
     for sync in ["always", "everysec"] {
         let database = Database::start_after(before, &["--memory", "24MiB", "--sync", sync]);
         let mut connection = database.connection();
-        let mut stored = 0;
+        let (mut stored, began) = (0, Instant::now());
         let refusal = loop {
-            assert!(stored < 10_000, "the disk is never full");
+            assert!(stored < 20_000, "the disk is never full");
+            assert!(began.elapsed() < PATIENCE, "{stored} values, and the disk is not full yet");
             match set(&mut connection, &format!("key:{stored}"), &value(stored)) {
                 Ok(()) => stored += 1,
                 Err(refusal) => break refusal,

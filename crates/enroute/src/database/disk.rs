@@ -125,8 +125,9 @@ fn serve(shared: &Shared, queue: &Queue) {
     let disk = &shared.disk;
     while let Some((index, command)) = queue.pop(&disk.ended) {
         let began = Instant::now();
+        let reads = matches!(command.operation, Operation::Read { .. });
         let completion = carry_out(&*disk.devices[index], &command);
-        if matches!(command.operation, Operation::Read { .. }) {
+        if reads {
             let stats = &shared.server.stats;
             stats.disk_reads.fetch_add(1, SeqCst);
             stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
@@ -145,6 +146,13 @@ fn serve(shared: &Shared, queue: &Queue) {
             disk.pump(index, &mut shard, now);
             shard.tracking.take_notices()
         };
+        // Nobody waits for it: compaction read it, and goes on at once, as writes may wait for that.
+        if reads
+            && arrived.is_empty()
+            && let Some(keeper) = shared.keeper.get()
+        {
+            keeper.unpark();
+        }
         for id in arrived {
             if let Some(client) = shared.server.clients.find(id) {
                 client.arrived();

@@ -12,10 +12,10 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    thread::{self, JoinHandle},
+    thread::{self, JoinHandle, Thread},
     time::{Duration, Instant},
 };
 
@@ -90,6 +90,8 @@ pub struct Shared {
     lookups: Lookups,
     overhead: Arc<Overhead>,
     disk: Disk,
+    /// The thread that does the shards' upkeep, once it runs.
+    keeper: OnceLock<Thread>,
     ending: AtomicBool,
     inboxes: Vec<Arc<Inbox>>,
 }

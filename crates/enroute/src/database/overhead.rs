@@ -13,26 +13,33 @@ const SHARDS_LEAST: u64 = 8;
 /// Measured less than before, this part of the difference is believed.
 const DECAY: u64 = 1_024;
 
+/// The shards are told of changes from here on: every growth makes them read ahead.
+const STEP_BYTES: u64 = 1 << 20;
+
 /// Memory the process needs beside its shards.
 pub(super) struct Overhead {
+    /// What is believed now.
     bytes: AtomicU64,
+    /// What the shards were last told.
+    told: AtomicU64,
 }
 
 impl Overhead {
     /// The process has `resident` bytes before its shards are opened.
     pub(super) fn new(resident: u64) -> Self {
-        Self { bytes: AtomicU64::new(resident + HEAP_BYTES) }
+        let bytes = resident + HEAP_BYTES;
+        Self { bytes: AtomicU64::new(bytes), told: AtomicU64::new(bytes) }
     }
 
     /// What of `bytes` for the whole process the shards may have.
     pub(super) fn for_shards(&self, bytes: u64) -> u64 {
-        let taken = self.bytes.load(Relaxed) + bytes / RESERVE;
+        let taken = self.told.load(Relaxed) + bytes / RESERVE;
         bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
     }
 
     /// The budget for the whole process that gives the shards `bytes`.
     pub(super) fn for_process(&self, bytes: u64) -> u64 {
-        (bytes + self.bytes.load(Relaxed)) / (RESERVE - 1) * RESERVE
+        (bytes + self.told.load(Relaxed)) / (RESERVE - 1) * RESERVE
     }
 
     /// Notes what the process has resident, and what of it the shards know of, in bytes; true if it
@@ -43,7 +50,11 @@ impl Overhead {
         // Soon believed when it is more, and late when it is less: it comes and goes with the load.
         let now = if measured > before { measured } else { before - (before - measured) / DECAY };
         self.bytes.store(now, Relaxed);
-        now.abs_diff(before) > 0
+        let tell = now.abs_diff(self.told.load(Relaxed)) >= STEP_BYTES;
+        if tell {
+            self.told.store(now, Relaxed);
+        }
+        tell
     }
 }
 
@@ -60,12 +71,12 @@ mod tests {
         assert!(overhead.measure(68 * MIB, 48 * MIB));
         assert_eq!(overhead.for_shards(64 * MIB), 42 * MIB);
         // A moment with less is not believed at once.
-        assert!(overhead.measure(50 * MIB, 42 * MIB));
-        assert!(overhead.for_shards(64 * MIB) < 43 * MIB);
+        assert!(!overhead.measure(50 * MIB, 42 * MIB));
+        assert_eq!(overhead.for_shards(64 * MIB), 42 * MIB);
         for _ in 0..20_000 {
             overhead.measure(50 * MIB, 42 * MIB);
         }
-        assert!(overhead.for_shards(64 * MIB) > 53 * MIB);
+        assert!(overhead.for_shards(64 * MIB) >= 52 * MIB);
         // However little there is, the shards keep a part.
         overhead.measure(64 * MIB, 0);
         assert_eq!(overhead.for_shards(64 * MIB), 8 * MIB);

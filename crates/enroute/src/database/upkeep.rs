@@ -9,6 +9,7 @@ const REST_MAX: Duration = Duration::from_millis(10);
 
 /// Looks after the shards until the end, when the disk threads are to end too.
 pub(super) fn run(shared: &Shared) {
+    shared.keeper.get_or_init(thread::current);
     // It goes on while the workers end: their last writes may need it to reach the disk.
     while !shared.disk.has_ended() {
         let mut more = false;
@@ -28,7 +29,7 @@ pub(super) fn run(shared: &Shared) {
             shared.server.deliver(notices);
         }
         // Between two portions commands get their turn at the locks.
-        if more { thread::yield_now() } else { thread::sleep(rest.max(REST_MIN)) }
+        if more { thread::yield_now() } else { thread::park_timeout(rest.max(REST_MIN)) }
     }
 }
 

@@ -29,7 +29,12 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return clear(call);
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
-    let mut walk = call.session.walk.take().unwrap_or_default();
+    let mut walk = call.session.walk.take().unwrap_or_else(|| {
+        // Who keeps keys is told at once, of all; of what is read from now on, by name.
+        call.keys.held().for_each(|shard| shard.tracking.flushed());
+        call.server.clients.invalidate_all();
+        scan::Walk::default()
+    });
     for _ in 0..PAGES {
         if !scan::turn_page(call, &mut walk)? {
             call.session.walk = Some(walk);
