@@ -188,6 +188,7 @@ impl Database {
             lookups: Lookups::new(),
             overhead,
             disk,
+            keeper: OnceLock::new(),
             ending,
             inboxes,
         });
