@@ -266,6 +266,7 @@ pub struct Elastic {
     fresh: HashTable<Fresh>,
     /// Keys removed since the last command batch whose hash another key has too.
     gone: Vec<Box<[u8]>>,
+    known: entries::Known,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,

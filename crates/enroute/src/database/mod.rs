@@ -29,6 +29,7 @@ mod disk;
 mod host;
 mod inbox;
 mod observed;
+mod ring;
 mod shards;
 mod tls;
 mod upkeep;

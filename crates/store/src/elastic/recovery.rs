@@ -115,6 +115,7 @@ impl Elastic {
             version: opening.version,
             fresh: HashTable::new(),
             gone: Vec::new(),
+            known: Default::default(),
             staged: Default::default(),
             staged_bytes: 0,
             tickets: Default::default(),
