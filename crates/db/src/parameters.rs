@@ -8,7 +8,7 @@ use std::{
 use parking_lot::RwLock;
 use store::elastic::Sync;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, goal::Goal};
 
 /// Parameters that can be read, and those of them that can change.
 pub struct Parameters {
@@ -18,7 +18,10 @@ pub struct Parameters {
     pub clients_max: AtomicUsize,
     /// Seconds without a command after which a client is closed; 0 for never.
     pub timeout_seconds: AtomicU64,
+    /// Memory to be asked of the orchestrator, in bytes; 0 for none.
+    pub memory_bytes_wanted: AtomicU64,
     sync: RwLock<Sync>,
+    goal: RwLock<Option<Goal>>,
     fixed: BTreeMap<&'static str, String>,
 }
 
@@ -29,6 +32,7 @@ pub(crate) enum Change {
     Clients(usize),
     Timeout(u64),
     Sync(Sync),
+    Goal(Option<Goal>),
     Password(String),
     Nothing,
 }
@@ -61,7 +65,9 @@ impl Parameters {
             memory_bytes: AtomicU64::new(memory_bytes),
             clients_max: AtomicUsize::new(clients_max),
             timeout_seconds: AtomicU64::new(0),
+            memory_bytes_wanted: AtomicU64::new(0),
             sync: RwLock::new(sync),
+            goal: RwLock::new(None),
             fixed,
         }
     }
@@ -76,6 +82,16 @@ impl Parameters {
         *self.sync.write() = sync;
     }
 
+    /// What memory is changed for, if the database does so itself.
+    pub fn goal(&self) -> Option<Goal> {
+        *self.goal.read()
+    }
+
+    /// Changes what memory is changed for.
+    pub fn set_goal(&self, goal: Option<Goal>) {
+        *self.goal.write() = goal;
+    }
+
     /// Every parameter and its value.
     pub(crate) fn all(&self, password: &str) -> BTreeMap<&'static str, String> {
         let mut all = self.fixed.clone();
@@ -84,6 +100,7 @@ impl Parameters {
             ("maxclients", self.clients_max.load(Relaxed).to_string()),
             ("timeout", self.timeout_seconds.load(Relaxed).to_string()),
             ("appendfsync", sync_name(self.sync()).to_owned()),
+            ("autoscale", self.goal().map_or_else(String::new, |goal| goal.to_string())),
             ("requirepass", password.to_owned()),
         ]);
         all
@@ -113,6 +130,10 @@ impl Parameters {
             "appendfsync" => {
                 let expected = "argument(s) must be one of the following: everysec, always, no";
                 Ok(Change::Sync(parse_sync(value).ok_or_else(|| wrong(expected))?))
+            }
+            "autoscale" if value.is_empty() => Ok(Change::Goal(None)),
+            "autoscale" => {
+                Ok(Change::Goal(Some(value.parse().map_err(|why: String| wrong(&why))?)))
             }
             "requirepass" => Ok(Change::Password(value.to_owned())),
             _ => match self.fixed.get(name) {

@@ -87,7 +87,7 @@ impl Disk {
         shard: &mut Shard,
         now: Duration,
     ) {
-        while let Some(command) = shard.store.poll_device(now) {
+        while let Some(command) = shard.poll_device(now) {
             let left = match &mut ring {
                 Some(ring) => ring.push(index, &self.devices[index], command),
                 None => Err(command),

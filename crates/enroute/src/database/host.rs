@@ -17,7 +17,7 @@ pub(super) fn memory_for_shards(bytes: u64) -> u64 {
 }
 
 /// The budget for the whole process that gives the shards `bytes`.
-fn memory_for_process(bytes: u64) -> u64 {
+pub(super) fn memory_for_process(bytes: u64) -> u64 {
     (bytes + BASE_BYTES) / 63 * 64
 }
 
@@ -58,11 +58,12 @@ pub(super) fn fixed_parameters(directory: &Path, port: u16) -> BTreeMap<&'static
 pub(super) struct ProcessHost {
     users: Option<PathBuf>,
     port: u16,
+    has_orchestrator: bool,
 }
 
 impl ProcessHost {
-    pub(super) fn new(users: Option<PathBuf>, port: u16) -> Self {
-        Self { users, port }
+    pub(super) fn new(users: Option<PathBuf>, port: u16, has_orchestrator: bool) -> Self {
+        Self { users, port, has_orchestrator }
     }
 }
 
@@ -84,6 +85,10 @@ impl Host for ProcessHost {
 
     fn memory_for_process(&self, bytes: u64) -> u64 {
         memory_for_process(bytes)
+    }
+
+    fn has_orchestrator(&self) -> bool {
+        self.has_orchestrator
     }
 
     fn random_bytes(&self, count: usize) -> Vec<u8> {

@@ -74,6 +74,7 @@ pub(super) struct Worker {
     /// For its reads, if the system allows one.
     ring: Option<Ring>,
     ended: Vec<Ended>,
+    at_once: u64,
     /// The worker that gets the next client.
     next: usize,
     looked: Instant,
@@ -124,6 +125,7 @@ impl Worker {
             touched,
             ring,
             ended: Vec::new(),
+            at_once: 0,
             next: 0,
             looked: Instant::now(),
         })
@@ -236,6 +238,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         if connection.receive(&mut self.buffer, &mut turn) {
@@ -252,6 +255,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         connection.proceed(&mut turn);
@@ -294,6 +298,7 @@ impl Worker {
 
     /// Gives the disk what this round asks of it.
     fn pump(&mut self) {
+        self.shared.lookups.note_at_once(std::mem::take(&mut self.at_once));
         for index in 0..self.touched.len() {
             if std::mem::take(&mut self.touched[index]) {
                 let mut shard = self.shared.locks.hold(index);

@@ -36,11 +36,11 @@ impl Database {
         self.process = None;
     }
 
-    /// Starts it again on what it kept, at a new address.
+    /// Starts it again on what it kept, where it was.
     pub fn bring_up(&mut self) {
         let mut command = Command::new(program());
         command.arg("db").arg("--dir").arg(self.directory.path().join("data"));
-        command.args(["--listen", "127.0.0.1:0"]).args(&self.options);
+        command.args(["--listen", &self.address.to_string()]).args(&self.options);
         let process = Process::start(&mut command);
         let Some(line) = process.stderr_line(" keeps ") else {
             panic!("enroute db does not start:\n{}", process.stderr());

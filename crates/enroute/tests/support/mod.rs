@@ -15,6 +15,7 @@
 // Each test file compiles its own copy and uses some of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod attacks;
 pub mod database;
 pub mod directory;
 pub mod edge;

@@ -200,10 +200,12 @@ impl Elastic {
             return Err(Error::TableFull { entries: self.table.len() });
         }
         let kills = old.map_or(Address::NONE, |old| self.log.segments.address(old.location));
-        let version = self.version + 1;
+        let bytes = record_bytes(key.len(), value.len()) as u64;
+        let version = self.versions_before + self.log.position().0 + bytes;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
         let record = LogRecord { kind: Kind::Put, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
+        debug_assert_eq!(version, self.versions_before + self.log.position().0);
         self.version = version;
         self.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });

@@ -113,6 +113,7 @@ impl Elastic {
             memory: Memory::new(memory, first ^ second),
             log,
             version: opening.version,
+            versions_before: opening.version,
             fresh: HashTable::new(),
             gone: Vec::new(),
             known: Default::default(),

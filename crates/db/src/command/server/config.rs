@@ -50,6 +50,7 @@ fn apply(call: &mut Call<'_, '_>, change: Change) -> Result<(), Failure> {
             parameters.set_sync(sync);
             call.keys.held().for_each(|shard| shard.store.set_sync(sync));
         }
+        Change::Goal(goal) => parameters.set_goal(goal),
         Change::Password(password) if password.is_empty() => {
             call.server.acl.set(DEFAULT, &["nopass"])?;
         }
