@@ -4,8 +4,8 @@
 //! no other thread has to be woken for a lookup. Where the kernel does not let it (containers often
 //! forbid it), and for long reads, there are the threads in `disk.rs`.
 //!
-//! With `link/tunnel/device.rs` the only files with calls that the compiler cannot check: the kernel
-//! writes into a buffer while the read is under way, so each is kept until then.
+//! It has calls that the compiler cannot check: the kernel writes into a buffer while the read is
+//! under way, so each is kept until then.
 #![allow(unsafe_code)]
 
 use std::{

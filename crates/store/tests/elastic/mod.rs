@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use store::device::{DeviceCommand, carry_out};
-use store::elastic::{Config, Elastic, Error, Load, Position, RandomKey, Scan, Sync, Ticket};
+use store::elastic::{Config, Elastic, Error, Load, Position, Sync, Ticket};
 use store::{Faults, SimulatedDevice};
 
 /// Random numbers from one seed (splitmix64).
