@@ -15,6 +15,7 @@
 pub mod accesses;
 pub mod delays;
 pub mod initiator;
+pub mod migration;
 pub mod placement;
 pub mod slot;
 
