@@ -1,6 +1,6 @@
 //! The state layer: each piece of network-function state on the host that uses it most.
 //!
-//! **What it is.** AnnaBellaDB's decisions (Németh et al., IFIP Networking 2020) for a Redis or
+//! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or
 //! Valkey Cluster, as arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access
 //! pattern monitor, [`placement`] says which node should own which slot, and [`initiator`] when a
 //! slot should move there. Hosts are where applications run, nodes are servers of the cluster; the
