@@ -58,8 +58,9 @@ bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
 
-bench-db: deps ## Measure the elastic database beside redis-server and the paper
+bench-db: deps ## Measure the elastic database beside redis-server, RocksDB and the paper
 	cargo build --release -q -p enroute
+	cargo build --release -q -p store --example elastic_lookups
 	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3

@@ -6,8 +6,11 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use store::{
     device::DeviceCommand,
-    elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Ticket},
+    elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Sync, Ticket},
 };
+
+#[cfg(test)]
+mod tests;
 
 use crate::{
     failure::{Failure, TOO_LONG},
@@ -78,8 +81,10 @@ pub struct Shard {
     pub tracking: Tracking,
     /// What was seen.
     pub counters: Counters,
-    /// The position of the last write.
+    /// Up to where the running command has written, or has read what is not durable yet.
     pub written: Position,
+    /// The last removal.
+    removed: Position,
     waiting: HashMap<Ticket, u64>,
     /// Keys in databases 1 and up.
     others: [u64; DATABASES as usize],
@@ -106,6 +111,7 @@ impl Shard {
             tracking: Tracking::new(TRACKED_KEYS_MAX),
             counters: Counters::default(),
             written: Position::default(),
+            removed: Position::default(),
             waiting: HashMap::new(),
             others: [0; DATABASES as usize],
             others_known: false,
@@ -202,11 +208,21 @@ impl Shard {
 
     #[inline]
     pub(crate) fn read(&mut self, key: &StoredKey, now: Duration) -> Option<Entry<'_>> {
+        let always = self.store.sync() == Sync::Always;
+        let (before, durable) = (self.store.versions_before(), self.store.durable_up_to());
         let Some(Record { value, expires_at, version }) = self.store.read(&key.0, now) else {
             self.counters.misses += 1;
+            if always && self.removed > durable {
+                self.written = self.written.max(self.removed);
+            }
             return None;
         };
         self.counters.hits += 1;
+        // What a client was told must not be undone by a crash, whoever wrote it.
+        let position = Position(version.saturating_sub(before));
+        if always && position > durable {
+            self.written = self.written.max(position);
+        }
         Some(Entry { value, expires_at: expires_at.map(|at| at.as_millis() as u64), version })
     }
 
@@ -251,6 +267,7 @@ impl Shard {
         }
         let Some(position) = removed else { return Ok(false) };
         self.written = self.written.max(position);
+        self.removed = position;
         self.counters.changes += 1;
         self.tracking.changed(key.key(), client);
         Ok(true)
@@ -317,6 +334,7 @@ impl Shard {
     /// Drops everything in every database.
     pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
         self.written = self.store.clear(now).map_err(|error| failure(&error))?;
+        self.removed = self.written;
         self.others = Default::default();
         (self.others_known, self.others_exact) = (true, true);
         self.deadlines.clear();

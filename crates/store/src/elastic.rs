@@ -263,9 +263,11 @@ pub struct Elastic {
     memory: Memory,
     log: Log,
     version: u64,
+    versions_before: u64,
     fresh: HashTable<Fresh>,
     /// Keys removed since the last command batch whose hash another key has too.
     gone: Vec<Box<[u8]>>,
+    known: entries::Known,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,
@@ -306,6 +308,17 @@ impl Elastic {
     /// Every write up to here survives a crash.
     pub fn durable_up_to(&self) -> Position {
         self.log.durable()
+    }
+
+    /// When writes reach the disk.
+    pub fn sync(&self) -> Sync {
+        self.config.sync
+    }
+
+    /// Versions up to this one were there when the store was opened. A later one is as much greater
+    /// as the [`Position`] of its write, so whoever read an entry knows when that will be durable.
+    pub fn versions_before(&self) -> u64 {
+        self.versions_before
     }
 
     /// Makes the device sync now whatever [`Sync`] says, as before the end of the process. Done

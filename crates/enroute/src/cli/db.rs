@@ -95,7 +95,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
     workers: Option<usize>,
 
-    /// Threads that read from the disk
+    /// Threads that read from the disk what workers cannot have the kernel read for them
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = super::cache::at_least_one())]
     readers: usize,
 

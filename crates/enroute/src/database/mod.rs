@@ -34,6 +34,7 @@ mod lookups;
 mod observed;
 pub mod orchestrator;
 mod overhead;
+mod ring;
 mod shards;
 mod tls;
 mod upkeep;

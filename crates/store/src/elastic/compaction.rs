@@ -10,6 +10,7 @@
 //!
 //! All in bounded steps: one read of 256 KiB is under way at a time.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
@@ -22,9 +23,10 @@ use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
 
-/// Sealed segments may hold this much more than live data, in hundredths, besides one segment.
+/// Sealed segments may hold this much more than live data, in hundredths, besides three segments:
+/// then most of a small store's are dead before they are looked at.
 const SLACK: u64 = 15;
-const SEGMENTS_SLACK: u64 = 1;
+const SEGMENTS_SLACK: u64 = 3;
 /// From this much more on, and four segments, writers wait for compaction.
 const SLACK_MAX: u64 = 30;
 const SEGMENTS_SLACK_MAX: u64 = 4;
@@ -106,7 +108,8 @@ impl Elastic {
             .iter()
             .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
             .filter_map(|(slot, segment)| Some((dead_share(segment), slot, segment.trailer?)))
-            .max_by_key(|(dead, ..)| *dead);
+            // Of those that are dead the oldest, as nothing older keeps its kills.
+            .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)));
         // On a full disk what is begun must end with the room there is, or it stays full.
         let can_end = |slot: usize| {
             let Segment { live, bytes, .. } = *self.log.segments.at(slot);
@@ -118,6 +121,16 @@ impl Elastic {
             self.compaction_rest = self.log.position().0 + self.log.segment_bytes() / 16;
             return;
         };
+        if self.log.segments.at(slot).live == 0 {
+            let older = self.log.segments.iter().filter(|(_, other)| other.number < trailer.number);
+            match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
+                // Its kills count for nothing, so it need not be looked at.
+                None => return self.give_up_segment(slot),
+                // They will as soon as those are gone.
+                Some(true) => return,
+                Some(false) => {}
+            }
+        }
         self.compaction = Some(Compaction {
             slot,
             trailer,
@@ -275,9 +288,14 @@ impl Elastic {
             }
             compaction.carried.truncate(rest);
         }
-        let position = self.log.want_durable();
-        self.log.segments.doom(compaction.slot, position.0);
+        self.give_up_segment(compaction.slot);
         true
+    }
+
+    /// Has a segment removed once what replaces it is durable.
+    fn give_up_segment(&mut self, slot: usize) {
+        let position = self.log.want_durable();
+        self.log.segments.doom(slot, position.0);
     }
 }
 

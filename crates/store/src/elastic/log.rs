@@ -83,6 +83,8 @@ pub(super) struct Log {
     synced_at: Duration,
     unwritten_since: Option<Duration>,
     failed: Option<Error>,
+    /// A buffer and lines to be used again: fresh memory from the system costs more than filling it.
+    unused: (Vec<u8>, Vec<Line>),
 }
 
 impl Log {
@@ -103,6 +105,7 @@ impl Log {
             synced_at: Duration::ZERO,
             unwritten_since: None,
             failed: None,
+            unused: Default::default(),
         }
     }
 
@@ -141,7 +144,8 @@ impl Log {
     pub(super) fn bytes(&self) -> usize {
         let open = self.open.as_ref();
         let lines = open.map_or(0, |open| open.lines.capacity() * size_of::<Line>());
-        self.buffered_bytes() + lines + self.segments.bytes()
+        let unused = self.unused.0.capacity() + self.unused.1.capacity() * size_of::<Line>();
+        self.buffered_bytes() + lines + unused + self.segments.bytes()
     }
 
     fn buffered_bytes(&self) -> usize {
@@ -330,7 +334,8 @@ impl Log {
         // A file that is too short grows as it is written.
         let bytes = bytes.max(need);
         let slot = self.segments.adopt(Segment::new(number, bytes));
-        let mut buffer = Vec::with_capacity(WRITE_BYTES + BLOCK_BYTES);
+        let mut buffer = std::mem::take(&mut self.unused.0);
+        buffer.reserve(WRITE_BYTES + BLOCK_BYTES);
         Header { number, floor: self.floor }.write(&mut buffer);
         self.open = Some(Open {
             slot,
@@ -340,7 +345,7 @@ impl Log {
             buffer,
             written: 0,
             durable: 0,
-            lines: Vec::new(),
+            lines: std::mem::take(&mut self.unused.1),
             version_max: 0,
         });
         Ok(())
@@ -377,6 +382,8 @@ impl Log {
         self.push_job(open.number, open.base, open.buffer, false);
         self.push_job(open.number, open.bytes - BLOCK_BYTES as u64, last, true);
         self.segments.seal(open.slot, trailer);
+        open.lines.clear();
+        self.unused.1 = open.lines;
     }
 
     fn push_job(&mut self, number: u64, base: u64, bytes: Vec<u8>, seals: bool) {
@@ -390,7 +397,8 @@ impl Log {
         let Some(open) = &mut self.open else { return };
         let end = open.end();
         let kept = (end / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 - open.base) as usize;
-        let mut next = Vec::with_capacity(WRITE_BYTES + BLOCK_BYTES);
+        let mut next = std::mem::take(&mut self.unused.0);
+        next.reserve(WRITE_BYTES + BLOCK_BYTES);
         next.extend_from_slice(&open.buffer[kept..]);
         let mut bytes = std::mem::replace(&mut open.buffer, next);
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);

@@ -175,7 +175,8 @@ impl Elastic {
                 if !self.table.is_resident(page) {
                     return self.await_page(page, key.clone());
                 }
-                let next = self.table.candidates(hash).find(|slot| !tried.contains(&slot.location));
+                let candidates = self.table.candidates(hash);
+                let next = candidates.into_iter().find(|slot| !tried.contains(&slot.location));
                 match next {
                     Some(slot) => self.read_record(key.clone(), slot),
                     None => self.resolve(key, State::Absent),

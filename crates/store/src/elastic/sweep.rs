@@ -144,7 +144,7 @@ impl Elastic {
         let location = self.log.segments.location(segment, line.offset);
         let Some(slot) = self.table.find(line.hash, location) else { return true };
         debug_assert_ne!(self.log.segments.address(location), Address::NONE);
-        if self.table.candidates(line.hash).count() > 1 {
+        if self.table.candidates(line.hash).len() > 1 {
             // Which of the keys of this hash is over, only a load can tell.
             return true;
         }

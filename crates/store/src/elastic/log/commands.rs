@@ -145,6 +145,7 @@ impl Log {
             Ok(()) => {
                 let job = self.jobs.pop_front().expect("it was being written");
                 self.written = job.position;
+                self.keep_buffer(job.bytes);
                 if job.seals {
                     self.sealed_unsynced = Some(job.number);
                 }
@@ -154,6 +155,16 @@ impl Log {
                 let number = self.jobs.front().map_or(0, |job| job.number);
                 self.fail(number, &error);
             }
+        }
+    }
+
+    fn keep_buffer(&mut self, bytes: Arc<Vec<u8>>) {
+        // Whoever wrote it may hold it still.
+        if let Ok(mut bytes) = Arc::try_unwrap(bytes)
+            && bytes.capacity() <= 2 * WRITE_BYTES
+        {
+            bytes.clear();
+            self.unused.0 = bytes;
         }
     }
 
