@@ -50,8 +50,8 @@ pub(crate) const KEYSERVER: &[Measurement] = &[
 pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
-        seconds: 10.0,
-        rounds: 2.0,
+        seconds: 15.0,
+        rounds: 3.0,
         run: mongo::hit_and_miss,
     },
     Measurement { names: &["redis-get-64B-p1"], seconds: 2.0, rounds: 2.0, run: redis::get_64_p1 },
@@ -70,8 +70,8 @@ pub(crate) const CACHE: &[Measurement] = &[
     },
     Measurement {
         names: &["redis-get-vs-nutcracker"],
-        seconds: 4.0,
-        rounds: 4.0,
+        seconds: 6.0,
+        rounds: 6.0,
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },

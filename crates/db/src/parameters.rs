@@ -8,7 +8,7 @@ use std::{
 use parking_lot::RwLock;
 use store::elastic::Sync;
 
-use crate::{failure::Failure, goal::Goal};
+use crate::{failure::Failure, goal::Goal, tracking};
 
 /// Parameters that can be read, and those of them that can change.
 pub struct Parameters {
@@ -20,6 +20,8 @@ pub struct Parameters {
     pub timeout_seconds: AtomicU64,
     /// Memory to be asked of the orchestrator, in bytes; 0 for none.
     pub memory_bytes_wanted: AtomicU64,
+    /// Keys remembered for clients that track, in all shards together.
+    pub tracked_keys_max: AtomicUsize,
     sync: RwLock<Sync>,
     goal: RwLock<Option<Goal>>,
     fixed: BTreeMap<&'static str, String>,
@@ -33,6 +35,7 @@ pub(crate) enum Change {
     Timeout(u64),
     Sync(Sync),
     Goal(Option<Goal>),
+    TrackedKeys(usize),
     Password(String),
     Nothing,
 }
@@ -66,6 +69,7 @@ impl Parameters {
             clients_max: AtomicUsize::new(clients_max),
             timeout_seconds: AtomicU64::new(0),
             memory_bytes_wanted: AtomicU64::new(0),
+            tracked_keys_max: AtomicUsize::new(tracking::keys_max_for(memory_bytes)),
             sync: RwLock::new(sync),
             goal: RwLock::new(None),
             fixed,
@@ -101,6 +105,7 @@ impl Parameters {
             ("timeout", self.timeout_seconds.load(Relaxed).to_string()),
             ("appendfsync", sync_name(self.sync()).to_owned()),
             ("autoscale", self.goal().map_or_else(String::new, |goal| goal.to_string())),
+            ("tracking-table-max-keys", self.tracked_keys_max.load(Relaxed).to_string()),
             ("requirepass", password.to_owned()),
         ]);
         all
@@ -135,6 +140,11 @@ impl Parameters {
             "autoscale" => {
                 Ok(Change::Goal(Some(value.parse().map_err(|why: String| wrong(&why))?)))
             }
+            // None at all, and more than there may be, is the most.
+            "tracking-table-max-keys" => Ok(Change::TrackedKeys(match number()? as usize {
+                0 => tracking::TRACKED_KEYS_MAX,
+                keys_max => keys_max.min(tracking::TRACKED_KEYS_MAX),
+            })),
             "requirepass" => Ok(Change::Password(value.to_owned())),
             _ => match self.fixed.get(name) {
                 Some(present) if present == value => Ok(Change::Nothing),

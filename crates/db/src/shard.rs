@@ -15,7 +15,7 @@ mod tests;
 use crate::{
     failure::{Failure, TOO_LONG},
     keyspace::{DATABASES, Entry},
-    tracking::Tracking,
+    tracking::{TRACKED_KEYS_MAX, Tracking},
 };
 
 /// Stored keys by name.
@@ -108,7 +108,7 @@ impl Shard {
     pub fn new(store: Elastic) -> Self {
         Self {
             store,
-            tracking: Tracking::default(),
+            tracking: Tracking::new(TRACKED_KEYS_MAX),
             counters: Counters::default(),
             written: Position::default(),
             removed: Position::default(),

@@ -4,7 +4,7 @@ mod support;
 
 use std::{
     fs,
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::Path,
     process::{Command, Stdio},
 };
@@ -173,16 +173,27 @@ fn an_abort_leaves_no_core() {
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a line");
     let words: Vec<&str> = core.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{core}");
-    // Were the limit gone, which takes root, the kernel still writes none.
-    let raise = format!("prlimit --core=unlimited --pid {id}");
-    let raised = Command::new("sh").args(["-c", &raise]).stderr(Stdio::null()).status();
-    let raised = raised.is_ok_and(|status| status.success());
-    if !raised {
-        eprintln!("SKIPPED in part: the limit cannot be raised again, as it should be");
-    }
     let ended = server.abort();
     assert_eq!(ended.status.signal(), Some(6), "{}", ended.status);
     assert!(!ended.status.core_dumped(), "a core with keys in it");
+}
+
+/// To the kernel the process of another user belongs to root if it may not be looked into.
+#[test]
+fn no_other_process_may_look_into_it() {
+    let Some(site) = Site::create() else { return };
+    let change = "setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs";
+    let may = Command::new("sh").args(["-c", &format!("{change} true")]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: this user may not become another, or there is no setpriv");
+        return;
+    }
+    site.sh("chown -R 65534:65534 .");
+    let other = Process::start(Command::new("sh").args(["-c", &format!("exec {change} sleep 99")]));
+    let server = site.serve_by(&format!("exec {change}"));
+    let owner = |id: u32| fs::metadata(format!("/proc/{id}/maps")).expect("it runs").uid();
+    support::edge::until("another process of that user", || owner(other.id()) == 65534);
+    assert_eq!(owner(server.process().id()), 0, "it may be traced, and leave a core");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The thread that changes the memory of the database without being told how much: after the
-//! cgroup's limit, to hold a goal, or because a client wants the orchestrator to be asked.
+//! The thread that keeps the process within its memory, and changes that memory without being told
+//! how much: after the cgroup's limit, to hold a goal, or because the orchestrator is to be asked.
 
 use std::{
     sync::atomic::Ordering::SeqCst,
@@ -14,10 +14,14 @@ use store::elastic::{
 };
 use tracing::{info, warn};
 
-use super::{Shared, cgroup, host, lookups::Counts, orchestrator::Orchestrator};
+use super::{Shared, cgroup, heap, lookups::Counts, orchestrator::Orchestrator};
 
 /// Between two looks at what was asked for.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Between two measurements of what is resident.
+const MEASURE_PAUSE: Duration = Duration::from_millis(50);
+/// Between two times that the heap gives back what it has free.
+const TRIM_PAUSE: Duration = Duration::from_secs(1);
 /// Between two steps of the controller.
 const STEP_PAUSE: Duration = Duration::from_secs(5);
 
@@ -28,7 +32,9 @@ pub(super) struct Budget<'s> {
     orchestrator: Option<Orchestrator>,
     limit_bytes: Option<u64>,
     controller: Option<(Goal, Autoscale)>,
+    looked: Instant,
     stepped: Instant,
+    trimmed: Instant,
     before: Counts,
     /// What is to be given back to the orchestrator as soon as the process has let go of it.
     to_give_back: Option<u64>,
@@ -46,7 +52,9 @@ impl<'s> Budget<'s> {
             orchestrator,
             limit_bytes: None,
             controller: None,
+            looked: Instant::now(),
             stepped: Instant::now(),
+            trimmed: Instant::now(),
             before: shared.lookups.counts(),
             to_give_back: None,
         }
@@ -55,20 +63,29 @@ impl<'s> Budget<'s> {
     /// Looks after the memory until the end.
     pub(super) fn run(mut self) {
         while !self.shared.is_ending() {
-            if let Some(percent) = self.follow_percent {
-                self.follow(percent);
+            self.measure();
+            if self.looked.elapsed() >= LOOK_PAUSE {
+                self.looked = Instant::now();
+                self.look();
             }
-            match self.shared.server.parameters.memory_bytes_wanted.swap(0, SeqCst) {
-                0 => {}
-                bytes => self.change(bytes, "a client asked for it"),
-            }
-            self.give_back();
             if self.stepped.elapsed() >= STEP_PAUSE {
                 self.stepped = Instant::now();
                 self.step();
             }
-            thread::sleep(LOOK_PAUSE);
+            thread::sleep(MEASURE_PAUSE);
         }
+    }
+
+    /// Does what was asked for since the last look.
+    fn look(&mut self) {
+        if let Some(percent) = self.follow_percent {
+            self.follow(percent);
+        }
+        match self.shared.server.parameters.memory_bytes_wanted.swap(0, SeqCst) {
+            0 => {}
+            bytes => self.change(bytes, "a client asked for it"),
+        }
+        self.give_back();
     }
 
     /// Keeps the memory at `percent` of the cgroup's limit.
@@ -91,7 +108,7 @@ impl<'s> Budget<'s> {
     fn step(&mut self) {
         let goal = self.shared.server.parameters.goal();
         if self.controller.as_ref().map(|(goal, _)| *goal) != goal {
-            self.controller = goal.map(|goal| (goal, Autoscale::new(limits(goal))));
+            self.controller = goal.map(|goal| (goal, Autoscale::new(self.limits(goal))));
             self.before = self.shared.lookups.counts();
             if let Some(goal) = goal
                 && self.present() > goal.memory_bytes_max
@@ -110,11 +127,11 @@ impl<'s> Budget<'s> {
             (0..locks.len()).map(|index| locks.hold(index).store.advice()).collect();
         let seen = Observation {
             p99,
-            memory_bytes: host::memory_for_shards(present) as usize,
+            memory_bytes: self.shared.overhead.for_shards(present) as usize,
             advice: Advice::merge(&shards),
         };
         let Some(next) = controller.step(&seen, self.shared.now()) else { return };
-        let bytes = host::memory_for_process(next as u64).min(goal.memory_bytes_max);
+        let bytes = self.shared.overhead.for_process(next as u64).min(goal.memory_bytes_max);
         let reason = format!("p99 {:?} of {:?}", p99.unwrap_or_default(), goal.lookup_p99);
         self.change(bytes, &reason);
     }
@@ -156,12 +173,28 @@ impl<'s> Budget<'s> {
             }
         }
     }
-}
 
-fn limits(goal: Goal) -> Config {
-    Config {
-        target_p99: goal.lookup_p99,
-        min_bytes: host::memory_for_shards(MEMORY_BYTES_MIN) as usize,
-        max_bytes: host::memory_for_shards(goal.memory_bytes_max) as usize,
+    fn limits(&self, goal: Goal) -> Config {
+        let for_shards = |bytes| self.shared.overhead.for_shards(bytes) as usize;
+        Config {
+            target_p99: goal.lookup_p99,
+            min_bytes: for_shards(MEMORY_BYTES_MIN),
+            max_bytes: for_shards(goal.memory_bytes_max),
+        }
+    }
+
+    /// Keeps what the whole process has resident within its memory.
+    fn measure(&mut self) {
+        let shared = self.shared;
+        let accounted = |index| shared.locks.hold(index).store.stats().memory_bytes as u64;
+        let shards: u64 = (0..shared.locks.len()).map(accounted).sum();
+        let resident = shared.server.host.resident_bytes();
+        if resident > self.present() && self.trimmed.elapsed() >= TRIM_PAUSE {
+            self.trimmed = Instant::now();
+            heap::trim();
+        }
+        if shared.overhead.measure(resident, shards) {
+            shared.share_out();
+        }
     }
 }

@@ -27,11 +27,13 @@ mod budget;
 mod cgroup;
 mod connection;
 mod disk;
+mod heap;
 mod host;
 mod inbox;
 mod lookups;
 mod observed;
 pub mod orchestrator;
+mod overhead;
 mod ring;
 mod shards;
 mod tls;
@@ -47,6 +49,7 @@ use host::ProcessHost;
 use inbox::Inbox;
 use lookups::Lookups;
 use orchestrator::Orchestrator;
+use overhead::Overhead;
 use worker::Worker;
 
 /// What [`Database::start`] needs to know.
@@ -86,6 +89,7 @@ pub struct Shared {
     /// The keys.
     pub locks: Arc<Locks>,
     lookups: Lookups,
+    overhead: Arc<Overhead>,
     disk: Disk,
     ending: AtomicBool,
     inboxes: Vec<Arc<Inbox>>,
@@ -104,7 +108,13 @@ impl Shared {
     /// Sets the memory of the whole process, in bytes.
     pub fn rescale(&self, bytes: u64) {
         self.server.parameters.memory_bytes.store(bytes, SeqCst);
-        let share = self.server.host.memory_for_shards(bytes) as usize / self.locks.len();
+        self.share_out();
+    }
+
+    /// Gives every shard its share of the memory.
+    fn share_out(&self) {
+        let bytes = self.server.parameters.memory_bytes.load(SeqCst);
+        let share = self.overhead.for_shards(bytes) as usize / self.locks.len();
         for index in 0..self.locks.len() {
             self.locks.hold(index).store.rescale(share);
         }
@@ -147,9 +157,20 @@ impl Database {
         listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
-        let host = ProcessHost::new(users.clone(), address.port(), setup.orchestrator.is_some());
-        let share = host::memory_for_shards(memory_bytes);
+        heap::share();
+        let overhead = Arc::new(Overhead::new(host::resident_bytes()));
+        let host = ProcessHost::new(
+            users.clone(),
+            address.port(),
+            setup.orchestrator.is_some(),
+            Arc::clone(&overhead),
+        );
+        let share = overhead.for_shards(memory_bytes);
         let (locks, devices) = shards::open(&directory, share, sync, now())?;
+        for index in 0..locks.len() {
+            let tracked_keys = db::tracking::keys_max_for(memory_bytes) / locks.len();
+            locks.hold(index).tracking.limit(tracked_keys.max(1));
+        }
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(&directory, address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
@@ -160,8 +181,15 @@ impl Database {
             (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         let disk = Disk::new(devices);
         let ending = AtomicBool::new(false);
-        let shared =
-            Arc::new(Shared { server, locks, lookups: Lookups::new(), disk, ending, inboxes });
+        let shared = Arc::new(Shared {
+            server,
+            locks,
+            lookups: Lookups::new(),
+            overhead,
+            disk,
+            ending,
+            inboxes,
+        });
         let mut database = Self { shared: Arc::clone(&shared), threads: Vec::new(), address };
         for _ in 0..setup.readers {
             let shared = Arc::clone(&shared);

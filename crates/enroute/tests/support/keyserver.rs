@@ -41,7 +41,9 @@ impl Site {
                 return None;
             }
         }
-        let site = Self { database: Database::start(), directory: TemporaryDirectory::create() };
+        // It is killed at once where a test asks for it, and keeps its keys.
+        let database = Database::start_with(&["--sync", "always"]);
+        let site = Self { database, directory: TemporaryDirectory::create() };
         site.authority("ca");
         site.certificate("localhost", "ca");
         site.certificate("edge1.example", "ca");
@@ -177,9 +179,14 @@ impl Site {
 
     /// The same from a shell that has run `before`.
     pub fn serve_after(&self, before: &str) -> KeyServer {
+        self.serve_by(&format!("{before}; exec"))
+    }
+
+    /// The same, started by another program.
+    pub fn serve_by(&self, starter: &str) -> KeyServer {
         let arguments = self.serve_arguments(&[]).join(" ");
         let program = env!("CARGO_BIN_EXE_enroute");
-        let script = format!("{before}; exec {program} keyserver {arguments}");
+        let script = format!("{starter} {program} keyserver {arguments}");
         let mut command = Command::new("sh");
         command.args(["-ec", &script]).current_dir(self.directory.path());
         KeyServer::started(Process::start(&mut command))
