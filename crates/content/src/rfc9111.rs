@@ -288,11 +288,8 @@ fn a_304_makes_it_fresh_and_brings_new_headers() {
     let later = NOW + Duration::from_secs(100);
     let news = headers(&["cache-control: max-age=10", "x-old: 2", "content-length: 0"]);
     let entry = entry.refreshed(&news, later, later);
-    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(9)), Usable::Fresh);
-    assert_eq!(
-        entry.usable(&HeaderMap::new(), later + Duration::from_secs(10)),
-        Usable::AfterRevalidation
-    );
+    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(9)), Fresh);
+    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(10)), AfterRevalidation);
     assert_eq!(entry.headers["x-old"], "2");
     assert_eq!(entry.headers[header::CONTENT_TYPE], "text/css");
     assert!(!entry.headers.contains_key(header::CONTENT_LENGTH));

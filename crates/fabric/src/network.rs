@@ -178,7 +178,9 @@ impl Network {
     ) {
         packets[id].at = port;
         let state = &mut self.ports[port as usize];
-        let sent_already = state.free_ns < now_ns
+        let never_used = state.free_ns == 0;
+        let sent_already = never_used
+            || state.free_ns < now_ns
             || (state.free_ns == now_ns && earlier(state.free_event, wheel.now_event));
         if sent_already && !state.waiting {
             self.begin(wheel, packets, id, now_ns);
@@ -198,8 +200,7 @@ impl Network {
         packet.stage = Stage::PortFree;
         if !state.waiting {
             state.waiting = true;
-            packet.event = state.free_event;
-            wheel.insert_numbered(packets, id, state.free_ns);
+            wheel.insert_numbered(id, state.free_event, state.free_ns);
             return;
         }
         packet.next = NONE;
@@ -232,8 +233,7 @@ impl Network {
         if state.first == NONE {
             state.last = NONE;
         }
-        packets[next].event = state.free_event;
-        wheel.insert_numbered(packets, next, state.free_ns);
+        wheel.insert_numbered(next, state.free_event, state.free_ns);
     }
 
     /// A packet begins to leave.
@@ -245,7 +245,7 @@ impl Network {
         state.free_ns = now_ns + u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
         state.free_event = wheel.number();
         packet.stage = Stage::Arrived;
-        wheel.insert(packets, id, state.free_ns + timing.delay_ns);
+        wheel.insert(id, state.free_ns + timing.delay_ns);
     }
 
     /// Where a packet on a link arrives: a host, or a switch.

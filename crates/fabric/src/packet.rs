@@ -10,7 +10,6 @@ pub(crate) const NONE: PacketId = u32::MAX;
 
 /// What happens to a packet when its time comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
 pub(crate) enum Stage {
     /// It arrives at the far end of the port `at`.
     #[default]
@@ -59,7 +58,7 @@ pub(crate) enum Kind {
 #[repr(C, align(64))]
 pub(crate) struct Packet {
     pub header: Header,
-    /// The next packet of the same time, or free place.
+    /// The next packet that waits for the same port, or free place.
     pub next: PacketId,
     /// The node it arrives at or leaves; on a link, the port it left by.
     pub at: u32,
@@ -71,14 +70,12 @@ pub(crate) struct Packet {
     pub kind: Kind,
     /// Switches passed.
     pub hops: u16,
-    /// The number of its next event: what orders events of the same nanosecond.
-    pub event: u32,
     pub cold: Cold,
 }
 
 /// What only the ends of a packet's way touch.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(C, packed(4))]
+#[repr(C)]
 pub(crate) struct Cold {
     pub sent_ns: u64,
     pub flow: u32,
@@ -126,6 +123,8 @@ pub(crate) mod flag {
     pub(crate) const ECHO: u8 = 32;
     /// Sent when the flow began.
     pub(crate) const FIRST: u8 = 64;
+    /// There is no such connection.
+    pub(crate) const RST: u8 = 128;
 }
 
 /// All packets under way; places are used again.
@@ -161,6 +160,11 @@ impl Packets {
         self.free = id;
     }
 
+    /// Reads packets that are soon looked at: their ways from memory overlap.
+    pub(crate) fn fetch(&self, soon: &[(u32, PacketId)]) {
+        std::hint::black_box(soon.iter().fold(0, |read, (_, id)| read ^ self[*id].at));
+    }
+
     /// Packets in use.
     pub(crate) fn live(&self) -> u64 {
         self.live
@@ -182,3 +186,4 @@ impl std::ops::IndexMut<PacketId> for Packets {
 }
 
 const _: () = assert!(size_of::<Packet>() == 128, "a packet is two cache lines");
+const _: () = assert!(std::mem::offset_of!(Packet, cold) == 64, "and switches touch one");

@@ -21,10 +21,13 @@ use crate::{
     wheel::Wheel,
     workload::Flow,
 };
-use flows::{Connection, Turns};
+use flows::{Open, Turns};
 
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
+
+/// Packets of one nanosecond are fetched from memory so many at a time.
+const AHEAD: usize = 8;
 
 pub(crate) struct World<R> {
     now_ns: u64,
@@ -45,7 +48,7 @@ pub(crate) struct World<R> {
     result_of: Vec<u32>,
     /// By flow: its connection, if open.
     connection_of: Vec<u32>,
-    connections: Vec<Connection>,
+    connections: Vec<Open>,
     free_connections: Vec<u32>,
     /// When a connection wants to be woken: time, connection, its generation, which end.
     timers: BinaryHeap<Reverse<(u64, u32, u32, bool)>>,
@@ -53,7 +56,7 @@ pub(crate) struct World<R> {
     migrations: Vec<Migration>,
     remaps: Vec<(u64, u32)>,
     next_sample_ns: u64,
-    due: Vec<PacketId>,
+    due: Vec<(u32, PacketId)>,
     segments: Vec<Segment>,
     control: Control,
     follower: Option<follower::Follower>,
@@ -145,7 +148,7 @@ impl<R: Resolver> World<R> {
         let (before_ns, after_ns) = self.next_outside();
         let outside_ns = before_ns.min(after_ns);
         let horizon_ns = outside_ns.min(until_ns);
-        let next = self.wheel.next_time(&mut self.packets, self.now_ns, horizon_ns);
+        let next = self.wheel.next_time(self.now_ns, horizon_ns);
         match next {
             Some(at_ns) if at_ns < before_ns && at_ns <= after_ns && at_ns <= until_ns => {
                 self.move_clock(at_ns)?;
@@ -172,10 +175,13 @@ impl<R: Resolver> World<R> {
 
     fn packets_due(&mut self, at_ns: u64) -> Result<(), Error> {
         let mut due = std::mem::take(&mut self.due);
-        self.wheel.take(&self.packets, at_ns, &mut due);
-        while let Some(id) = due.pop() {
+        self.wheel.take(at_ns, &mut due);
+        while let Some((_, id)) = due.pop() {
+            if due.len().is_multiple_of(AHEAD) {
+                self.packets.fetch(&due[due.len().saturating_sub(AHEAD)..]);
+            }
             self.metrics.events += 1;
-            self.wheel.now_event = self.packets[id].event;
+            self.wheel.happen(id);
             match self.packets[id].stage {
                 Stage::Arrived => {
                     self.network.arrive(&mut self.packets[id]);
@@ -215,7 +221,7 @@ impl<R: Resolver> World<R> {
 
     /// Lets a packet wait where it is.
     fn insert(&mut self, id: PacketId, at_ns: u64) {
-        self.wheel.insert(&mut self.packets, id, at_ns);
+        self.wheel.insert(id, at_ns);
     }
 
     /// One thing that is not a packet.

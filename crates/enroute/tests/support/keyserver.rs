@@ -41,7 +41,9 @@ impl Site {
                 return None;
             }
         }
-        let site = Self { database: Database::start(), directory: TemporaryDirectory::create() };
+        // It is killed at once where a test asks for it, and keeps its keys.
+        let database = Database::start_with(&["--sync", "always"]);
+        let site = Self { database, directory: TemporaryDirectory::create() };
         site.authority("ca");
         site.certificate("localhost", "ca");
         site.certificate("edge1.example", "ca");

@@ -16,6 +16,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod attacks;
+pub mod cgroup;
 pub mod database;
 pub mod directory;
 pub mod edge;

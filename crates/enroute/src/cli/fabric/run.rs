@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{}", table(&record));
     }
     for solve in &outcome.solves {
-        tracing::info!(
+        eprintln!(
             "controller at {} µs: {} variables, {} entries, gap {:.2} %, {:.0} ms",
             solve.at_ns / 1_000,
             solve.variables,
