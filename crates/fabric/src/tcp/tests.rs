@@ -139,8 +139,7 @@ fn say(said: &mut String, segment: &Segment, now_ns: u64) {
         return;
     }
     let who = if segment.flags & flag::REVERSE == 0 { 'c' } else { 's' };
-    let names =
-        [(flag::FIN, "FIN"), (flag::SYN, "SYN"), (flag::RST, "RST"), (flag::ACK, "ACK")];
+    let names = [(flag::FIN, "FIN"), (flag::SYN, "SYN"), (flag::RST, "RST"), (flag::ACK, "ACK")];
     let flags = names.iter().filter(|(flag, _)| segment.flags & flag != 0);
     let flags: Vec<&str> = flags.map(|(_, name)| *name).collect();
     let Segment { seq, ack, payload, .. } = segment;

@@ -199,8 +199,7 @@ impl<R: Resolver> World<R> {
         let back = if to_client { &mut open.to_server } else { &mut open.to_client };
         self.resolver.arrive(host, &packet.header, Some(back));
         let tuning = &self.settings.tuning;
-        let arrival =
-            open.connection.receive(&mut self.segments, segment, sent_ns, tuning, now_ns);
+        let arrival = open.connection.receive(&mut self.segments, segment, sent_ns, tuning, now_ns);
         self.metrics.flows_completed += u64::from(arrival.completed);
         self.settle(place);
         if let Some(later) = arrival.later {
