@@ -14,6 +14,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("db", &["store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
+    ("state", &[]),
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),

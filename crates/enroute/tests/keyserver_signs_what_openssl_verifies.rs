@@ -166,12 +166,27 @@ fn rsa_answers_do_not_tell_good_padding_from_bad() {
         (answer.len(), status, answer.starts_with("{\"output\":\""))
     };
     let expected = shape(&premaster_request(&id, &good));
+    let mut answers = vec![("none", secret.clone())];
     for (fault, encrypted) in &faults {
         let body = premaster_request(&id, encrypted);
         assert_eq!(shape(&body), expected, "{fault}");
-        let (first, second) = (site.output(&server, &body), site.output(&server, &body));
-        assert_eq!((first.len(), second.len()), (48, 48), "{fault}");
-        assert!(first != second && first != secret, "{fault}: not random");
+        let answer = site.output(&server, &body);
+        assert_eq!((answer.len(), &answer[..2]), (48, &secret[..2]), "{fault}");
+        assert_eq!(site.output(&server, &body), answer, "{fault}: asked again");
+        answers.push((*fault, answer));
+    }
+    // As different from each other as secrets are.
+    for (at, (fault, one)) in answers.iter().enumerate() {
+        for (_, other) in &answers[..at] {
+            let alike = one.iter().zip(other).skip(2).filter(|(one, other)| one == other).count();
+            assert!(alike < 8, "{fault}: {alike} bytes as in another answer");
+        }
+    }
+    // Another process with the same key answers the same, so that nobody learns by comparing.
+    let another = site.serve(&["--audit", "another.log"]);
+    for ((fault, encrypted), (_, answer)) in faults.iter().zip(&answers[1..]) {
+        let body = premaster_request(&id, encrypted);
+        assert_eq!(site.output(&another, &body), *answer, "{fault}: asked of another");
     }
     // The log cannot tell either: every decryption is simply done.
     let log = String::from_utf8(site.read("audit.log")).unwrap();

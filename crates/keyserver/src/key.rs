@@ -16,12 +16,14 @@ use aws_lc_rs::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use subtle::Choice;
-use wire::ski::{
-    Curve, KeyId, KeyKind, Operation, PREMASTER_BYTES, Params, Refusal, Scheme, Signature,
-};
+use wire::ski::{Curve, KeyId, KeyKind, Operation, Params, Refusal, Scheme, Signature};
 use zeroize::Zeroizing;
 
-use crate::{Error, Random, Result, message, premaster, raw_rsa::RawRsa};
+use crate::{
+    Error, Result, message,
+    premaster::{self, Rejection},
+    raw_rsa::RawRsa,
+};
 
 /// Bytes of the largest modulus, RSA-4096.
 const MODULUS_BYTES_MAX: usize = 512;
@@ -34,7 +36,7 @@ pub struct SigningKey {
 }
 
 enum Pair {
-    Rsa { pair: rsa::KeyPair, raw: RawRsa },
+    Rsa { pair: rsa::KeyPair, raw: RawRsa, rejection: Rejection },
     Ecdsa(EcdsaKeyPair, KeyKind),
     Ed25519(Ed25519KeyPair),
 }
@@ -85,11 +87,7 @@ impl SigningKey {
 
     /// Does `operation`: a signature as TLS carries it, or a premaster secret. A refusal is about
     /// the request, which asks what such a key cannot do, except [`Refusal::Unspecified`].
-    pub fn perform(
-        &self,
-        operation: &Operation,
-        random: Random<'_>,
-    ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    pub fn perform(&self, operation: &Operation) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         match operation {
             Operation::ServerKeyExchange { client_random, server_random, params, signature } => {
                 let scheme = match *signature {
@@ -107,7 +105,7 @@ impl SigningKey {
             Operation::CertificateVerify { transcript_hash, scheme } => {
                 self.sign(&message::certificate_verify(transcript_hash), *scheme)
             }
-            Operation::Premaster { encrypted } => self.decrypt(encrypted, random),
+            Operation::Premaster { encrypted } => self.decrypt(encrypted),
         }
     }
 
@@ -131,13 +129,14 @@ impl SigningKey {
     }
 
     /// The same steps for every cipher text as long as the modulus; see [`premaster`].
-    fn decrypt(&self, encrypted: &[u8], random: Random<'_>) -> Result<Zeroizing<Vec<u8>>, Refusal> {
-        let Pair::Rsa { pair, raw } = &self.pair else { return Err(Refusal::Malformed) };
+    fn decrypt(&self, encrypted: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        let Pair::Rsa { pair, raw, rejection } = &self.pair else {
+            return Err(Refusal::Malformed);
+        };
         if encrypted.len() != pair.public_modulus_len() {
             return Err(Refusal::Malformed);
         }
-        let mut instead = Zeroizing::new([0; PREMASTER_BYTES]);
-        random(instead.as_mut());
+        let instead = rejection.secret(encrypted);
         let mut block = Zeroizing::new(vec![0; encrypted.len()]);
         let decrypted = Choice::from(u8::from(raw.decrypt(encrypted, &mut block)));
         let secret = Zeroizing::new(premaster::unpad(&block, decrypted, &instead));
@@ -163,7 +162,7 @@ impl Pair {
         if pair.public_modulus_len() > MODULUS_BYTES_MAX {
             return Err(wrong);
         }
-        Ok(Self::Rsa { pair, raw: RawRsa::from_pkcs8(der)? })
+        Ok(Self::Rsa { pair, raw: RawRsa::from_pkcs8(der)?, rejection: Rejection::of_key(der) })
     }
 
     fn public_key(&self) -> Result<Vec<u8>> {

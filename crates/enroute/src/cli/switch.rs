@@ -3,10 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -182,20 +179,8 @@ fn print(text: &str) {
     print!("{text}");
 }
 
-/// Set by the first SIGINT or SIGTERM.
-fn stop_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let end = EndSignal::listen()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        end.wait(None);
-        told.store(true, Relaxed);
-    });
-    Ok(stop)
-}
-
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let loaded = Saved {
         netcache_port: arguments.netcache_port,
         memcache_port: arguments.memcache_port,
@@ -270,7 +255,7 @@ fn status(pins: &Path) -> anyhow::Result<()> {
 }
 
 fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let plane = open(pins)?;
     let mut before = plane.counts()?;
     let mut seconds = 0;
@@ -310,7 +295,7 @@ fn key_of(plane: &DataPlane, name: &switch::layout::Name) -> String {
 }
 
 fn serve(arguments: &Agent) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);

@@ -16,7 +16,7 @@ use keyserver::{
 };
 use parking_lot::{Mutex, RwLock};
 use tracing::{debug, error, warn};
-use wire::ski::{self, KeyId, Operation, Refusal, Request};
+use wire::ski::{self, KeyId, Refusal, Request};
 use zeroize::Zeroizing;
 
 use super::{
@@ -33,7 +33,7 @@ pub struct Service {
     began: Instant,
     rules: RwLock<Arc<Rules>>,
     rates: Mutex<Rates>,
-    cache: Mutex<Cache>,
+    cache: Arc<Mutex<Cache>>,
     lane: Lane,
     log: Log,
 }
@@ -69,7 +69,7 @@ impl Service {
             began: Instant::now(),
             rates: Mutex::new(Rates::new(policy.edges.len())),
             rules: RwLock::new(Arc::new(Rules { policy, keyring })),
-            cache: Mutex::new(Cache::new(keys)),
+            cache: Arc::new(Mutex::new(Cache::new(keys))),
             lane,
             log,
         }
@@ -132,10 +132,10 @@ impl Service {
         check_server_name(&key, request).map_err(denied)?;
         let refused = |refusal: Refusal| Failure::new(refusal, &format_args!("{key:?}: {refusal}"));
         if key.is_quick() {
-            return operate(&key, &request.operation).map_err(refused);
+            return key.perform(&request.operation).map_err(refused);
         }
         let (own, operation) = (Arc::clone(&key), request.operation.clone());
-        match self.lane.run(move || operate(&own, &operation)).await {
+        match self.lane.run(move || own.perform(&operation)).await {
             Some(outcome) => outcome.map_err(refused),
             None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
         }
@@ -159,29 +159,20 @@ impl Service {
                 return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
             }
         };
-        // Others may have asked for it at the same time, and one of them has opened it.
-        if let Some(key) = self.cache.lock().find(id) {
-            return Ok(key);
-        }
         let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
-            Some(record::open(id, &record, &rules.keyring))
+            Some(open(id, &record, &rules.keyring, &self.cache))
         } else {
-            let rules = Arc::clone(rules);
-            self.lane.run(move || record::open(id, &record, &rules.keyring)).await
+            let (rules, cache) = (Arc::clone(rules), Arc::clone(&self.cache));
+            self.lane.run(move || open(id, &record, &rules.keyring, &cache)).await
         };
-        let key = match opened {
-            Some(Ok(key)) => Arc::new(key),
+        match opened {
+            Some(Ok(key)) => Ok(key),
             Some(Err(error)) => {
                 error!("{error}");
-                return Err(Failure::new(Refusal::Unspecified, &error));
+                Err(Failure::new(Refusal::Unspecified, &error))
             }
-            None => {
-                return Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait"));
-            }
-        };
-        let left = self.cache.lock().insert(Arc::clone(&key));
-        drop(left);
-        Ok(key)
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+        }
     }
 
     fn note(&self, edge: &str, request: Option<&Request>, outcome: &str) -> std::io::Result<()> {
@@ -197,12 +188,21 @@ impl Service {
     }
 }
 
-fn operate(key: &SigningKey, operation: &Operation) -> Result<Zeroizing<Vec<u8>>, Refusal> {
-    let mut failed = false;
-    let mut random = |bytes: &mut [u8]| failed |= getrandom(bytes).is_err();
-    let outcome = key.perform(operation, &mut random);
-    // A premaster of zeros in place of a random one would tell bad padding from good.
-    if failed { Err(Refusal::Unspecified) } else { outcome }
+/// Opens a record and keeps the key, unless another request that waited for the same has done so.
+fn open(
+    id: KeyId,
+    record: &[u8],
+    keyring: &Keyring,
+    cache: &Mutex<Cache>,
+) -> keyserver::Result<Arc<SigningKey>> {
+    if let Some(key) = cache.lock().find(id) {
+        return Ok(key);
+    }
+    let key = Arc::new(record::open(id, record, keyring)?);
+    let left = cache.lock().insert(Arc::clone(&key));
+    // Wiped here, where no lock is held.
+    drop(left);
+    Ok(key)
 }
 
 /// Fills `bytes` from the system's generator.

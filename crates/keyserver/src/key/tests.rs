@@ -2,19 +2,12 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA384,
     RSA_PSS_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
 };
-use std::collections::HashSet;
-use wire::ski::{Hash, TranscriptHash};
+use wire::ski::{Hash, PREMASTER_BYTES, TranscriptHash};
 
 use super::*;
 
 fn key(kind: KeyKind) -> SigningKey {
     SigningKey::from_pkcs8(&generate(kind).unwrap(), vec![]).unwrap()
-}
-
-fn no_random(_: &mut [u8]) {}
-
-fn system_random(bytes: &mut [u8]) {
-    aws_lc_rs::rand::fill(bytes).unwrap();
 }
 
 /// A point of P-256: the public half of a key.
@@ -55,12 +48,12 @@ fn an_exchange_is_signed_as_tls_1_2_has_it() {
     let (key_p256, point) = (key(KeyKind::EcdsaP256), point());
     let key_rsa = key(KeyKind::Rsa);
     let operation = exchange(Signature::Hash(Hash::Sha256), &point);
-    let signature = key_p256.perform(&operation, &mut no_random).unwrap();
+    let signature = key_p256.perform(&operation).unwrap();
     let message = [&[1; 32][..], &[2; 32], &[3, 0, 23, 65], &point].concat();
     check(&key_p256, &ECDSA_P256_SHA256_ASN1, &message, &signature);
 
     let operation = exchange(Signature::Hash(Hash::Sha384), &point);
-    let signature = key_rsa.perform(&operation, &mut no_random).unwrap();
+    let signature = key_rsa.perform(&operation).unwrap();
     check(&key_rsa, &RSA_PKCS1_2048_8192_SHA384, &message, &signature);
 }
 
@@ -74,11 +67,11 @@ fn a_certificate_verify_is_the_server_s_and_built_here() {
         (key(KeyKind::Rsa), Scheme::RsaPssSha256, &RSA_PSS_2048_8192_SHA256),
     ];
     for (key, scheme, algorithm) in &all {
-        let signature = key.perform(&verify(*scheme), &mut no_random).unwrap();
+        let signature = key.perform(&verify(*scheme)).unwrap();
         check(key, *algorithm, &message, &signature);
         for (_, other, _) in &all {
             if other.key_kind() != key.kind() {
-                let refused = key.perform(&verify(*other), &mut no_random);
+                let refused = key.perform(&verify(*other));
                 assert_eq!(refused.unwrap_err(), Refusal::Malformed, "{other:?} of {key:?}");
             }
         }
@@ -91,7 +84,7 @@ fn a_point_off_the_curve_is_refused() {
     let mut point = point();
     *point.last_mut().unwrap() ^= 1;
     let operation = exchange(Signature::Hash(Hash::Sha256), &point);
-    assert_eq!(key.perform(&operation, &mut no_random).unwrap_err(), Refusal::Malformed);
+    assert_eq!(key.perform(&operation).unwrap_err(), Refusal::Malformed);
 }
 
 /// Encrypts a whole block with the public key, as an attacker may.
@@ -135,25 +128,28 @@ pub(crate) fn faults() -> Vec<(&'static str, Vec<u8>)> {
 fn an_rsa_answer_does_not_tell_good_padding_from_bad() {
     let key = key(KeyKind::Rsa);
     let secret = [&[3, 3][..], &[8; 46]].concat();
-    let ask = |encrypted: Vec<u8>| {
-        key.perform(&Operation::Premaster { encrypted }, &mut system_random).unwrap()
-    };
+    let ask = |encrypted: Vec<u8>| key.perform(&Operation::Premaster { encrypted }).unwrap();
     assert_eq!(ask(encrypt_block(&key, &block(&secret)))[..], secret);
+    let mut answers = vec![secret.clone()];
     for (fault, block) in faults() {
         let encrypted = encrypt_block(&key, &block);
-        // As long as a good answer, and not the same twice: nothing a good one could not be.
-        let answers: HashSet<Vec<u8>> = (0..8).map(|_| ask(encrypted.clone()).to_vec()).collect();
-        assert_eq!(answers.len(), 8, "{fault}");
-        for answer in answers {
-            assert_eq!(answer.len(), PREMASTER_BYTES, "{fault}");
-            assert_ne!(answer, secret, "{fault}");
+        // What a good one is: as long, of the version, the same each time; and like no other.
+        let answer = ask(encrypted.clone());
+        assert_eq!((answer.len(), &answer[..2]), (PREMASTER_BYTES, &[3, 3][..]), "{fault}");
+        assert_eq!(ask(encrypted), answer, "{fault}: asked again");
+        answers.push(answer.to_vec());
+    }
+    for (at, one) in answers.iter().enumerate() {
+        for other in &answers[..at] {
+            let alike = one.iter().zip(other).skip(2).filter(|(one, other)| one == other).count();
+            assert!(alike < 8, "{alike} bytes of two answers are alike");
         }
     }
     // Not below the modulus: the library fails, the answer is of the same kind.
     assert_eq!(ask(vec![0xff; 256]).len(), PREMASTER_BYTES);
     // Lengths are public.
     let short = Operation::Premaster { encrypted: vec![1; 257] };
-    assert_eq!(key.perform(&short, &mut system_random).unwrap_err(), Refusal::Malformed);
+    assert_eq!(key.perform(&short).unwrap_err(), Refusal::Malformed);
 }
 
 /// The library's own padding, as real clients use it.
@@ -162,17 +158,14 @@ fn a_client_s_premaster_is_found() {
     let key = key(KeyKind::Rsa);
     let secret = [&[3, 3][..], &[8; 46]].concat();
     let encrypted = encrypt_premaster(&key.public_key().unwrap(), &secret).unwrap();
-    let answer = key.perform(&Operation::Premaster { encrypted }, &mut no_random).unwrap();
+    let answer = key.perform(&Operation::Premaster { encrypted }).unwrap();
     assert_eq!(answer[..], secret);
 }
 
 #[test]
 fn other_keys_decrypt_nothing() {
     let operation = Operation::Premaster { encrypted: vec![1; 256] };
-    assert_eq!(
-        key(KeyKind::EcdsaP256).perform(&operation, &mut no_random).unwrap_err(),
-        Refusal::Malformed
-    );
+    assert_eq!(key(KeyKind::EcdsaP256).perform(&operation).unwrap_err(), Refusal::Malformed);
 }
 
 #[test]

@@ -1,0 +1,268 @@
+//! Replacement initiator (AnnaBellaDB §II): when a slot should move.
+//!
+//! A slot is looked at again when its accesses have changed by more than the threshold since it was
+//! looked at last (20 % in the paper). It moves when the plan wants it elsewhere in several reviews in
+//! a row, when what that saves over the dwell time exceeds the price of the move by a margin, and when
+//! neither its cool-down nor the budget of moves stands against it. A slot that goes back to where it
+//! came from waits twice as long the next time, so that no pattern makes it swing for long:
+//! CockroachDB gave up following the workload by itself because leases thrashed where latencies were
+//! uneven.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use crate::{
+    Host, Node,
+    accesses::Rate,
+    placement::{Demand, Problem},
+    slot::Slot,
+};
+
+/// What it takes for a slot to move.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// A pattern has changed when this share of its accesses is new or gone.
+    pub threshold: f64,
+    /// Reviews in a row that must want the same move.
+    pub reviews: u32,
+    /// What is saved must exceed the price of the move by this share of it.
+    pub margin: f64,
+    /// A slot that has moved stays for so long.
+    pub cool_down: Duration,
+    /// The longest a slot that swings is made to stay.
+    pub cool_down_max: Duration,
+    /// At most this many moves within the window.
+    pub moves_max: usize,
+    /// See `moves_max`.
+    pub moves_window: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            threshold: 0.2,
+            reviews: 2,
+            margin: 0.1,
+            cool_down: Duration::from_secs(10),
+            cool_down_max: Duration::from_secs(3_600),
+            moves_max: 256,
+            moves_window: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A slot is to go to another node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Move {
+    /// Which slot.
+    pub slot: Slot,
+    /// Where it is.
+    pub from: Node,
+    /// Where it is to be.
+    pub to: Node,
+    /// What its accesses then wait less in a second, in microseconds.
+    pub saves_us: f64,
+}
+
+/// Why a slot is not moving.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stays {
+    /// Its accesses are as they were when it was looked at last.
+    Unchanged,
+    /// It is where the plan wants it.
+    Best,
+    /// It is pinned.
+    Pinned,
+    /// It saves less than a move costs, both in microseconds over the dwell time.
+    NotWorthIt {
+        /// What is saved.
+        saves_us: f64,
+        /// The price of the move.
+        costs_us: f64,
+    },
+    /// Nodes where its accesses would wait less have no room.
+    Full,
+    /// The plan must want it in more reviews in a row.
+    Wanted {
+        /// So far.
+        reviews: u32,
+    },
+    /// It has moved lately, and stays until then.
+    CoolsDown {
+        /// Time since start.
+        until: Duration,
+    },
+    /// Enough others are moving.
+    Budget,
+    /// It is on its way.
+    Moving,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Its accesses when it was looked at last and nothing was to be done.
+    settled: Vec<(Host, Rate)>,
+    wanted: Option<(Node, u32)>,
+    came_from: Option<Node>,
+    stays_until: Duration,
+    cool_down: Duration,
+    stays: Option<Stays>,
+}
+
+/// Decides which moves of a plan are made.
+#[derive(Debug)]
+pub struct Initiator {
+    config: Config,
+    slots: BTreeMap<Slot, Known>,
+    moving: BTreeMap<Slot, Move>,
+    /// When the moves within the window began.
+    begun: VecDeque<Duration>,
+    ready: Vec<Move>,
+}
+
+impl Initiator {
+    /// Nothing has moved yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            slots: BTreeMap::new(),
+            moving: BTreeMap::new(),
+            begun: VecDeque::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Looks at every slot whose accesses have changed; moves that follow are in [`Self::ready`].
+    pub fn review(&mut self, problem: &Problem<'_>, now: Duration) {
+        while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
+            self.begun.pop_front();
+        }
+        let demands: Vec<Demand> =
+            problem.demands.iter().map(|demand| self.admit(demand, now)).collect();
+        let plan = Problem { demands: &demands, ..*problem }.plan();
+        let mut wanted: Vec<Move> = Vec::new();
+        for (demand, &to) in demands.iter().zip(&plan.owners) {
+            if !demand.pinned {
+                wanted.extend(self.judge(problem, demand, to));
+            }
+        }
+        // Who saves most goes first.
+        wanted.sort_by(|a, b| b.saves_us.total_cmp(&a.saves_us).then(a.slot.cmp(&b.slot)));
+        for one in wanted {
+            if self.begun.len() >= self.config.moves_max {
+                self.note(one.slot, Stays::Budget);
+                continue;
+            }
+            self.begun.push_back(now);
+            self.note(one.slot, Stays::Moving);
+            self.moving.insert(one.slot, one);
+            self.ready.push(one);
+        }
+        let present: BTreeSet<Slot> = problem.demands.iter().map(|demand| demand.slot).collect();
+        self.slots.retain(|slot, known| present.contains(slot) || known.stays_until > now);
+    }
+
+    /// Moves to be begun.
+    pub fn ready(&mut self) -> Vec<Move> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// The move of `slot` is over: it is at its new node, or where it was.
+    pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
+        let Some(one) = self.moving.remove(&slot) else { return };
+        let Config { cool_down, cool_down_max, .. } = self.config;
+        let known = self.slots.entry(slot).or_default();
+        let swings = moved && known.came_from == Some(one.to);
+        known.cool_down = if swings { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
+        known.stays_until = now + known.cool_down;
+        known.wanted = None;
+        if moved {
+            known.came_from = Some(one.from);
+        }
+    }
+
+    /// Why `slot` is where it is, as of the last review; nothing of a slot nobody uses.
+    #[must_use]
+    pub fn why(&self, slot: Slot) -> Option<Stays> {
+        self.slots.get(&slot)?.stays
+    }
+
+    /// The demand as the plan is to see it: pinned if it does not take part.
+    fn admit(&mut self, demand: &Demand, now: Duration) -> Demand {
+        let threshold = self.config.threshold;
+        let known = self.slots.entry(demand.slot).or_default();
+        let stays = if demand.pinned {
+            Some(Stays::Pinned)
+        } else if self.moving.contains_key(&demand.slot) {
+            Some(Stays::Moving)
+        } else if known.stays_until > now {
+            Some(Stays::CoolsDown { until: known.stays_until })
+        } else if change(&known.settled, &demand.accesses) <= threshold {
+            Some(Stays::Unchanged)
+        } else {
+            None
+        };
+        known.stays = stays;
+        Demand { pinned: stays.is_some(), ..demand.clone() }
+    }
+
+    /// Whether the plan's wish is good enough.
+    fn judge(&mut self, problem: &Problem<'_>, demand: &Demand, to: Node) -> Option<Move> {
+        let mut waits = Vec::new();
+        problem.waits(demand, &mut waits);
+        let wait = |node: Node| waits.get(node.index()).copied().map_or(f64::INFINITY, f64::from);
+        let least = waits.iter().copied().fold(f32::INFINITY, f32::min);
+        let dwell_s = problem.moving.dwell_s;
+        let costs_us = problem.moving.a_second(demand.bytes) * dwell_s;
+        let Config { reviews, margin, .. } = self.config;
+        let worth = |saves_us: f64| saves_us * dwell_s > costs_us * (1.0 + margin);
+        let known = self.slots.entry(demand.slot).or_default();
+        let saves_us =
+            wait(demand.owner) - if to == demand.owner { f64::from(least) } else { wait(to) };
+        let stays = if saves_us <= 0.0 {
+            Stays::Best
+        } else if !worth(saves_us) {
+            Stays::NotWorthIt { saves_us: saves_us * dwell_s, costs_us }
+        } else if to == demand.owner {
+            Stays::Full
+        } else {
+            let before = known.wanted.filter(|&(node, _)| node == to).map_or(0, |(_, times)| times);
+            known.wanted = Some((to, before + 1));
+            if before + 1 >= reviews {
+                return Some(Move { slot: demand.slot, from: demand.owner, to, saves_us });
+            }
+            known.stays = Some(Stays::Wanted { reviews: before + 1 });
+            return None;
+        };
+        if stays == Stays::Best {
+            known.settled.clone_from(&demand.accesses);
+        }
+        known.wanted = None;
+        known.stays = Some(stays);
+        None
+    }
+
+    fn note(&mut self, slot: Slot, stays: Stays) {
+        self.slots.entry(slot).or_default().stays = Some(stays);
+    }
+}
+
+/// Which share of the accesses is new or gone; 0 if nobody has any.
+fn change(before: &[(Host, Rate)], now: &[(Host, Rate)]) -> f64 {
+    let mut rates: BTreeMap<Host, (f64, f64)> = BTreeMap::new();
+    for &(host, rate) in before {
+        rates.entry(host).or_default().0 += rate.accesses();
+    }
+    for &(host, rate) in now {
+        rates.entry(host).or_default().1 += rate.accesses();
+    }
+    let differs: f64 = rates.values().map(|(old, new)| (old - new).abs()).sum();
+    let all: f64 = rates.values().map(|(old, _)| old).sum();
+    if differs == 0.0 { 0.0 } else { differs / all }
+}
+
+#[cfg(test)]
+mod tests;

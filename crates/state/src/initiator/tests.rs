@@ -1,0 +1,134 @@
+use super::*;
+use crate::{
+    delays::Matrix,
+    placement::{Capacity, MoveCost},
+};
+
+const S: Duration = Duration::from_secs(1);
+/// 55 accesses a second, and half a second of waiting for a move.
+const MOVING: MoveCost = MoveCost { fixed_us: 500_000.0, per_byte_us: 0.0, dwell_s: 30.0 };
+
+struct Cluster {
+    delays: Matrix,
+    nodes: Vec<Capacity>,
+    initiator: Initiator,
+    owner: Node,
+    moves: Vec<(Duration, Node)>,
+}
+
+impl Cluster {
+    fn new(delays_us: &[[u64; 3]; 3], config: Config) -> Self {
+        let mut delays = Matrix::unknown(3, 3);
+        for (host, row) in delays_us.iter().enumerate() {
+            for (node, &us) in row.iter().enumerate() {
+                delays.set(Host(host as u16), Node(node as u16), Duration::from_micros(us));
+            }
+        }
+        let roomy = Capacity { bytes: 1 << 30, accesses: 1e9, replication_us: 0.0 };
+        let initiator = Initiator::new(config);
+        Self { delays, nodes: vec![roomy; 3], initiator, owner: Node(0), moves: Vec::new() }
+    }
+
+    /// One review of one slot that hosts use at these rates; moves take no time.
+    fn review(&mut self, rates: [f64; 3], now: Duration) -> Option<Stays> {
+        let rate = |reads| Rate { reads, writes: 0.0, bytes: 0.0 };
+        let used = (0..3).map(|host| (Host(host), rate(rates[usize::from(host)])));
+        let demands = [Demand {
+            slot: slot(),
+            owner: self.owner,
+            bytes: 1_000,
+            accesses: used.filter(|(_, rate)| rate.reads > 0.0).collect(),
+            pinned: false,
+        }];
+        let problem =
+            Problem { delays: &self.delays, nodes: &self.nodes, demands: &demands, moving: MOVING };
+        self.initiator.review(&problem, now);
+        for one in self.initiator.ready() {
+            assert_eq!(one.from, self.owner);
+            self.owner = one.to;
+            self.moves.push((now, one.to));
+            self.initiator.ended(one.slot, true, now);
+        }
+        self.initiator.why(slot())
+    }
+}
+
+fn slot() -> Slot {
+    Slot::new(5).expect("a slot")
+}
+
+const EVEN: [[u64; 3]; 3] = [[50, 5_000, 5_000], [5_000, 50, 5_000], [5_000, 5_000, 50]];
+
+#[test]
+fn a_function_that_moved_is_followed_after_two_reviews() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    assert_eq!(cluster.review([55.0, 0.0, 0.0], S), Some(Stays::Best));
+    assert_eq!(cluster.review([50.0, 0.0, 0.0], 2 * S), Some(Stays::Unchanged));
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 3 * S), Some(Stays::Wanted { reviews: 1 }));
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 4 * S), Some(Stays::Moving));
+    assert_eq!(cluster.moves, [(4 * S, Node(1))]);
+    let cools = Stays::CoolsDown { until: 14 * S };
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], 5 * S), Some(cools));
+}
+
+#[test]
+fn what_does_not_pay_stays() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    // One access a second, 4.95 ms less each: 0.15 s in the dwell time, and the move costs 0.5.
+    let stays = cluster.review([0.0, 1.0, 0.0], S);
+    assert!(matches!(stays, Some(Stays::NotWorthIt { .. })), "{stays:?}");
+}
+
+/// CockroachDB's warning (cockroach#15369): two users that take turns at uneven latencies.
+#[test]
+fn no_pattern_makes_a_slot_swing_for_long() {
+    for uneven in [EVEN, [[50, 300, 90_000], [70_000, 50, 1_000], [90_000, 40_000, 50]]] {
+        for period in [2, 5, 11, 23, 60] {
+            let mut cluster = Cluster::new(&uneven, Config::default());
+            for second in 0..7_200_u32 {
+                let turn = second / period % 3;
+                let rates = [0, 1, 2].map(|host| if host == turn { 200.0 } else { 3.0 });
+                cluster.review(rates, S * second);
+            }
+            let most = 7_200 / 12;
+            assert!(cluster.moves.len() <= most, "{} moves", cluster.moves.len());
+        }
+        // Back and forth between two.
+        let mut cluster = Cluster::new(&uneven, Config::default());
+        for second in 0..7_200_u32 {
+            let turn = second / 12 % 2;
+            let rates = [0, 1, 9].map(|host| if host == turn { 200.0 } else { 0.0 });
+            cluster.review(rates, S * second);
+        }
+        assert!(cluster.moves.len() <= 16, "{} moves in two hours", cluster.moves.len());
+    }
+}
+
+#[test]
+fn moves_have_a_budget_and_the_dearest_go_first() {
+    let config = Config { moves_max: 2, reviews: 1, ..Config::default() };
+    let cluster = Cluster::new(&EVEN, config.clone());
+    let mut initiator = Initiator::new(config);
+    let demands: Vec<Demand> = (0..5)
+        .map(|number| Demand {
+            slot: Slot::new(number).expect("a slot"),
+            owner: Node(0),
+            bytes: 1,
+            accesses: vec![(Host(1), Rate { reads: 100.0 + number as f64, ..Rate::default() })],
+            pinned: number == 4,
+        })
+        .collect();
+    let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
+    let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
+    initiator.review(&problem, S);
+    let numbers: Vec<usize> = initiator.ready().iter().map(|one| one.slot.number()).collect();
+    assert_eq!(numbers, [3, 2]);
+    let why = |initiator: &Initiator, number| initiator.why(Slot::new(number).expect("a slot"));
+    assert_eq!(why(&initiator, 1), Some(Stays::Budget));
+    assert_eq!(why(&initiator, 4), Some(Stays::Pinned));
+    initiator.review(&problem, 2 * S);
+    assert!(initiator.ready().is_empty());
+    initiator.review(&problem, 11 * S);
+    assert_eq!(initiator.ready().len(), 2);
+    assert_eq!(why(&initiator, 3), Some(Stays::Moving));
+}

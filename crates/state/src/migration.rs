@@ -1,0 +1,247 @@
+//! One slot's way from node to node, by the commands every Redis and Valkey Cluster has.
+//!
+//! ```text
+//! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING
+//!                 source: GETKEYSINSLOT, MIGRATE … REPLACE   until none is left
+//! target: SETSLOT NODE target   source: SETSLOT NODE target  others: SETSLOT NODE target
+//! ```
+//!
+//! While it is under way a key is at the source, where clients find it, or has gone, and the source
+//! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
+//! prototype that copies, waits and deletes loses every write in between (field notes §5).
+//!
+//! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
+//! one of a few states that [`resume`] reads off the nodes. Nothing else has to be remembered.
+
+use std::time::Duration;
+
+use crate::{Node, slot::Slot};
+
+/// Keys moved at once.
+pub const KEYS_MAX: usize = 64;
+/// Failures in a row after which a migration waits to be resumed.
+pub const FAILURES_MAX: u32 = 5;
+/// After a failure the same step is tried again so much later, times the failures in a row.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is to be said to one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// `CLUSTER SETSLOT slot IMPORTING source`.
+    Import {
+        /// Where it comes from.
+        from: Node,
+    },
+    /// `CLUSTER SETSLOT slot MIGRATING target`.
+    Migrate {
+        /// Where it goes.
+        to: Node,
+    },
+    /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
+    Keys,
+    /// `MIGRATE target … REPLACE KEYS …`.
+    Move {
+        /// Where they go.
+        to: Node,
+        /// The keys.
+        keys: Vec<Vec<u8>>,
+    },
+    /// `CLUSTER SETSLOT slot NODE owner`.
+    Own {
+        /// Whose the slot is from now on.
+        owner: Node,
+    },
+    /// `CLUSTER SETSLOT slot STABLE`.
+    Stable,
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// Keys of the slot, of [`Step::Keys`].
+    Keys(Vec<Vec<u8>>),
+    /// It was refused, or nobody knows: the connection was lost, the time was over.
+    Failed,
+}
+
+/// A slot on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migration {
+    slot: Slot,
+    from: Node,
+    to: Node,
+    others: Vec<Node>,
+    stage: Stage,
+    /// Keys may be at the target: there is no way back.
+    begun: bool,
+    failures: u32,
+    not_before: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    Import,
+    Migrate,
+    Keys,
+    Move(Vec<Vec<u8>>),
+    OwnAtTarget,
+    OwnAtSource,
+    /// The others, the next one last.
+    Tell(Vec<Node>),
+    /// Nothing has gone: the target forgets it, then the source.
+    BackAtTarget,
+    BackAtSource,
+    Over(End),
+}
+
+/// How a migration ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The slot is at its new node.
+    Moved,
+    /// The slot is where it was, and nothing is open.
+    Stayed,
+    /// A node cannot be reached. Whoever comes next resumes it.
+    Open,
+}
+
+impl Migration {
+    /// Moves `slot`; `others` are the nodes with slots beside the two, who are told at the end.
+    #[must_use]
+    pub fn new(slot: Slot, from: Node, to: Node, others: Vec<Node>) -> Self {
+        let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);
+        Self { slot, from, to, others, stage, begun, failures, not_before }
+    }
+
+    /// The slot.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// What is to be said to whom now; nothing while it waits, or once it has ended.
+    #[must_use]
+    pub fn ready(&self, now: Duration) -> Option<(Node, Step)> {
+        if now < self.not_before {
+            return None;
+        }
+        let (from, to) = (self.from, self.to);
+        Some(match &self.stage {
+            Stage::Import => (to, Step::Import { from }),
+            Stage::Migrate => (from, Step::Migrate { to }),
+            Stage::Keys => (from, Step::Keys),
+            Stage::Move(keys) => (from, Step::Move { to, keys: keys.clone() }),
+            Stage::OwnAtTarget => (to, Step::Own { owner: to }),
+            Stage::OwnAtSource => (from, Step::Own { owner: to }),
+            Stage::Tell(others) => (*others.last()?, Step::Own { owner: to }),
+            Stage::BackAtTarget => (to, Step::Stable),
+            Stage::BackAtSource => (from, Step::Stable),
+            Stage::Over(_) => return None,
+        })
+    }
+
+    /// The step that was ready has come to this.
+    pub fn step(&mut self, outcome: Outcome, now: Duration) {
+        // Asked or only perhaps asked, the source may send clients to the target from now on.
+        self.begun |= self.stage == Stage::Migrate;
+        if outcome == Outcome::Failed {
+            self.fail(now);
+            return;
+        }
+        self.failures = 0;
+        self.stage = match (&mut self.stage, outcome) {
+            (Stage::Import, _) => Stage::Migrate,
+            (Stage::Migrate | Stage::Move(_), _) => Stage::Keys,
+            (Stage::Keys, Outcome::Keys(keys)) if !keys.is_empty() => Stage::Move(keys),
+            (Stage::Keys, _) => Stage::OwnAtTarget,
+            // From here on the target has it: the cluster agrees whatever happens to us.
+            (Stage::OwnAtTarget, _) => Stage::OwnAtSource,
+            (Stage::OwnAtSource, _) => tell(self.others.clone()),
+            (Stage::Tell(others), _) => {
+                others.pop();
+                tell(std::mem::take(others))
+            }
+            (Stage::BackAtTarget, _) => Stage::BackAtSource,
+            (Stage::BackAtSource, _) => Stage::Over(End::Stayed),
+            (Stage::Over(end), _) => Stage::Over(*end),
+        };
+    }
+
+    /// How it ended, once it has.
+    #[must_use]
+    pub fn end(&self) -> Option<End> {
+        match self.stage {
+            Stage::Over(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    fn fail(&mut self, now: Duration) {
+        self.failures += 1;
+        self.not_before = now + PATIENCE * self.failures;
+        if self.failures < FAILURES_MAX {
+            return;
+        }
+        self.failures = 0;
+        self.stage = match &mut self.stage {
+            Stage::Import if !self.begun => Stage::BackAtTarget,
+            // They hear of it from the others.
+            Stage::Tell(others) => {
+                others.pop();
+                tell(std::mem::take(others))
+            }
+            _ => Stage::Over(End::Open),
+        };
+    }
+}
+
+fn tell(others: Vec<Node>) -> Stage {
+    if others.is_empty() { Stage::Over(End::Moved) } else { Stage::Tell(others) }
+}
+
+/// What one node says of a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
+/// "closed".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It is mine and goes to that node.
+    Migrating(Node),
+    /// It comes from that node, and so many of its keys are here.
+    Importing(Node, u64),
+    /// It is not mine, I know of no migration, and so many of its keys are here: what a failover in
+    /// the middle leaves, as replicas know nothing of migrations.
+    Holding(u64),
+}
+
+/// What is to be done about a slot that somebody has left open: `owner` is whose it is, by the nodes'
+/// agreement, `claims` what nodes say of it, and `others` all nodes with slots but two. Nothing if it
+/// is closed.
+#[must_use]
+pub fn resume(
+    slot: Slot,
+    owner: Node,
+    claims: &[(Node, Claim)],
+    others: impl Fn(Node, Node) -> Vec<Node>,
+) -> Option<Migration> {
+    let begin = |from, to, stage, begun| {
+        let migration = Migration::new(slot, from, to, others(from, to));
+        Some(Migration { stage, begun, ..migration })
+    };
+    let migrating = claims.iter().find(|(_, claim)| matches!(claim, Claim::Migrating(_)));
+    let &(node, claim) = migrating.or_else(|| claims.first())?;
+    match claim {
+        // The target owned it before the source heard: only the closing is left.
+        Claim::Migrating(to) if owner == to => begin(node, to, Stage::OwnAtSource, true),
+        // Keys may have gone; forward is the only way on which none is lost.
+        Claim::Migrating(to) => begin(node, to, Stage::Import, true),
+        Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
+        Claim::Holding(_) if owner == node => None,
+        // Nobody is sent there any more, and nobody was while keys could be written.
+        Claim::Importing(from, 0) => begin(from, node, Stage::BackAtTarget, false),
+        Claim::Importing(..) | Claim::Holding(_) => begin(owner, node, Stage::Import, true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

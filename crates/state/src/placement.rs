@@ -1,0 +1,370 @@
+//! State placement (AnnaBellaDB §II): which node should own which slot.
+//!
+//! The plan minimises, over all slots, what their accesses wait in a second: rate × delay for every
+//! host, for writes also until the node's replicas have them, and the price of each move spread over
+//! the time it is expected to pay back in. Nodes have room for so many bytes and so many accesses. The
+//! problem is a generalised assignment (the paper's own formulation is quadratic), so this is a
+//! heuristic: slots choose in the order of what their second choice would cost them more, then those
+//! that were turned away try to take the place of others. Its tests hold it against all assignments
+//! of small problems.
+
+use std::{cmp::Ordering, collections::BinaryHeap};
+
+use crate::{Host, Node, accesses::Rate, delays::Matrix, slot::Slot};
+
+/// One slot in use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Demand {
+    /// Which slot.
+    pub slot: Slot,
+    /// Its node now.
+    pub owner: Node,
+    /// What it takes at its node, in bytes.
+    pub bytes: u64,
+    /// Who uses it how much.
+    pub accesses: Vec<(Host, Rate)>,
+    /// It stays where it is.
+    pub pinned: bool,
+}
+
+/// What one node can take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// Bytes of all its slots at most.
+    pub bytes: u64,
+    /// Accesses a second at most.
+    pub accesses: f64,
+    /// How much longer a write takes there, until its replicas have it, in microseconds.
+    pub replication_us: f32,
+}
+
+/// What a move takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MoveCost {
+    /// What every move costs, in microseconds of waiting.
+    pub fixed_us: f64,
+    /// What a byte adds, in microseconds.
+    pub per_byte_us: f64,
+    /// How long a slot is expected to be used as it is now, in seconds: the time in which a move
+    /// has to pay for itself.
+    pub dwell_s: f64,
+}
+
+impl MoveCost {
+    /// What moving `bytes` costs for each second of the dwell time, in microseconds.
+    #[must_use]
+    pub fn a_second(&self, bytes: u64) -> f64 {
+        (self.fixed_us + self.per_byte_us * bytes as f64) / self.dwell_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Everything a plan follows from.
+#[derive(Debug)]
+pub struct Problem<'a> {
+    /// Delay of every host to every node.
+    pub delays: &'a Matrix,
+    /// The nodes' room, by their number.
+    pub nodes: &'a [Capacity],
+    /// The slots.
+    pub demands: &'a [Demand],
+    /// The price of a move.
+    pub moving: MoveCost,
+}
+
+/// Where each slot should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// A node for each demand, in their order.
+    pub owners: Vec<Node>,
+    /// What all accesses wait in a second if nothing moves, in microseconds; moves not included.
+    pub before_us: f64,
+    /// The same under the plan.
+    pub after_us: f64,
+    /// Demands that no node has room for, by their place; they stay where they are.
+    pub homeless: Vec<usize>,
+}
+
+/// Choices remembered for each slot; behind them all nodes are looked at again.
+const CHOICES: usize = 4;
+/// Times that all slots that were turned away try to take another's place.
+const EXCHANGES: usize = 4;
+
+impl Problem<'_> {
+    /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where a
+    /// delay is not known. `costs` is overwritten.
+    pub fn waits(&self, demand: &Demand, costs: &mut Vec<f32>) {
+        costs.clear();
+        costs.resize(self.nodes.len(), 0.0);
+        let mut writes = 0.0;
+        for &(host, rate) in &demand.accesses {
+            let accesses = rate.accesses() as f32;
+            writes += rate.writes as f32;
+            for (cost, delay) in costs.iter_mut().zip(self.delays.from(host)) {
+                *cost += accesses * delay;
+            }
+        }
+        for (cost, node) in costs.iter_mut().zip(self.nodes) {
+            *cost += writes * node.replication_us;
+        }
+    }
+
+    /// The same with the price of getting there.
+    fn prices(&self, demand: &Demand, costs: &mut Vec<f32>) {
+        self.waits(demand, costs);
+        let price = self.moving.a_second(demand.bytes) as f32;
+        for (node, cost) in costs.iter_mut().enumerate() {
+            if node != demand.owner.index() {
+                *cost += price;
+            }
+        }
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let mut planner = Planner::new(self);
+        planner.place_all();
+        for _ in 0..EXCHANGES {
+            if !planner.exchange() {
+                break;
+            }
+        }
+        planner.finish()
+    }
+}
+
+/// A node that a slot could go to, and what it would wait there.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    node: usize,
+    cost: f32,
+}
+
+/// A slot that waits for its place; who has most to lose by waiting comes first.
+struct Waiting {
+    regret: f32,
+    demand: usize,
+    choice: Choice,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.regret.total_cmp(&other.regret).then(other.demand.cmp(&self.demand))
+    }
+}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Waiting {}
+
+struct Planner<'p> {
+    problem: &'p Problem<'p>,
+    bytes_left: Vec<i128>,
+    accesses_left: Vec<f64>,
+    /// Accesses a second of each demand.
+    loads: Vec<f64>,
+    owners: Vec<Option<usize>>,
+    /// The cheapest choices of each demand, cheapest first.
+    choices: Vec<Vec<Choice>>,
+    costs: Vec<f32>,
+}
+
+impl<'p> Planner<'p> {
+    fn new(problem: &'p Problem<'p>) -> Self {
+        let load = |demand: &Demand| demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum();
+        Self {
+            problem,
+            bytes_left: problem.nodes.iter().map(|node| i128::from(node.bytes)).collect(),
+            accesses_left: problem.nodes.iter().map(|node| node.accesses).collect(),
+            loads: problem.demands.iter().map(load).collect(),
+            owners: vec![None; problem.demands.len()],
+            choices: Vec::with_capacity(problem.demands.len()),
+            costs: Vec::new(),
+        }
+    }
+
+    fn place_all(&mut self) {
+        let mut waiting = BinaryHeap::new();
+        for (number, demand) in self.problem.demands.iter().enumerate() {
+            let mut choices = self.all_choices(demand);
+            // Where nothing is known of it, nothing is better than where it is.
+            if demand.pinned || choices.iter().all(|choice| !choice.cost.is_finite()) {
+                choices = vec![Choice { node: demand.owner.index(), cost: 0.0 }];
+                self.occupy(number, demand.owner.index());
+            }
+            choices.truncate(CHOICES);
+            self.choices.push(choices);
+        }
+        for number in 0..self.problem.demands.len() {
+            if self.owners[number].is_none() {
+                waiting.extend(self.next(number));
+            }
+        }
+        while let Some(Waiting { demand, choice, .. }) = waiting.pop() {
+            if self.has_room(demand, choice.node) {
+                self.occupy(demand, choice.node);
+            } else {
+                waiting.extend(self.next(demand));
+            }
+        }
+    }
+
+    fn all_choices(&mut self, demand: &Demand) -> Vec<Choice> {
+        let mut costs = std::mem::take(&mut self.costs);
+        self.problem.prices(demand, &mut costs);
+        let mut choices: Vec<Choice> =
+            costs.iter().enumerate().map(|(node, &cost)| Choice { node, cost }).collect();
+        let by_cost = |a: &Choice, b: &Choice| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node));
+        if choices.len() > CHOICES {
+            choices.select_nth_unstable_by(CHOICES - 1, by_cost);
+            let (cheapest, _) = choices.split_at_mut(CHOICES);
+            cheapest.sort_unstable_by(by_cost);
+        } else {
+            choices.sort_unstable_by(by_cost);
+        }
+        self.costs = costs;
+        choices
+    }
+
+    /// The cheapest node that has room for a demand, and how much worse the one after it is.
+    fn next(&mut self, number: usize) -> Option<Waiting> {
+        let fits = |planner: &Self, choices: &[Choice]| {
+            let mut with_room = choices
+                .iter()
+                .copied()
+                .filter(|choice| choice.cost.is_finite() && planner.has_room(number, choice.node));
+            (with_room.next(), with_room.next())
+        };
+        let (first, second) = match fits(self, &self.choices[number]) {
+            (Some(first), Some(second)) => (Some(first), Some(second)),
+            _ => {
+                let mut all = self.all_choices(&self.problem.demands[number]);
+                all.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node)));
+                fits(self, &all)
+            }
+        };
+        let choice = first?;
+        let regret = second.map_or(f32::INFINITY, |second| second.cost - choice.cost);
+        Some(Waiting { regret, demand: number, choice })
+    }
+
+    /// Slots away from their first choice take the place of those that lose less by leaving; whether
+    /// any did.
+    fn exchange(&mut self) -> bool {
+        let mut residents: Vec<Vec<usize>> = vec![Vec::new(); self.problem.nodes.len()];
+        for (number, owner) in self.owners.iter().enumerate() {
+            if let Some(node) = owner
+                && !self.problem.demands[number].pinned
+            {
+                residents[*node].push(number);
+            }
+        }
+        let mut changed = false;
+        for number in 0..self.owners.len() {
+            let (Some(now), Some(&wish)) = (self.owners[number], self.choices[number].first())
+            else {
+                continue;
+            };
+            if wish.node == now || self.problem.demands[number].pinned {
+                continue;
+            }
+            if self.has_room(number, wish.node) {
+                self.leave(number);
+                self.occupy(number, wish.node);
+                changed = true;
+                continue;
+            }
+            let gain = self.cost_at(number, now) - wish.cost;
+            let found = residents[wish.node].iter().copied().find_map(|other| {
+                (self.owners[other] == Some(wish.node))
+                    .then(|| self.displaced(number, other, gain).map(|to| (other, to)))
+                    .flatten()
+            });
+            if let Some((other, to)) = found {
+                self.leave(number);
+                self.leave(other);
+                self.occupy(number, wish.node);
+                self.occupy(other, to);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Where `other` could go if `number` took its place, at a loss below `gain`.
+    fn displaced(&mut self, number: usize, other: usize, gain: f32) -> Option<usize> {
+        let node = self.owners[other]?;
+        let home = self.owners[number]?;
+        let here = self.cost_at(other, node);
+        self.leave(number);
+        self.leave(other);
+        let fits = self.has_room(number, node);
+        let mut choices = self.choices[other].clone();
+        choices.push(Choice { node: home, cost: self.cost_at(other, home) });
+        let to = choices.into_iter().find(|choice| {
+            choice.node != node && choice.cost - here < gain && self.has_room(other, choice.node)
+        });
+        self.occupy(number, home);
+        self.occupy(other, node);
+        to.filter(|_| fits).map(|choice| choice.node)
+    }
+
+    fn cost_at(&mut self, number: usize, node: usize) -> f32 {
+        if let Some(choice) = self.choices[number].iter().find(|choice| choice.node == node) {
+            return choice.cost;
+        }
+        let mut costs = std::mem::take(&mut self.costs);
+        self.problem.prices(&self.problem.demands[number], &mut costs);
+        let cost = costs[node];
+        self.costs = costs;
+        cost
+    }
+
+    fn has_room(&self, number: usize, node: usize) -> bool {
+        self.bytes_left[node] >= i128::from(self.problem.demands[number].bytes)
+            && self.accesses_left[node] >= self.loads[number]
+    }
+
+    fn occupy(&mut self, number: usize, node: usize) {
+        self.bytes_left[node] -= i128::from(self.problem.demands[number].bytes);
+        self.accesses_left[node] -= self.loads[number];
+        self.owners[number] = Some(node);
+    }
+
+    fn leave(&mut self, number: usize) {
+        if let Some(node) = self.owners[number].take() {
+            self.bytes_left[node] += i128::from(self.problem.demands[number].bytes);
+            self.accesses_left[node] += self.loads[number];
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        let mut plan =
+            Plan { owners: Vec::new(), before_us: 0.0, after_us: 0.0, homeless: Vec::new() };
+        let mut costs = std::mem::take(&mut self.costs);
+        for (number, demand) in self.problem.demands.iter().enumerate() {
+            let owner = self.owners[number].unwrap_or_else(|| {
+                plan.homeless.push(number);
+                demand.owner.index()
+            });
+            self.problem.waits(demand, &mut costs);
+            // What is not known counts on neither side.
+            if costs[demand.owner.index()].is_finite() && costs[owner].is_finite() {
+                plan.before_us += f64::from(costs[demand.owner.index()]);
+                plan.after_us += f64::from(costs[owner]);
+            }
+            plan.owners.push(Node(owner as u16));
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests;
