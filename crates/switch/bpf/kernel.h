@@ -19,7 +19,8 @@ typedef long long s64;
 // The compiler may not move loads and stores across. The processor is not told: loader.rs refuses
 // machines that reorder loads with loads or stores with stores.
 #define IN_ORDER() __asm__ volatile("" ::: "memory")
-// The compiler may not move the use of a variable before this: before the check above it, that is.
+// The compiler may not move the use of a variable before this: before the check above it, that is, nor
+// compute it a second time.
 #define CHECKED(variable) __asm__ volatile("" : "+r"(variable))
 #define READ_ONCE(place) (*(const volatile __typeof__(place) *)&(place))
 #define WRITE_ONCE(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
@@ -43,6 +44,8 @@ static long (*const map_update)(void *map, const void *key, const void *value, u
 static u64 (*const now_coarse_ns)(void) = (void *)160;                         // 5.11
 static u64 (*const now_ns)(void) = (void *)5;
 static long (*const ringbuf_output)(void *map, void *data, u64 bytes, u64 flags) = (void *)130;
+static u32 (*const processor_number)(void) = (void *)8;
+static long (*const xdp_adjust_head)(void *context, int delta) = (void *)44;
 static long (*const xdp_adjust_tail)(void *context, int delta) = (void *)65;   // growing: 5.8
 static long (*const skb_pull_data)(void *context, u32 bytes) = (void *)39;
 static long (*const skb_load_bytes)(const void *context, u32 offset, void *to, u32 bytes) = (void *)26;

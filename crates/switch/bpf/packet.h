@@ -231,9 +231,54 @@ INLINE u32 length_of(struct xdp_md *context)
     return bytes;
 }
 
-// Makes the frame `bytes` long.
+// Makes the frame `bytes` long, at its end.
 INLINE int resize(struct xdp_md *context, u32 bytes)
 {
     int delta = (int)bytes - (int)length_of(context);
     return delta == 0 || xdp_adjust_tail(context, delta) == 0;
+}
+
+enum { KEPT_BYTES_MAX = 104, GROWN_BYTES_MAX = 2048 };
+
+// Makes the frame `grown` bytes longer at its start; the first `kept` bytes, an even number, are what
+// they were, and no others. 0 if there is no room there either.
+APART int grow_at_start(struct xdp_md *context, u32 grown, u32 kept)
+{
+    if (!grown || grown > GROWN_BYTES_MAX || kept > KEPT_BYTES_MAX || length_of(context) < kept)
+        return 0;
+    if (xdp_adjust_head(context, -(int)grown))
+        return 0;
+    u8 *to = start_of(context);
+    void *end = end_of(context);
+    u8 *from = to + grown;
+    CHECKED(from);
+    // The frame is long enough, which the verifier does not know.
+    ROLLED
+    for (u32 word = 0; word < KEPT_BYTES_MAX / 8; word++) {
+        if (kept < 8 || (void *)(from + 8) > end || (void *)(to + 8) > end)
+            break;
+        *(u64 *)to = *(u64 *)from;
+        to += 8;
+        from += 8;
+        kept -= 8;
+    }
+    ROLLED
+    for (u32 half = 0; half < 4; half++) {
+        if (!kept || (void *)(from + 2) > end || (void *)(to + 2) > end)
+            break;
+        *(u16 *)to = *(u16 *)from;
+        to += 2;
+        from += 2;
+        kept -= 2;
+    }
+    return 1;
+}
+
+// Makes room for a reply: the frame is `bytes` long, its first `kept` bytes are as they were. A driver
+// that makes a frame of a packet from a socket (veth) leaves no room behind it, but some before it.
+INLINE int make_room(struct xdp_md *context, u32 bytes, u32 kept)
+{
+    int delta = (int)bytes - (int)length_of(context);
+    return delta == 0 || xdp_adjust_tail(context, delta) == 0
+        || (delta > 0 && grow_at_start(context, delta, kept));
 }
