@@ -13,6 +13,11 @@
 //!
 //! `tests/every_interleaving_is_coherent.rs` explores this very code.
 
+mod cached;
+mod store;
+
+pub use store::{Memory, Store, WRITERS_MAX};
+
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -20,6 +25,8 @@ use std::{
 };
 
 use wire::netcache::{Flags, Key, Message, Op};
+
+use cached::{Cached, Waiting, Write};
 
 /// Limits and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,94 +72,6 @@ pub struct Stats {
     pub updates: u64,
     /// Times the lease ended and every key was forgotten.
     pub lapses: u64,
-}
-
-/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
-/// key first. Who wrote what last is kept with the values and lives as long: a write may arrive
-/// again after the agent was restarted, and must not be applied again.
-pub trait Store {
-    /// The value, if there is one.
-    fn read(&self, key: &Key) -> Option<Vec<u8>>;
-    /// Makes it the value, or none; this writer's last to this key was this one.
-    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
-    /// The writer's last write to the key.
-    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
-}
-
-/// Writers a [`Memory`] remembers; then the oldest is forgotten.
-pub const WRITERS_MAX: usize = 65_536;
-
-/// A store in memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
-    values: BTreeMap<Key, Vec<u8>>,
-    last: BTreeMap<(SocketAddr, Key), u32>,
-    writers: VecDeque<(SocketAddr, Key)>,
-}
-
-impl Store for Memory {
-    fn read(&self, key: &Key) -> Option<Vec<u8>> {
-        self.values.get(key).cloned()
-    }
-
-    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
-        match value {
-            Some(value) => drop(self.values.insert(key, value.to_vec())),
-            None => drop(self.values.remove(&key)),
-        }
-        if self.last.insert((writer, key), sequence).is_none() {
-            self.writers.push_back((writer, key));
-            if self.writers.len() > WRITERS_MAX
-                && let Some(oldest) = self.writers.pop_front()
-            {
-                self.last.remove(&oldest);
-            }
-        }
-    }
-
-    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
-        self.last.get(&(writer, *key)).copied()
-    }
-}
-
-/// A write, as it arrived.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Write {
-    client: SocketAddr,
-    sequence: u32,
-    flags: Flags,
-    /// 0: none.
-    tag: u64,
-    /// `None` deletes.
-    value: Option<Vec<u8>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Waiting {
-    Nothing,
-    /// The value was told; is it installed?
-    Installed {
-        since: Duration,
-    },
-    /// The value was sent; was it taken?
-    Ack {
-        since: Duration,
-    },
-    /// A tag was asked for, with this sequence number.
-    Tag {
-        sequence: u32,
-        since: Duration,
-    },
-}
-
-/// A key that may be in the switch.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Cached {
-    /// Newest version the switch was sent a value of.
-    version: u64,
-    flags: Flags,
-    waiting: Waiting,
-    held: VecDeque<Write>,
 }
 
 /// See the module.
@@ -254,12 +173,8 @@ impl Agent {
 
     /// When [`Agent::handle_timeout`] wants to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let resend = self.cached.values().filter_map(|cached| match cached.waiting {
-            Waiting::Nothing => None,
-            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
-                Some(since + self.config.resend)
-            }
-        });
+        let since = self.cached.values().filter_map(Cached::waiting_since);
+        let resend = since.map(|since| since + self.config.resend);
         let lapse = (!self.cached.is_empty()).then_some(self.served_until);
         resend.chain(lapse).min()
     }
@@ -267,11 +182,8 @@ impl Agent {
     /// Sends again what was not answered (step 4).
     pub fn handle_timeout(&mut self, store: &mut impl Store, now: Duration) {
         self.lapse(store, now);
-        let due = |cached: &Cached| match cached.waiting {
-            Waiting::Nothing => false,
-            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
-                since + self.config.resend <= now
-            }
+        let due = |cached: &Cached| {
+            cached.waiting_since().is_some_and(|since| since + self.config.resend <= now)
         };
         let late: Vec<Key> =
             self.cached.iter().filter(|(_, cached)| due(cached)).map(|(key, _)| *key).collect();
