@@ -274,8 +274,8 @@ APART int write_payload(u32 first)
     return 0;
 }
 
-// memcached's binary protocol is not read: a connection that speaks it forgets everything with each
-// packet, except for a lone get.
+// memcached's binary protocol is not read: a connection, or datagram, that speaks it forgets everything
+// with each packet.
 INLINE int speaks_binary(struct scratch *scratch, u32 first)
 {
     struct flow *flow = map_lookup(&flows, &scratch->flow_key);

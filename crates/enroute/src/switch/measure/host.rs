@@ -187,7 +187,9 @@ pub(super) fn beside<T: Send>(
         let stop = &stop;
         let controlled = scope.spawn(move || {
             namespaces.enter(End::Switch)?;
-            let is_ready = || drop(ready.send(()));
+            let is_ready = || {
+                let _ = ready.send(());
+            };
             let Some(keys) = keys else {
                 is_ready();
                 return Ok(());

@@ -59,13 +59,17 @@ fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPl
 }
 
 pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<Reading>> {
-    let mut measure = Measure::load()?;
-    for number in 0..SMALL {
-        measure.store(name(number), [7; 16])?;
-    }
+    let smallest = |keys| -> anyhow::Result<Measure> {
+        let mut measure = Measure::load(keys)?;
+        for number in 0..keys {
+            measure.store(name(number), [7; 16])?;
+        }
+        Ok(measure)
+    };
+    show("filling caches");
+    let (mut measure, mut large) = (smallest(SMALL)?, smallest(LARGE)?);
     let side =
         |name: &str, plane, keys, first, op| Side { name: name.into(), plane, keys, first, op };
-    show("filling caches");
     let mut sides = vec![
         side("smallest hit 128 B", None, SMALL, 0, Op::Get),
         side("smallest miss", None, SMALL, 1 << 24, Op::Get),
@@ -94,12 +98,16 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
             Op::Get,
         ));
     }
+    let slots = plane(LARGE, 128, Values::Slots)?;
+    sides.push(side(&format!("hit 128 B of {LARGE} keys"), Some(slots), LARGE, 0, Op::Get));
+    sides.push(side(&format!("smallest hit 128 B of {LARGE} keys"), None, LARGE, 0, Op::Get));
     let mut readings: Vec<Reading> =
         sides.iter().map(|side| Reading { name: side.name.clone(), values: Vec::new(), unit: "ns" }).collect();
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         for (side, reading) in sides.iter().zip(&mut readings) {
-            reading.values.push(read(&mut measure, side)?);
+            let measure = if side.keys == LARGE { &mut large } else { &mut measure };
+            reading.values.push(read(measure, side)?);
         }
     }
     Ok(readings)

@@ -62,7 +62,8 @@ impl Popularity {
 
     /// The next key asked for.
     pub(super) fn draw(&mut self) -> u64 {
-        let rank = self.zipf.rank(self.unit());
+        let point = self.unit();
+        let rank = self.zipf.rank(point);
         self.hot.get(rank as usize).copied().unwrap_or(rank)
     }
 
