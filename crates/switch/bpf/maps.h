@@ -2,9 +2,14 @@
 #pragma once
 #include "layout.h"
 
-// Constants to the verifier, which drops the branches they rule out.
-const volatile u16 netcache_port = 0;      // network order; 0: not spoken
-const volatile u16 memcache_port = 0;
+// Constants to the verifier, which drops the branches they rule out. Ports are in network order; 0: not
+// spoken, unless this is compiled for a trial.
+#ifndef NETCACHE_PORT
+#define NETCACHE_PORT 0
+#define MEMCACHE_PORT 0
+#endif
+const volatile u16 netcache_port = HTONS(NETCACHE_PORT);
+const volatile u16 memcache_port = HTONS(MEMCACHE_PORT);
 const volatile u32 registers = 0;          // values in register arrays, not in fixed slots
 const volatile u32 rows = ENTRIES_DEFAULT; // of each register array
 const volatile u32 lookup_shift = 48;      // a hash's bits that do not choose the bucket

@@ -14,22 +14,6 @@ struct packet {
     u8 transport;
 };
 
-// The fields hold 32 bits and mean pointers. A compiler that knows only the former may keep half of
-// one on the stack, which the verifier refuses.
-INLINE void *start_of(struct xdp_md *context)
-{
-    void *start;
-    __asm__ volatile("%0 = *(u32 *)(%1 + 0)" : "=r"(start) : "r"(context));
-    return start;
-}
-
-INLINE void *end_of(struct xdp_md *context)
-{
-    void *end;
-    __asm__ volatile("%0 = *(u32 *)(%1 + 4)" : "=r"(end) : "r"(context));
-    return end;
-}
-
 enum parsed {
     PARSED,
     NOT_OURS,   // certainly nothing of ours

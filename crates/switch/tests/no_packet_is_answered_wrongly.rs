@@ -1,12 +1,13 @@
 //! Mutated packets through the real program: what is answered is answered as the server would, well
-//! formed; everything else passes byte for byte, or is dropped where the protocol says so.
+//! formed; everything else passes byte for byte, or is dropped where the protocol says so. And through
+//! the same source compiled for this machine, where sanitizers look at every access.
 //!
 //! A failure prints the frame; frames that failed once belong into [`REGRESSIONS`].
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{fs, path::Path, process::Command, sync::atomic::Ordering::Relaxed};
 
 use support::{SERVER as NETCACHE, at, cache, data_plane, name, small, value};
 use switch::{
@@ -247,6 +248,49 @@ fn fuzz(seed: u64, mutants: u32) {
     assert!(verdicts[3] > mutants / 100, "hardly anything was answered");
 }
 
+/// Compiles `bpf/native.c` and feeds it mutants of the same frames.
+fn natively(seed: u32, mutants: u32) {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("native-{seed}"));
+    fs::create_dir_all(&directory).expect("a directory");
+    let program = directory.join("native");
+    let built = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-g", "-w", "-fsanitize=address,undefined"])
+        // The kernel's machine reads words from any address.
+        .args(["-fno-sanitize=alignment", "-fno-sanitize-recover=all"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/native.c"))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    let said = match built {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(said) = said {
+        println!("SKIPPED: no C compiler with sanitizers: {said}");
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{said}");
+        return;
+    }
+    let frames = seeds().into_iter().enumerate().map(|(number, frame)| {
+        let path = directory.join(number.to_string());
+        fs::write(&path, frame).expect("it is written");
+        path
+    });
+    let frames: Vec<_> = frames.collect();
+    let output = Command::new(&program)
+        .args([mutants.to_string(), seed.to_string()])
+        .args(frames)
+        .output()
+        .expect("it runs");
+    println!("natively: {}", String::from_utf8_lossy(&output.stdout).trim());
+    assert!(output.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn mutants_natively() {
+    natively(1, 5 * MUTANTS);
+}
+
 #[test]
 fn mutants() {
     fuzz(1, MUTANTS);
@@ -256,4 +300,5 @@ fn mutants() {
 #[ignore = "minutes: make soak"]
 fn many_mutants() {
     (2..40).for_each(|seed| fuzz(seed, 10 * MUTANTS));
+    (2..10).for_each(|seed| natively(seed, 100 * MUTANTS));
 }
