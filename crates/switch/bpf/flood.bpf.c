@@ -47,11 +47,15 @@ SECTION("xdp") int ask(struct xdp_md *context)
     }
     u32 number = ((u32)++flood->asked * 2654435761u >> 7) & (flood->keys - 1);
     u32 offset = flood->key_offset;
-    if (offset > FRAME_BYTES_MAX - DIGITS || start + offset + DIGITS > end)
+    if (offset > FRAME_BYTES_MAX - DIGITS)
+        return XDP_ABORTED;
+    u8 *key = start + offset;
+    CHECKED(key);
+    if (key + DIGITS > end)
         return XDP_ABORTED;
     UNROLL
     for (int digit = DIGITS - 1; digit >= 0; digit--) {
-        start[offset + digit] = '0' + number % 10;
+        key[digit] = '0' + number % 10;
         number /= 10;
     }
     return redirect(flood->interface, 0);
@@ -73,9 +77,9 @@ SECTION("xdp") int tally(struct xdp_md *context)
         || reply->ip.protocol != IP_UDP || reply->udp.source != tally->port)
         return XDP_PASS;
     tally->answers++;
-    u32 offset = tally->offset;
-    if (offset < 64 && start + sizeof(*reply) + offset + 4 <= end
-        && *(u32 *)(start + sizeof(*reply) + offset) == tally->word)
+    u8 *word = start + sizeof(*reply) + (tally->offset & 63);
+    CHECKED(word);
+    if (word + 4 <= end && *(u32 *)word == tally->word)
         tally->found++;
     return XDP_DROP;
 }

@@ -89,13 +89,14 @@ INLINE int reply(struct xdp_md *context, const struct packet *packet, u32 op, u3
     struct netcache *header = start + packet->payload;
     if ((void *)(header + 1) > end)
         return XDP_DROP;
-    header->op = op;
-    header->flags = flags;
-    header->balance = 0;
+    // Operation, flags, no balance.
+    u32 *words = (u32 *)header, first = op | flags << 8;
+    words[0] = first;
     header->version = version;
+    sum += (u64)first + (u32)version + (version >> 32);
     UNROLL
-    for (int word = 0; word < sizeof(*header) / 4; word++)
-        sum += ((u32 *)header)[word];
+    for (int word = 1; word < 6; word++)
+        sum += words[word];
     if (!turn_round(start, end, packet, sizeof(*header) + value_bytes, sum))
         return XDP_DROP;
     return XDP_TX;

@@ -2,7 +2,7 @@
 #pragma once
 #include "maps.h"
 
-enum { VLAN_TAGS_MAX = 2, LAYER3_MAX = 14 + 4 * VLAN_TAGS_MAX };
+enum { VLAN_TAGS_MAX = 2, HOPS = 64 };
 
 // Offsets from the start of the frame. All are small constants once the verifier has seen the
 // branches, and every use checks against data_end again.
@@ -142,14 +142,13 @@ INLINE int addresses(void *start, void *end, const struct packet *packet, u8 *so
     return 1;
 }
 
+// The ones' complement sum in 16 bits: adding a half to the other leaves the carry where it belongs.
 INLINE u16 fold(u64 sum)
 {
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
+    sum += sum >> 32 | sum << 32;
+    u32 half = sum >> 32;
+    half += half >> 16 | half << 16;
+    return half >> 16;
 }
 
 // Back to where it came from, as UDP with `payload_bytes` whose ones' complement sum is given.
@@ -165,24 +164,22 @@ INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 p
     __builtin_memcpy(ethernet->source, ethernet->destination, 6);
     __builtin_memcpy(ethernet->destination, station, 6);
 
+    // Words are built before they are stored: reading one back from its parts would wait for them.
     u32 udp_bytes = sizeof(*udp) + payload_bytes;
-    u16 length = HTONS(udp_bytes);
+    u32 length = HTONS(udp_bytes);
     if (packet->version == 4) {
         struct ipv4 *ip = start + packet->layer3;
         if ((void *)(ip + 1) > end)
             return 0;
-        u32 address = ip->source;
-        ip->source = ip->destination;
-        ip->destination = address;
-        ip->total_bytes = HTONS(sizeof(*ip) + udp_bytes);
-        ip->hops = 64;
-        ip->checksum = 0;
-        u64 header = 0;
-        UNROLL
-        for (int word = 0; word < 5; word++)
-            header += ((u32 *)ip)[word];
-        ip->checksum = ~fold(header);
-        sum += (u64)ip->source + ip->destination;
+        u32 *words = (u32 *)ip, from = words[3], to = words[4];
+        u32 first = (words[0] & 0xffff) | (u32)HTONS(sizeof(*ip) + udp_bytes) << 16;
+        u32 third = HOPS | IP_UDP << 8;
+        u64 header = (u64)first + words[1] + third + from + to;
+        words[0] = first;
+        words[2] = third | (u32)(u16)~fold(header) << 16;
+        words[3] = to;
+        words[4] = from;
+        sum += (u64)from + to;
     } else {
         struct ipv6 *ip = start + packet->layer3;
         if ((void *)(ip + 1) > end)
@@ -195,16 +192,13 @@ INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 p
             sum += (u64)address + ip->source[word];
         }
         ip->payload_bytes = length;
-        ip->hops = 64;
+        ip->hops = HOPS;
     }
-    u16 port = udp->source;
-    udp->source = udp->destination;
-    udp->destination = port;
-    udp->bytes = length;
-    udp->checksum = 0;
-    sum += (u64)udp->source + udp->destination + length + length + HTONS(IP_UDP);
+    u32 *words = (u32 *)udp, ports = words[0] >> 16 | words[0] << 16;
+    sum += (u64)ports + length + length + HTONS(IP_UDP);
     u16 checksum = ~fold(sum);
-    udp->checksum = checksum ? checksum : 0xffff;
+    words[0] = ports;
+    words[1] = length | (u32)(checksum ? checksum : 0xffff) << 16;
     return 1;
 }
 

@@ -4,10 +4,7 @@
 use aya::{
     Ebpf,
     maps::{Array, MapData},
-    programs::{
-        TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode,
-        links::FdLink,
-    },
+    programs::{TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode, links::FdLink},
 };
 
 use crate::Error;

@@ -10,7 +10,8 @@ use std::{
 use crate::{
     frame::ones_complement,
     layout::{
-        Entry, KIND_ABSENT, Name, Protocol, UNIT_BYTES, UNIT_WORDS, UNITS_MAX, VALUE_BYTES_MAX, address_bytes,
+        Entry, KIND_ABSENT, Name, Protocol, UNIT_BYTES, UNIT_WORDS, UNITS_MAX, VALUE_BYTES_MAX,
+        address_bytes,
     },
     plane::{DataPlane, Values},
 };

@@ -17,9 +17,7 @@ use policy::hotkey;
 
 use crate::{
     Error,
-    layout::{
-        COUNTERS, Entry, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX, Unit,
-    },
+    layout::{COUNTERS, Entry, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX, Unit},
     lookup::{self, Lookup},
     mapped::Mapped,
     object,

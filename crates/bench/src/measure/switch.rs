@@ -133,7 +133,10 @@ pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
 fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
     let text = said(run, &[&["rack"][..], arguments].concat())?;
     let outcome: Outcome = serde_json::from_slice(&text)?;
-    run.keep(&format!("rack {}", arguments.join(" ")), &serde_json::from_slice::<serde_json::Value>(&text)?)?;
+    run.keep(
+        &format!("rack {}", arguments.join(" ")),
+        &serde_json::from_slice::<serde_json::Value>(&text)?,
+    )?;
     ensure!(!outcome.rejected, "rack {}: {:.3} lost", arguments.join(" "), outcome.loss);
     Ok(outcome)
 }
@@ -141,7 +144,8 @@ fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
 /// The rack's throughput with and without 10,000 cached items (Figure 10 a).
 pub(super) fn racks(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for (number, (skew, times)) in [("0.9", 3.6), ("0.95", 6.5), ("0.99", 10.0)].iter().enumerate() {
+    for (number, (skew, times)) in [("0.9", 3.6), ("0.95", 6.5), ("0.99", 10.0)].iter().enumerate()
+    {
         run.show(&format!("skew {skew}"), number as f64 / 3.0);
         let with = rack(run, &["--skew", skew])?;
         let without = rack(run, &["--skew", skew, "--cached", "0"])?;

@@ -21,7 +21,7 @@ use switch::{
 
 use super::signal::EndSignal;
 use crate::switch::{
-    Saved, Switch, agent, explain, frame_of, measure, mount, rack, remove, saved,
+    LAYOUT, Saved, Switch, agent, explain, frame_of, measure, mount, rack, remove, saved,
 };
 
 const EXAMPLES: &str = "\
@@ -293,6 +293,7 @@ fn stop_signal() -> anyhow::Result<Arc<AtomicBool>> {
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let loaded = Saved {
+        layout: LAYOUT,
         netcache_port: arguments.netcache_port,
         memcache_port: arguments.memcache_port,
         entries: arguments.entries,
@@ -401,7 +402,8 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);
-    let stats = agent::serve(&socket, arguments.switch, &mut Memory::default(), |_, _| true, &stop)?;
+    let stats =
+        agent::serve(&socket, arguments.switch, &mut Memory::default(), |_, _| true, &stop)?;
     eprintln!("{stats:?}");
     Ok(())
 }

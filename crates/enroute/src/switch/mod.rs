@@ -9,7 +9,7 @@ mod pins;
 pub mod rack;
 
 pub use explain::{explain, frame_of};
-pub use pins::{Saved, mount, remove, saved};
+pub use pins::{LAYOUT, Saved, mount, remove, saved};
 
 use std::{
     collections::HashMap,
@@ -22,6 +22,7 @@ use std::{
 use anyhow::Context;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    net::sockopt::set_socket_recv_buffer_size,
     time::{ClockId, clock_gettime},
 };
 use switch::{
@@ -43,8 +44,10 @@ const TICK: Duration = Duration::from_millis(2);
 /// Reports taken before messages are.
 const REPORTS_MAX: usize = 1024;
 const DATAGRAM_BYTES: usize = 65_536;
+/// Room for answers that come together; the kernel may allow less.
+const SOCKET_BYTES: usize = 4 << 20;
 /// Keys asked for at once while the cache is filled beforehand.
-const WARM_AT_ONCE: usize = 256;
+const WARM_AT_ONCE: usize = 64;
 /// Questions to memcached servers that may be under way.
 const QUESTIONS_MAX: usize = 16_384;
 
@@ -100,6 +103,9 @@ impl Switch {
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
         let ask =
             UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+        for socket in [&control, &ask] {
+            set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
+        }
         control.set_nonblocking(true)?;
         ask.set_nonblocking(true)?;
         let config = Config {

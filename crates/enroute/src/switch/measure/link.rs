@@ -20,10 +20,7 @@ const NEAR: &str = "10.77.0.1/30";
 const FAR: &str = "10.77.0.2/30";
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-pub(super) fn measure(
-    rounds: usize,
-    show: impl Fn(&str) + Sync,
-) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let end = |end, address: &str| -> anyhow::Result<TunnelEnd> {
         Ok(TunnelEnd {

@@ -13,10 +13,7 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Gets under way.
 const AT_ONCE: u16 = 32;
 
-pub(super) fn measure(
-    rounds: usize,
-    show: impl Fn(&str) + Sync,
-) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let _memcached = Memcached::start(&namespaces, End::Switch, GATEWAY)?;
     let server: SocketAddr = (GATEWAY, PORT).into();

@@ -101,8 +101,10 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
     let slots = plane(LARGE, 128, Values::Slots)?;
     sides.push(side(&format!("hit 128 B of {LARGE} keys"), Some(slots), LARGE, 0, Op::Get));
     sides.push(side(&format!("smallest hit 128 B of {LARGE} keys"), None, LARGE, 0, Op::Get));
-    let mut readings: Vec<Reading> =
-        sides.iter().map(|side| Reading { name: side.name.clone(), values: Vec::new(), unit: "ns" }).collect();
+    let mut readings: Vec<Reading> = sides
+        .iter()
+        .map(|side| Reading { name: side.name.clone(), values: Vec::new(), unit: "ns" })
+        .collect();
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         for (side, reading) in sides.iter().zip(&mut readings) {

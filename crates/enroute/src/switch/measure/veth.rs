@@ -29,15 +29,11 @@ use crate::switch::{
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 /// Rates asked at, a second: whoever is asked too much answers less than it could.
-const RATES: [u32; 8] =
-    [60_000, 90_000, 130_000, 200_000, 400_000, 700_000, 1_000_000, 4_000_000];
+const RATES: [u32; 8] = [60_000, 90_000, 130_000, 200_000, 400_000, 700_000, 1_000_000, 4_000_000];
 const STEP: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(1);
 
-pub(super) fn measure(
-    rounds: usize,
-    show: impl Fn(&str) + Sync,
-) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let _memcached = Memcached::start(&namespaces, End::Switch, GATEWAY)?;
     let server: SocketAddr = (GATEWAY, PORT).into();

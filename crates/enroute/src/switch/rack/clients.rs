@@ -26,7 +26,7 @@ const BEHIND_MAX: Duration = Duration::from_millis(20);
 const LOSS: (f64, f64) = (0.005, 0.01);
 /// Questions that may be under way; a power of two.
 const QUESTIONS: usize = 1 << 18;
-const GROWTH: (f64, f64) = (1.03, 1.25);
+const GROWTH: (f64, f64) = (1.02, 1.2);
 
 /// What happened to the questions of some time.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -92,7 +92,8 @@ pub(super) fn ask(
     let per_change = (config.change.every().as_nanos() / WINDOW.as_nanos()) as usize;
     let per_second = (Duration::from_secs(1).as_nanos() / WINDOW.as_nanos()) as usize;
     let settled = config.settle_s as usize * per_second;
-    let mut rate = Rate { qps: f64::from(config.servers * config.server_qps) * 0.2, growth: GROWTH.1 };
+    let mut rate =
+        Rate { qps: f64::from(config.servers * config.server_qps) * 0.1, growth: GROWTH.1 };
     for window in 0..count + LATE_WINDOWS + 1 {
         if window < count {
             if per_change > 0 && window > settled && (window - settled).is_multiple_of(per_change) {
@@ -164,11 +165,8 @@ impl Clients {
         self.sequence = self.sequence.wrapping_add(1);
         self.asked_in[self.sequence as usize % QUESTIONS] = window;
         let writes = self.share_of_writes > 0.0 && self.reads.unit() < self.share_of_writes;
-        let (op, number) = if writes {
-            (Op::Put, self.writes.draw())
-        } else {
-            (Op::Get, self.reads.draw())
-        };
+        let (op, number) =
+            if writes { (Op::Put, self.writes.draw()) } else { (Op::Get, self.reads.draw()) };
         let value: &[u8] = if writes { &self.value } else { b"" };
         let message = Message { value, ..Message::new(op, self.sequence, key(number)) };
         // What does not go out is lost.

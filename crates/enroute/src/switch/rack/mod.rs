@@ -314,4 +314,3 @@ fn recoveries(config: &Config, windows: &[Second]) -> Vec<f64> {
         })
         .collect()
 }
-

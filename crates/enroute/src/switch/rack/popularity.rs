@@ -116,7 +116,10 @@ mod tests {
     fn ranks_change_owners() {
         let mut popularity = Popularity::new(100_000_000, 0.99, 1);
         let before = share_of_first(&mut popularity, 0);
-        assert!((400..650).contains(&before), "{before} of 10,000: the paper's hottest key has 5 %");
+        assert!(
+            (400..650).contains(&before),
+            "{before} of 10,000: the paper's hottest key has 5 %"
+        );
         popularity.change(Change::HotIn);
         let hottest = popularity.hot[0];
         assert_eq!((hottest, popularity.hot[200]), (100_000_000 - 200, 0));

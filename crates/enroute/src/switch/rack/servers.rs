@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use switch::agent::{Memory, Store};
 use wire::netcache::{Key, Message, Op};
 
-use super::{Config, super::agent};
+use super::{super::agent, Config};
 
 /// Room for what arrives while the thread does not run.
 pub(super) const SOCKET_BYTES: usize = 16 << 20;
@@ -23,8 +23,7 @@ pub(super) fn serve(
     config: &Config,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let socket =
-        UdpSocket::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
+    let socket = UdpSocket::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
     set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES)?;
     let mut queues = Queues {
         free: vec![Duration::ZERO; config.servers as usize],
@@ -47,10 +46,8 @@ struct Queues {
 impl Queues {
     /// Whether the key's server has room for the query; what keeps caches coherent is not limited.
     fn take(&mut self, message: &Message<'_>, now: Duration) -> bool {
-        if !matches!(
-            message.op,
-            Op::Get | Op::Put | Op::Delete | Op::PutCached | Op::DeleteCached
-        ) {
+        if !matches!(message.op, Op::Get | Op::Put | Op::Delete | Op::PutCached | Op::DeleteCached)
+        {
             return true;
         }
         let server = hotkey::hash(&message.key, 0) % self.free.len() as u64;
@@ -97,7 +94,8 @@ mod tests {
         };
         let get = Message::new(Op::Get, 1, [1; 16]);
         let ack = Message::new(Op::UpdateAck, 1, [1; 16]);
-        let mut taken = |at| (0..20).filter(|_| queues.take(&get, Duration::from_millis(at))).count();
+        let mut taken =
+            |at| (0..20).filter(|_| queues.take(&get, Duration::from_millis(at))).count();
         assert_eq!(taken(1_000), 5);
         assert_eq!(taken(1_000), 0);
         assert_eq!(taken(1_020), 2);
