@@ -170,6 +170,23 @@ impl DataPlane {
     /// # Errors
     /// This build has no data plane, a size is out of range, or the kernel refuses.
     pub fn load(config: Config) -> Result<Self, Error> {
+        let mut plane = Self::open(config)?;
+        for name in ["serve", "answered"] {
+            let program = plane.program(name)?;
+            let loaded = match name {
+                "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
+                _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
+            };
+            loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
+        }
+        Ok(plane)
+    }
+
+    /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
+    ///
+    /// # Errors
+    /// As for [`DataPlane::load`].
+    pub fn open(config: Config) -> Result<Self, Error> {
         let object = object::SWITCH.ok_or(Error::NotBuilt)?;
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Processor(std::env::consts::ARCH));
@@ -213,15 +230,7 @@ impl DataPlane {
         for (name, number) in &numbers {
             loader.override_global(name, number, true);
         }
-        let mut ebpf = loader.load(object).map_err(Error::kernel("cannot load the data plane"))?;
-        for name in ["serve", "answered"] {
-            let program = ebpf.program_mut(name).ok_or(Error::Missing("program"))?;
-            let loaded = match name {
-                "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
-                _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
-            };
-            loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
-        }
+        let ebpf = loader.load(object).map_err(Error::kernel("cannot load the data plane"))?;
         Self::over(ebpf, config, lengths)
     }
 

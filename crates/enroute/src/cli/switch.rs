@@ -243,7 +243,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Action::Top(top) => show_top(&arguments.pins, top),
         Action::Explain { packet } => {
             let frame = frame_of(packet)?;
-            print(&explain(&mut open(&arguments.pins)?, &frame)?);
+            print(&explain(&mut loaded(&arguments.pins)?, &frame)?);
             Ok(())
         }
         Action::Accept { interface } => {
@@ -345,6 +345,11 @@ fn detach(pins: &Path) -> anyhow::Result<()> {
 }
 
 fn open(pins: &Path) -> anyhow::Result<DataPlane> {
+    Ok(DataPlane::open(saved(pins)?.config(pins.into()))?)
+}
+
+/// With the program, to run packets through it.
+fn loaded(pins: &Path) -> anyhow::Result<DataPlane> {
     Ok(DataPlane::load(saved(pins)?.config(pins.into()))?)
 }
 

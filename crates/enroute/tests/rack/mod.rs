@@ -203,9 +203,9 @@ fn run(arguments: &[&str]) -> bool {
 
 /// Waits for a condition.
 pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        assert!(Instant::now() < deadline, "{what}: not within 60 s");
         thread::sleep(Duration::from_millis(5));
     }
 }
