@@ -16,6 +16,8 @@ demo: ## See it work; needs nothing but Rust
 demo-edge: deps ## See TLS whose keys are elsewhere; builds BoringSSL first, two minutes
 	@cargo run --release -q -p enroute --features edge -- demo edge
 
+# The same random cases every time: a change passes or it does not. New ones are for `make soak`.
+test: export PROPTEST_RNG_SEED := 20251121
 test: deps lint ## Everything a change must pass
 	cargo test --workspace --features enroute/edge --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
@@ -34,6 +36,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo test --locked -p store -- --ignored --nocapture
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture
+	cargo test --locked -p wire -p policy -p cache -p keyserver -p store -p switch
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -63,8 +66,9 @@ bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
 
-bench-db: deps ## Measure the elastic database beside redis-server and the paper
+bench-db: deps ## Measure the elastic database beside redis-server, RocksDB and the paper
 	cargo build --release -q -p enroute
+	cargo build --release -q -p store --example elastic_lookups
 	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3

@@ -145,6 +145,8 @@ missing_packages() {
         done <<<"$debian_packages"
         # A library, which `make bench-fabric` compiles its peer against: no command to look for.
         [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
+        # Likewise for `make bench-db`.
+        [ -d /usr/include/rocksdb ] || echo "librocksdb-dev=7.8.*"
         # shellcheck disable=SC2086 # a pattern
         ls $libclang_headers >/dev/null 2>&1 || echo libclang-common-14-dev libclang1-14
         # Debian splits what makes a virtualenv from its python3.

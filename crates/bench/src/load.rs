@@ -330,6 +330,19 @@ impl Session {
         Ok(())
     }
 
+    /// Stores `count` keys, `number(0), number(1), …`, pipelined.
+    pub(crate) fn set_some(
+        &mut self,
+        count: u64,
+        value_bytes: usize,
+        number: impl Fn(u64) -> u64,
+    ) -> anyhow::Result<()> {
+        self.buffer.clear();
+        (0..count).for_each(|at| write_set(number(at), value_bytes, &mut self.buffer));
+        self.stream.write_all(&self.buffer)?;
+        self.expect(&OK.repeat(count as usize))
+    }
+
     /// Sends a command that is answered OK.
     pub(crate) fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
         self.write_words(words)?;

@@ -33,9 +33,14 @@ pub(crate) const KEYSERVER: &[Measurement] = &[
         run: keyserver::per_core,
     },
     Measurement {
-        names: &["ecdsa-two-cores", "ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        names: &[
+            "ecdsa-two-cores",
+            "ecdsa-two-cores-vs-ceiling",
+            "ecdsa-p99-at-70",
+            "ecdsa-p99-beside-rsa",
+        ],
         seconds: 10.0,
-        rounds: 4.0,
+        rounds: 7.0,
         run: keyserver::served,
     },
     Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
@@ -45,8 +50,8 @@ pub(crate) const KEYSERVER: &[Measurement] = &[
 pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
-        seconds: 10.0,
-        rounds: 2.0,
+        seconds: 15.0,
+        rounds: 3.0,
         run: mongo::hit_and_miss,
     },
     Measurement { names: &["redis-get-64B-p1"], seconds: 2.0, rounds: 2.0, run: redis::get_64_p1 },
@@ -65,8 +70,8 @@ pub(crate) const CACHE: &[Measurement] = &[
     },
     Measurement {
         names: &["redis-get-vs-nutcracker"],
-        seconds: 4.0,
-        rounds: 4.0,
+        seconds: 6.0,
+        rounds: 6.0,
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
@@ -100,19 +105,52 @@ pub(crate) const DATABASE: &[Measurement] = &[
     Measurement { names: &["set-p1"], seconds: 2.0, rounds: 2.0, run: database::set_p1 },
     Measurement { names: &["set-p16"], seconds: 2.0, rounds: 2.0, run: database::set_p16 },
     Measurement { names: &["two-threads"], seconds: 2.0, rounds: 2.0, run: database::two_threads },
-    Measurement { names: &["table-5"], seconds: 30.0, rounds: 0.0, run: database::table_5 },
-    Measurement { names: &["cold-vs-pread"], seconds: 20.0, rounds: 2.0, run: database::cold },
+    Measurement {
+        names: &["table-5"],
+        seconds: 30.0,
+        rounds: 0.0,
+        run: database::table_5::table_5,
+    },
+    Measurement {
+        names: &["cold-vs-pread"],
+        seconds: 20.0,
+        rounds: 2.0,
+        run: database::cold::cold,
+    },
     Measurement {
         names: &["three-times-memory"],
         seconds: 60.0,
         rounds: 2.0,
-        run: database::three_times_memory,
+        run: database::larger::three_times_memory,
     },
     Measurement {
-        names: &["zipf-1M-quarter-ops", "zipf-1M-quarter-max-ms"],
-        seconds: 150.0,
+        names: &["three-times-memory-rocksdb"],
+        seconds: 40.0,
+        rounds: 4.0,
+        run: database::larger::rocksdb,
+    },
+    Measurement {
+        names: &["in-process-lookups", "cold-in-process-vs-pread"],
+        seconds: 60.0,
         rounds: 0.0,
-        run: database::zipf,
+        run: database::process::lookups,
+    },
+    Measurement {
+        names: &["files-over-live"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: database::files::overwrite,
+    },
+    Measurement {
+        names: &[
+            "zipf-1M-quarter-ops",
+            "zipf-1M-quarter-max-ms",
+            "zipf-1M-rescaling-max-ms",
+            "zipf-1M-compacting-max-ms",
+        ],
+        seconds: 180.0,
+        rounds: 0.0,
+        run: database::zipf::quarter,
     },
 ];
 

@@ -156,10 +156,10 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> Result<(), Error> {
         let outcome = match side {
-            Side::Client => self.receive_client(bytes, storage, now),
+            Side::Client => self.take(side, bytes, storage, now),
             Side::Server => self
-                .receive_server(bytes, storage, now)
-                .and_then(|()| self.receive_client(&[], storage, now)),
+                .take(side, bytes, storage, now)
+                .and_then(|()| self.take(Side::Client, &[], storage, now)),
         };
         if outcome.is_err() {
             storage.stats().refused_frames.add(1);
@@ -301,21 +301,44 @@ impl<F: Filter> Session<F> {
         self.expected.is_empty() && self.reading == Reading::Boundary
     }
 
-    fn receive_client<S: Storage>(
+    /// Handles what `side` has sent: `bytes` behind what waits of it.
+    #[inline]
+    fn take<S: Storage>(
         &mut self,
+        side: Side,
         bytes: &[u8],
         storage: &mut S,
         now: Duration,
     ) -> Result<(), Error> {
-        if self.from_client.is_empty() {
-            let taken = self.take_requests(bytes, storage, now)?;
-            self.from_client.keep(bytes.get(taken..).unwrap_or_default());
+        if self.input(side).is_empty() {
+            let taken = self.take_messages(side, bytes, storage, now)?;
+            self.input(side).keep(bytes.get(taken..).unwrap_or_default());
             return Ok(());
         }
-        let all = self.from_client.take_with(bytes);
-        let taken = self.take_requests(all.waiting(), storage, now)?;
-        self.from_client.put_back(all, taken);
+        let all = self.input(side).take_with(bytes);
+        let taken = self.take_messages(side, all.waiting(), storage, now)?;
+        self.input(side).put_back(all, taken);
         Ok(())
+    }
+
+    fn input(&mut self, side: Side) -> &mut Input {
+        match side {
+            Side::Client => &mut self.from_client,
+            Side::Server => &mut self.from_server,
+        }
+    }
+
+    fn take_messages<S: Storage>(
+        &mut self,
+        side: Side,
+        bytes: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<usize, Error> {
+        match side {
+            Side::Client => self.take_requests(bytes, storage, now),
+            Side::Server => self.take_replies(bytes, storage, now),
+        }
     }
 
     /// Handles the whole requests at the start of `bytes`; returns how far they reach.
@@ -359,23 +382,6 @@ impl<F: Filter> Session<F> {
             self.filter.refuse(&error, self.to_client.buffer());
         }
         Error::Client(error)
-    }
-
-    fn receive_server<S: Storage>(
-        &mut self,
-        bytes: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) -> Result<(), Error> {
-        if self.from_server.is_empty() {
-            let taken = self.take_replies(bytes, storage, now)?;
-            self.from_server.keep(bytes.get(taken..).unwrap_or_default());
-            return Ok(());
-        }
-        let all = self.from_server.take_with(bytes);
-        let taken = self.take_replies(all.waiting(), storage, now)?;
-        self.from_server.put_back(all, taken);
-        Ok(())
     }
 
     /// Handles what can be handled of `bytes`; returns how far that reaches.

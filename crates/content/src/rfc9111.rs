@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::{Entry, NotStored, Usable, select, select_range};
+use crate::{
+    Entry,
+    NotStored::{self, Forbidden, NeverFresh, SetsCookie, VariesByAnything},
+    Usable::{self, AfterRevalidation, Fresh, WhileRevalidating},
+    select, select_range,
+};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' own example.
 const NOW: Duration = Duration::from_secs(784_111_777);
@@ -28,231 +33,218 @@ fn admit(request: &[&str], status: u16, response: &[&str]) -> Result<Entry, NotS
     Entry::admit(&headers(request), status, &headers(response), NOW, NOW)
 }
 
+/// Section, request, status, response, judged.
+type Storing =
+    (&'static str, &'static [&'static str], u16, &'static [&'static str], Result<(), NotStored>);
+
+const STORING: &[Storing] = &[
+    ("5.2.2.1 max-age", &[], 200, &["cache-control: max-age=60"], Ok(())),
+    ("any case", &[], 200, &["cache-control: Max-Age=60"], Ok(())),
+    ("5.2.2.10 s-maxage", &[], 200, &["cache-control: s-maxage=60"], Ok(())),
+    ("5.3 Expires", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:59:37 GMT"], Ok(())),
+    ("5.3 RFC 850 date", &[], 200, &[DATE, "expires: Sunday, 06-Nov-94 08:59:37 GMT"], Ok(())),
+    ("5.3 past", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:40:37 GMT"], Err(NeverFresh)),
+    ("5.3 invalid is past", &[], 200, &[DATE, "expires: 0"], Err(NeverFresh)),
+    ("4.2.2 heuristic", &[], 200, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], Ok(())),
+    ("nothing said", &[], 200, &[], Err(NeverFresh)),
+    ("only a validator", &[], 200, &["etag: \"a\""], Ok(())),
+    ("5.2.2.5 no-store", &[], 200, &["cache-control: no-store, max-age=60"], Err(Forbidden)),
+    (
+        "second line",
+        &[],
+        200,
+        &["cache-control: max-age=60", "cache-control: no-store"],
+        Err(Forbidden),
+    ),
+    ("5.2.2.7 private", &[], 200, &["cache-control: private, max-age=60"], Err(Forbidden)),
+    ("5.2.2.4 no-cache, validator", &[], 200, &["cache-control: no-cache", "etag: \"a\""], Ok(())),
+    ("no-cache, no validator", &[], 200, &["cache-control: no-cache"], Err(NeverFresh)),
+    (
+        "5.2.1.5 request no-store",
+        &["cache-control: no-store"],
+        200,
+        &["cache-control: max-age=60"],
+        Err(Forbidden),
+    ),
+    (
+        "3.5 credentials",
+        &["authorization: Basic eA=="],
+        200,
+        &["cache-control: max-age=60"],
+        Err(Forbidden),
+    ),
+    (
+        "3.5 public",
+        &["authorization: Basic eA=="],
+        200,
+        &["cache-control: public, max-age=60"],
+        Ok(()),
+    ),
+    ("3.5 s-maxage", &["authorization: Basic eA=="], 200, &["cache-control: s-maxage=60"], Ok(())),
+    ("4.1 Vary *", &[], 200, &["cache-control: max-age=60", "vary: *"], Err(VariesByAnything)),
+    (
+        "4.1 Vary a, *",
+        &[],
+        200,
+        &["cache-control: max-age=60", "vary: accept, *"],
+        Err(VariesByAnything),
+    ),
+    ("7.3 cookie", &[], 200, &["cache-control: max-age=60", "set-cookie: a=b"], Err(SetsCookie)),
+    ("404 with lifetime", &[], 404, &["cache-control: max-age=60"], Ok(())),
+    ("301 by default", &[], 301, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], Ok(())),
+    ("206 not understood", &[], 206, &["cache-control: max-age=60"], Err(Forbidden)),
+    ("500", &[], 500, &["cache-control: max-age=60"], Err(Forbidden)),
+    ("older than it lasts", &[], 200, &["cache-control: max-age=60", "age: 61"], Err(NeverFresh)),
+    ("RFC 5861 alone", &[], 200, &["cache-control: max-age=0, stale-while-revalidate=60"], Ok(())),
+];
+
 #[test]
 fn what_may_be_stored() {
-    use NotStored::{Forbidden, NeverFresh, SetsCookie, VariesByAnything};
-    let ok: Result<(), NotStored> = Ok(());
-    // Section, request, status, response, judged.
-    type Row = (
-        &'static str,
-        &'static [&'static str],
-        u16,
-        &'static [&'static str],
-        Result<(), NotStored>,
-    );
-    let table: &[Row] = &[
-        ("5.2.2.1 max-age", &[], 200, &["cache-control: max-age=60"], ok),
-        ("any case", &[], 200, &["cache-control: Max-Age=60"], ok),
-        ("5.2.2.10 s-maxage", &[], 200, &["cache-control: s-maxage=60"], ok),
-        ("5.3 Expires", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:59:37 GMT"], ok),
-        ("5.3 RFC 850 date", &[], 200, &[DATE, "expires: Sunday, 06-Nov-94 08:59:37 GMT"], ok),
-        ("5.3 past", &[], 200, &[DATE, "expires: Sun, 06 Nov 1994 08:40:37 GMT"], Err(NeverFresh)),
-        ("5.3 invalid is past", &[], 200, &[DATE, "expires: 0"], Err(NeverFresh)),
-        ("4.2.2 heuristic", &[], 200, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], ok),
-        ("nothing said", &[], 200, &[], Err(NeverFresh)),
-        ("only a validator", &[], 200, &["etag: \"a\""], ok),
-        ("5.2.2.5 no-store", &[], 200, &["cache-control: no-store, max-age=60"], Err(Forbidden)),
-        (
-            "second line",
-            &[],
-            200,
-            &["cache-control: max-age=60", "cache-control: no-store"],
-            Err(Forbidden),
-        ),
-        ("5.2.2.7 private", &[], 200, &["cache-control: private, max-age=60"], Err(Forbidden)),
-        ("5.2.2.4 no-cache, validator", &[], 200, &["cache-control: no-cache", "etag: \"a\""], ok),
-        ("no-cache, no validator", &[], 200, &["cache-control: no-cache"], Err(NeverFresh)),
-        (
-            "5.2.1.5 request no-store",
-            &["cache-control: no-store"],
-            200,
-            &["cache-control: max-age=60"],
-            Err(Forbidden),
-        ),
-        (
-            "3.5 credentials",
-            &["authorization: Basic eA=="],
-            200,
-            &["cache-control: max-age=60"],
-            Err(Forbidden),
-        ),
-        (
-            "3.5 public",
-            &["authorization: Basic eA=="],
-            200,
-            &["cache-control: public, max-age=60"],
-            ok,
-        ),
-        ("3.5 s-maxage", &["authorization: Basic eA=="], 200, &["cache-control: s-maxage=60"], ok),
-        ("4.1 Vary *", &[], 200, &["cache-control: max-age=60", "vary: *"], Err(VariesByAnything)),
-        (
-            "4.1 Vary a, *",
-            &[],
-            200,
-            &["cache-control: max-age=60", "vary: accept, *"],
-            Err(VariesByAnything),
-        ),
-        (
-            "7.3 cookie",
-            &[],
-            200,
-            &["cache-control: max-age=60", "set-cookie: a=b"],
-            Err(SetsCookie),
-        ),
-        ("404 with lifetime", &[], 404, &["cache-control: max-age=60"], ok),
-        ("301 by default", &[], 301, &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"], ok),
-        ("206 not understood", &[], 206, &["cache-control: max-age=60"], Err(Forbidden)),
-        ("500", &[], 500, &["cache-control: max-age=60"], Err(Forbidden)),
-        (
-            "older than it lasts",
-            &[],
-            200,
-            &["cache-control: max-age=60", "age: 61"],
-            Err(NeverFresh),
-        ),
-        ("RFC 5861 alone", &[], 200, &["cache-control: max-age=0, stale-while-revalidate=60"], ok),
-    ];
-    for (case, request, status, response, judged) in table {
+    for (case, request, status, response, judged) in STORING {
         assert_eq!(admit(request, *status, response).map(|_| ()), *judged, "{case}");
     }
 }
 
+/// Section, response, seconds later, request, judged.
+type Usability = (&'static str, &'static [&'static str], u64, &'static [&'static str], Usable);
+
+/// What the origin says of time.
+const LIFETIMES: &[Usability] = &[
+    ("fresh", &["cache-control: max-age=60"], 59, &[], Fresh),
+    ("no longer", &["cache-control: max-age=60"], 60, &[], AfterRevalidation),
+    ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 29, &[], Fresh),
+    ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 30, &[], AfterRevalidation),
+    (
+        "4.2.3 an old Date counts",
+        &["cache-control: max-age=60", "date: Sun, 06 Nov 1994 08:49:07 GMT"],
+        30,
+        &[],
+        AfterRevalidation,
+    ),
+    ("s-maxage before max-age", &["cache-control: max-age=1, s-maxage=60"], 30, &[], Fresh),
+    (
+        "max-age before Expires",
+        &[DATE, "cache-control: max-age=60", "expires: Sun, 06 Nov 1994 08:49:38 GMT"],
+        30,
+        &[],
+        Fresh,
+    ),
+    (
+        "heuristic: a tenth of a day",
+        &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
+        8_639,
+        &[],
+        Fresh,
+    ),
+    (
+        "heuristic: over",
+        &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
+        8_640,
+        &[],
+        AfterRevalidation,
+    ),
+    ("5.2.2.4 no-cache", &["cache-control: no-cache", "etag: \"a\""], 0, &[], AfterRevalidation),
+];
+
+/// What the client asks for.
+const DEMANDS: &[Usability] = &[
+    (
+        "5.2.1.4 reload",
+        &["cache-control: max-age=60"],
+        1,
+        &["cache-control: no-cache"],
+        AfterRevalidation,
+    ),
+    ("5.4 Pragma", &["cache-control: max-age=60"], 1, &["pragma: no-cache"], AfterRevalidation),
+    (
+        "5.2.1.1 younger than",
+        &["cache-control: max-age=60"],
+        10,
+        &["cache-control: max-age=5"],
+        AfterRevalidation,
+    ),
+    (
+        "5.2.1.3 fresh for",
+        &["cache-control: max-age=60"],
+        50,
+        &["cache-control: min-fresh=20"],
+        AfterRevalidation,
+    ),
+    (
+        "5.2.1.2 max-stale",
+        &["cache-control: max-age=60"],
+        70,
+        &["cache-control: max-stale=20"],
+        Fresh,
+    ),
+    (
+        "5.2.1.2 too stale",
+        &["cache-control: max-age=60"],
+        90,
+        &["cache-control: max-stale=20"],
+        AfterRevalidation,
+    ),
+    (
+        "must-revalidate",
+        &["cache-control: max-age=60, must-revalidate"],
+        70,
+        &["cache-control: max-stale"],
+        AfterRevalidation,
+    ),
+];
+
+/// RFC 5861: what is stale and used.
+const STALE: &[Usability] = &[
+    (
+        "RFC 5861 §3",
+        &["cache-control: max-age=60, stale-while-revalidate=30"],
+        89,
+        &[],
+        WhileRevalidating,
+    ),
+    (
+        "RFC 5861 §3 over",
+        &["cache-control: max-age=60, stale-while-revalidate=30"],
+        90,
+        &[],
+        AfterRevalidation,
+    ),
+    (
+        "old already",
+        &["cache-control: max-age=60, stale-while-revalidate=30", "age: 80"],
+        10,
+        &[],
+        AfterRevalidation,
+    ),
+    (
+        "the client insists",
+        &["cache-control: max-age=60, stale-while-revalidate=30"],
+        70,
+        &["cache-control: no-cache"],
+        AfterRevalidation,
+    ),
+    (
+        "the origin insists",
+        &["cache-control: max-age=60, must-revalidate, stale-while-revalidate=30"],
+        70,
+        &[],
+        AfterRevalidation,
+    ),
+    (
+        "s-maxage and by name",
+        &["cache-control: s-maxage=60, stale-while-revalidate=30"],
+        70,
+        &[],
+        WhileRevalidating,
+    ),
+];
+
 #[test]
 fn how_long_it_is_the_answer() {
-    use Usable::{AfterRevalidation, Fresh, WhileRevalidating};
-    // Section, response, seconds later, request, judged.
-    type Row = (&'static str, &'static [&'static str], u64, &'static [&'static str], Usable);
-    let table: &[Row] = &[
-        ("fresh", &["cache-control: max-age=60"], 59, &[], Fresh),
-        ("no longer", &["cache-control: max-age=60"], 60, &[], AfterRevalidation),
-        ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 29, &[], Fresh),
-        ("4.2.3 Age counts", &["cache-control: max-age=60", "age: 30"], 30, &[], AfterRevalidation),
-        (
-            "4.2.3 an old Date counts",
-            &["cache-control: max-age=60", "date: Sun, 06 Nov 1994 08:49:07 GMT"],
-            30,
-            &[],
-            AfterRevalidation,
-        ),
-        ("s-maxage before max-age", &["cache-control: max-age=1, s-maxage=60"], 30, &[], Fresh),
-        (
-            "max-age before Expires",
-            &[DATE, "cache-control: max-age=60", "expires: Sun, 06 Nov 1994 08:49:38 GMT"],
-            30,
-            &[],
-            Fresh,
-        ),
-        (
-            "heuristic: a tenth of a day",
-            &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
-            8_639,
-            &[],
-            Fresh,
-        ),
-        (
-            "heuristic: over",
-            &[DATE, "last-modified: Sat, 05 Nov 1994 08:49:37 GMT"],
-            8_640,
-            &[],
-            AfterRevalidation,
-        ),
-        (
-            "5.2.2.4 no-cache",
-            &["cache-control: no-cache", "etag: \"a\""],
-            0,
-            &[],
-            AfterRevalidation,
-        ),
-        (
-            "5.2.1.4 reload",
-            &["cache-control: max-age=60"],
-            1,
-            &["cache-control: no-cache"],
-            AfterRevalidation,
-        ),
-        ("5.4 Pragma", &["cache-control: max-age=60"], 1, &["pragma: no-cache"], AfterRevalidation),
-        (
-            "5.2.1.1 younger than",
-            &["cache-control: max-age=60"],
-            10,
-            &["cache-control: max-age=5"],
-            AfterRevalidation,
-        ),
-        (
-            "5.2.1.3 fresh for",
-            &["cache-control: max-age=60"],
-            50,
-            &["cache-control: min-fresh=20"],
-            AfterRevalidation,
-        ),
-        (
-            "5.2.1.2 max-stale",
-            &["cache-control: max-age=60"],
-            70,
-            &["cache-control: max-stale=20"],
-            Fresh,
-        ),
-        (
-            "5.2.1.2 too stale",
-            &["cache-control: max-age=60"],
-            90,
-            &["cache-control: max-stale=20"],
-            AfterRevalidation,
-        ),
-        (
-            "must-revalidate",
-            &["cache-control: max-age=60, must-revalidate"],
-            70,
-            &["cache-control: max-stale"],
-            AfterRevalidation,
-        ),
-        (
-            "RFC 5861 §3",
-            &["cache-control: max-age=60, stale-while-revalidate=30"],
-            89,
-            &[],
-            WhileRevalidating,
-        ),
-        (
-            "RFC 5861 §3 over",
-            &["cache-control: max-age=60, stale-while-revalidate=30"],
-            90,
-            &[],
-            AfterRevalidation,
-        ),
-        (
-            "old already",
-            &["cache-control: max-age=60, stale-while-revalidate=30", "age: 80"],
-            10,
-            &[],
-            AfterRevalidation,
-        ),
-        (
-            "the client insists",
-            &["cache-control: max-age=60, stale-while-revalidate=30"],
-            70,
-            &["cache-control: no-cache"],
-            AfterRevalidation,
-        ),
-        (
-            "the origin insists",
-            &["cache-control: max-age=60, must-revalidate, stale-while-revalidate=30"],
-            70,
-            &[],
-            AfterRevalidation,
-        ),
-        (
-            "s-maxage and by name",
-            &["cache-control: s-maxage=60, stale-while-revalidate=30"],
-            70,
-            &[],
-            WhileRevalidating,
-        ),
-    ];
-    for (case, response, later, request, judged) in table {
+    for (case, response, later, request, judged) in [LIFETIMES, DEMANDS, STALE].concat() {
         let entry = admit(&[], 200, response).expect(case);
-        let now = NOW + Duration::from_secs(*later);
-        assert_eq!(entry.usable(&headers(request), now), *judged, "{case}: {later} s later");
+        let now = NOW + Duration::from_secs(later);
+        assert_eq!(entry.usable(&headers(request), now), judged, "{case}: {later} s later");
     }
 }
 
@@ -296,11 +288,8 @@ fn a_304_makes_it_fresh_and_brings_new_headers() {
     let later = NOW + Duration::from_secs(100);
     let news = headers(&["cache-control: max-age=10", "x-old: 2", "content-length: 0"]);
     let entry = entry.refreshed(&news, later, later);
-    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(9)), Usable::Fresh);
-    assert_eq!(
-        entry.usable(&HeaderMap::new(), later + Duration::from_secs(10)),
-        Usable::AfterRevalidation
-    );
+    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(9)), Fresh);
+    assert_eq!(entry.usable(&HeaderMap::new(), later + Duration::from_secs(10)), AfterRevalidation);
     assert_eq!(entry.headers["x-old"], "2");
     assert_eq!(entry.headers[header::CONTENT_TYPE], "text/css");
     assert!(!entry.headers.contains_key(header::CONTENT_LENGTH));

@@ -251,9 +251,11 @@ impl Clients {
 
     /// Tells a client that tracks, or whom it named, what is stale.
     pub(crate) fn invalidate(&self, id: u64, notices: &[Notice]) {
-        let notices =
-            notices.iter().map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone()));
-        self.tell(id, notices);
+        let Some(client) = self.find(id) else { return };
+        // What it read before it asked for broadcasts is of no interest any more.
+        let broadcasts = client.details.lock().broadcasts;
+        let wanted = notices.iter().filter(|notice| notice.prefix.is_some() == broadcasts);
+        self.tell(id, wanted.map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone())));
     }
 
     /// Tells everybody who tracks that everything is stale.

@@ -30,3 +30,5 @@ pub(crate) const NO_AUTH: Failure = fixed("NOAUTH Authentication required.");
 pub(crate) const WRONG_PASSWORD: Failure =
     fixed("WRONGPASS invalid username-password pair or user is disabled.");
 pub(crate) const NO_CLIENT: Failure = fixed("ERR No such client");
+pub(crate) const NOT_IN_TRANSACTION: Failure =
+    fixed("ERR Command not allowed inside a transaction");

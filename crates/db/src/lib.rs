@@ -16,6 +16,7 @@ pub mod clients;
 pub mod command;
 pub mod failure;
 pub mod glob;
+pub mod goal;
 pub mod keyspace;
 mod number;
 pub mod parameters;

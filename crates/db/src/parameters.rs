@@ -8,7 +8,7 @@ use std::{
 use parking_lot::RwLock;
 use store::elastic::Sync;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, goal::Goal, tracking};
 
 /// Parameters that can be read, and those of them that can change.
 pub struct Parameters {
@@ -18,7 +18,12 @@ pub struct Parameters {
     pub clients_max: AtomicUsize,
     /// Seconds without a command after which a client is closed; 0 for never.
     pub timeout_seconds: AtomicU64,
+    /// Memory to be asked of the orchestrator, in bytes; 0 for none.
+    pub memory_bytes_wanted: AtomicU64,
+    /// Keys remembered for clients that track, in all shards together.
+    pub tracked_keys_max: AtomicUsize,
     sync: RwLock<Sync>,
+    goal: RwLock<Option<Goal>>,
     fixed: BTreeMap<&'static str, String>,
 }
 
@@ -29,6 +34,8 @@ pub(crate) enum Change {
     Clients(usize),
     Timeout(u64),
     Sync(Sync),
+    Goal(Option<Goal>),
+    TrackedKeys(usize),
     Password(String),
     Nothing,
 }
@@ -61,7 +68,10 @@ impl Parameters {
             memory_bytes: AtomicU64::new(memory_bytes),
             clients_max: AtomicUsize::new(clients_max),
             timeout_seconds: AtomicU64::new(0),
+            memory_bytes_wanted: AtomicU64::new(0),
+            tracked_keys_max: AtomicUsize::new(tracking::keys_max_for(memory_bytes)),
             sync: RwLock::new(sync),
+            goal: RwLock::new(None),
             fixed,
         }
     }
@@ -76,6 +86,16 @@ impl Parameters {
         *self.sync.write() = sync;
     }
 
+    /// What memory is changed for, if the database does so itself.
+    pub fn goal(&self) -> Option<Goal> {
+        *self.goal.read()
+    }
+
+    /// Changes what memory is changed for.
+    pub fn set_goal(&self, goal: Option<Goal>) {
+        *self.goal.write() = goal;
+    }
+
     /// Every parameter and its value.
     pub(crate) fn all(&self, password: &str) -> BTreeMap<&'static str, String> {
         let mut all = self.fixed.clone();
@@ -84,6 +104,8 @@ impl Parameters {
             ("maxclients", self.clients_max.load(Relaxed).to_string()),
             ("timeout", self.timeout_seconds.load(Relaxed).to_string()),
             ("appendfsync", sync_name(self.sync()).to_owned()),
+            ("autoscale", self.goal().map_or_else(String::new, |goal| goal.to_string())),
+            ("tracking-table-max-keys", self.tracked_keys_max.load(Relaxed).to_string()),
             ("requirepass", password.to_owned()),
         ]);
         all
@@ -114,6 +136,15 @@ impl Parameters {
                 let expected = "argument(s) must be one of the following: everysec, always, no";
                 Ok(Change::Sync(parse_sync(value).ok_or_else(|| wrong(expected))?))
             }
+            "autoscale" if value.is_empty() => Ok(Change::Goal(None)),
+            "autoscale" => {
+                Ok(Change::Goal(Some(value.parse().map_err(|why: String| wrong(&why))?)))
+            }
+            // None at all, and more than there may be, is the most.
+            "tracking-table-max-keys" => Ok(Change::TrackedKeys(match number()? as usize {
+                0 => tracking::TRACKED_KEYS_MAX,
+                keys_max => keys_max.min(tracking::TRACKED_KEYS_MAX),
+            })),
             "requirepass" => Ok(Change::Password(value.to_owned())),
             _ => match self.fixed.get(name) {
                 Some(present) if present == value => Ok(Change::Nothing),

@@ -34,6 +34,9 @@ pub trait Host: Send + Sync {
     /// The other way round: the budget for the whole process that gives the shards so much.
     fn memory_for_process(&self, bytes: u64) -> u64;
 
+    /// Is there an orchestrator that can be asked for memory?
+    fn has_orchestrator(&self) -> bool;
+
     /// Bytes nobody can guess.
     fn random_bytes(&self, count: usize) -> Vec<u8>;
 

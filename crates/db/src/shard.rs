@@ -4,12 +4,18 @@ use std::{collections::BTreeSet, time::Duration};
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-use store::elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Ticket};
+use store::{
+    device::DeviceCommand,
+    elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Sync, Ticket},
+};
+
+#[cfg(test)]
+mod tests;
 
 use crate::{
     failure::{Failure, TOO_LONG},
     keyspace::{DATABASES, Entry},
-    tracking::Tracking,
+    tracking::{TRACKED_KEYS_MAX, Tracking},
 };
 
 /// Stored keys by name.
@@ -75,13 +81,17 @@ pub struct Shard {
     pub tracking: Tracking,
     /// What was seen.
     pub counters: Counters,
-    /// The position of the last write.
+    /// Up to where the running command has written, or has read what is not durable yet.
     pub written: Position,
+    /// The last removal.
+    removed: Position,
     waiting: HashMap<Ticket, u64>,
     /// Keys in databases 1 and up.
     others: [u64; DATABASES as usize],
     /// They were read since the start.
     others_known: bool,
+    /// They are those of this process, and nothing was dropped without its key being known.
+    others_exact: bool,
     deadlines: BTreeSet<(Duration, Box<[u8]>)>,
 }
 
@@ -98,12 +108,14 @@ impl Shard {
     pub fn new(store: Elastic) -> Self {
         Self {
             store,
-            tracking: Tracking::default(),
+            tracking: Tracking::new(TRACKED_KEYS_MAX),
             counters: Counters::default(),
             written: Position::default(),
+            removed: Position::default(),
             waiting: HashMap::new(),
             others: [0; DATABASES as usize],
             others_known: false,
+            others_exact: true,
             deadlines: BTreeSet::new(),
         }
     }
@@ -147,6 +159,8 @@ impl Shard {
     pub(crate) fn load_counts(&mut self, client: u64, now: Duration) -> Loaded {
         let load = self.store.load(COUNTS, now);
         if matches!(load, Load::Present) && !self.others_known {
+            // A crash may have come between a key and its count.
+            self.others_exact = false;
             let value = self.store.read(COUNTS, now).map_or(&[][..], |record| record.value);
             for (count, bytes) in self.others.iter_mut().zip(value.chunks_exact(8)) {
                 *count = bytes.try_into().map_or(0, u64::from_le_bytes);
@@ -194,11 +208,21 @@ impl Shard {
 
     #[inline]
     pub(crate) fn read(&mut self, key: &StoredKey, now: Duration) -> Option<Entry<'_>> {
+        let always = self.store.sync() == Sync::Always;
+        let (before, durable) = (self.store.versions_before(), self.store.durable_up_to());
         let Some(Record { value, expires_at, version }) = self.store.read(&key.0, now) else {
             self.counters.misses += 1;
+            if always && self.removed > durable {
+                self.written = self.written.max(self.removed);
+            }
             return None;
         };
         self.counters.hits += 1;
+        // What a client was told must not be undone by a crash, whoever wrote it.
+        let position = Position(version.saturating_sub(before));
+        if always && position > durable {
+            self.written = self.written.max(position);
+        }
         Some(Entry { value, expires_at: expires_at.map(|at| at.as_millis() as u64), version })
     }
 
@@ -211,8 +235,8 @@ impl Shard {
         now: Duration,
     ) -> Result<(), Failure> {
         let expires_at = expires_at.map(Duration::from_millis);
-        let elsewhere = key.database() != 0;
-        let new = elsewhere && self.store.read(&key.0, now).is_none();
+        // By what the store holds, as one that is over may not have been noticed yet.
+        let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
         self.written = written.map_err(|error| failure(&error))?.position;
         if let Some(at) = expires_at
@@ -220,7 +244,7 @@ impl Shard {
         {
             self.deadlines.insert((at, key.0.as_slice().into()));
         }
-        if new {
+        if key.database() != 0 && self.store.len() > before {
             self.others[usize::from(key.database())] += 1;
             self.keep_counts(now)?;
         }
@@ -236,10 +260,14 @@ impl Shard {
         client: u64,
         now: Duration,
     ) -> Result<bool, Failure> {
+        let before = self.store.len();
         let removed = self.store.remove(&key.0, now).map_err(|error| failure(&error))?;
+        if self.store.len() < before {
+            self.forget(key.database(), now)?;
+        }
         let Some(position) = removed else { return Ok(false) };
-        self.written = position;
-        self.forget(key.database(), now)?;
+        self.written = self.written.max(position);
+        self.removed = position;
         self.counters.changes += 1;
         self.tracking.changed(key.key(), client);
         Ok(true)
@@ -275,11 +303,40 @@ impl Shard {
         self.store.len().saturating_sub(others + counts)
     }
 
+    /// Is every key here one of database 0? Only if [`Self::load_counts`] has said `Ready`.
+    pub(crate) fn only_database_0(&mut self, now: Duration) -> bool {
+        self.store.read(COUNTS, now).is_none()
+    }
+
+    /// Are [`Self::keys`] right, and not only about so many?
+    pub(crate) fn counts_exactly(&mut self, now: Duration) -> bool {
+        self.others_exact || self.only_database_0(now)
+    }
+
+    /// Does a portion of what time asks of the store; true while there is more.
+    pub fn step(&mut self, now: Duration) -> bool {
+        self.noticing_losses(|store| store.step(now))
+    }
+
+    /// What the store asks of its device next.
+    pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
+        self.noticing_losses(|store| store.poll_device(now))
+    }
+
+    /// The store drops what is over by its place, and does not know which database it was in.
+    fn noticing_losses<T>(&mut self, work: impl FnOnce(&mut Elastic) -> T) -> T {
+        let before = self.store.len();
+        let done = work(&mut self.store);
+        self.others_exact &= self.store.len() == before;
+        done
+    }
+
     /// Drops everything in every database.
     pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
         self.written = self.store.clear(now).map_err(|error| failure(&error))?;
+        self.removed = self.written;
         self.others = Default::default();
-        self.others_known = true;
+        (self.others_known, self.others_exact) = (true, true);
         self.deadlines.clear();
         self.tracking.flushed();
         Ok(())

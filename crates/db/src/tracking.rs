@@ -7,9 +7,15 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Keys remembered for clients in default mode, in each shard; beyond, one is given up and its
-/// clients are told as if it had changed.
-pub const TRACKED_KEYS_MAX: usize = 65_536;
+/// The most keys remembered for clients in default mode, in all shards together.
+pub const TRACKED_KEYS_MAX: usize = 262_144;
+
+/// How many are remembered in `memory_bytes` for the whole process: at some 128 bytes each, a
+/// thirtieth of it.
+pub fn keys_max_for(memory_bytes: u64) -> usize {
+    usize::try_from(memory_bytes / 4_096)
+        .map_or(TRACKED_KEYS_MAX, |keys| keys.min(TRACKED_KEYS_MAX))
+}
 
 /// What a client is to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,19 +37,43 @@ struct Broadcast {
     no_loop: bool,
 }
 
+/// No client has this number.
+const NOBODY: u64 = u64::MAX;
+
 /// Clients that read one key, and whether they skip their own changes; most keys have one.
 type Readers = SmallVec<[(u64, bool); 2]>;
 
 /// Who wants to hear of the keys of one shard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tracking {
     /// Who read a key since it was last named to them.
     readers: HashMap<Box<[u8]>, Readers>,
     broadcasts: Vec<Broadcast>,
     notices: Vec<Notice>,
+    /// Keys remembered at most; beyond, one is given up and its clients are told as if it had
+    /// changed.
+    keys_max: usize,
 }
 
 impl Tracking {
+    /// Nobody wants to hear of anything; at most `keys_max` keys will be remembered.
+    pub(crate) fn new(keys_max: usize) -> Self {
+        Self { readers: HashMap::new(), broadcasts: Vec::new(), notices: Vec::new(), keys_max }
+    }
+
+    /// Remembers at most `keys_max` keys from now on.
+    pub fn limit(&mut self, keys_max: usize) {
+        self.keys_max = keys_max;
+        self.give_up(keys_max);
+    }
+
+    /// Gives up keys until `left` are left.
+    fn give_up(&mut self, left: usize) {
+        let count = self.readers.len().saturating_sub(left);
+        let given_up: Vec<_> = self.readers.keys().take(count).cloned().collect();
+        given_up.iter().for_each(|key| self.tell_readers(key, NOBODY));
+    }
+
     /// `client` has read `key` and keeps what it read.
     pub(crate) fn remember(&mut self, key: &[u8], client: u64, no_loop: bool) {
         if let Some(readers) = self.readers.get_mut(key) {
@@ -52,11 +82,7 @@ impl Tracking {
             }
             return;
         }
-        if self.readers.len() >= TRACKED_KEYS_MAX
-            && let Some(given_up) = self.readers.keys().next().cloned()
-        {
-            self.tell_readers(&given_up, u64::MAX);
-        }
+        self.give_up(self.keys_max.saturating_sub(1));
         self.readers.insert(key.into(), SmallVec::from_elem((client, no_loop), 1));
     }
 
@@ -116,5 +142,15 @@ impl Tracking {
     /// Keys some client is to hear of once they change.
     pub(crate) fn keys(&self) -> usize {
         self.readers.len()
+    }
+
+    /// Clients and keys of which they are to hear, each pair counted.
+    pub(crate) fn pairs(&self) -> usize {
+        self.readers.values().map(SmallVec::len).sum()
+    }
+
+    /// The prefixes of all broadcasts.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = &[u8]> {
+        self.broadcasts.iter().map(|broadcast| &*broadcast.prefix)
     }
 }

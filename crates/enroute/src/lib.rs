@@ -27,7 +27,7 @@
 //! | [`report`] | what people see: a live line, a final table |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed again in the one file which needs it, `link/tunnel/device.rs`.
+// Allowed again in the files which need it, `link/tunnel/device.rs` and `database/ring.rs`.
 #![deny(unsafe_code)]
 
 pub mod admin;

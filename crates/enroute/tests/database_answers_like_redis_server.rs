@@ -11,6 +11,57 @@ use rand_pcg::Pcg64Mcg;
 use support::{database::Database, frames::Side, origins::Redis};
 use wire::resp::{Limits, frame};
 
+/// Both servers, and what they were told to queue.
+struct Both {
+    ours: Side,
+    theirs: Side,
+    queued: Vec<String>,
+}
+
+impl Both {
+    fn connect(database: &Database, redis: &Redis) -> Self {
+        let (ours, theirs) = (Side::connect(database.address()), Side::connect(redis.address()));
+        Self { ours, theirs, queued: Vec::new() }
+    }
+
+    /// What differs in the answers, if anything does.
+    fn compare(&mut self, args: &[Vec<u8>]) -> Option<String> {
+        let (a, b) = (self.ours.ask(args), self.theirs.ask(args));
+        let name = String::from_utf8_lossy(&args[0]).to_lowercase();
+        let alike = if name == "exec" { self.same_all(&a, &b) } else { same(&name, &a, &b) };
+        match name.as_str() {
+            _ if b == b"+QUEUED\r\n" => self.queued.push(name),
+            "exec" | "discard" => self.queued.clear(),
+            _ => {}
+        }
+        let show = |bytes: &[u8]| bytes[..bytes.len().min(400)].escape_ascii().to_string();
+        let said: Vec<String> = args.iter().map(|word| show(word)).collect();
+        (!alike).then(|| {
+            format!(
+                "{}\n  enroute db:   {}\n  redis-server: {}",
+                said.join(" "),
+                show(&a),
+                show(&b)
+            )
+        })
+    }
+
+    /// Are the answers to all that was queued the same?
+    fn same_all(&self, ours: &[u8], theirs: &[u8]) -> bool {
+        if ours == theirs {
+            return true;
+        }
+        let limits = Limits::default();
+        let split = |reply: &[u8]| -> Option<Vec<Vec<u8>>> {
+            let (reply, _) = frame::decode(reply, &limits).ok()??;
+            Some(reply.elements().map(|element| element.bytes().to_vec()).collect())
+        };
+        let (Some(ours), Some(theirs)) = (split(ours), split(theirs)) else { return false };
+        let counts = [ours.len(), theirs.len()] == [self.queued.len(); 2];
+        counts && self.queued.iter().zip(ours.iter().zip(&theirs)).all(|(n, (a, b))| same(n, a, b))
+    }
+}
+
 /// Are these answers to `name` the same, as far as they can be?
 fn same(name: &str, ours: &[u8], theirs: &[u8]) -> bool {
     let number = |reply: &[u8]| {
@@ -24,9 +75,9 @@ fn same(name: &str, ours: &[u8], theirs: &[u8]) -> bool {
     match name {
         _ if ours == theirs => true,
         // The clocks of two processes.
-        "ttl" | "expiretime" => {
-            number(ours).zip(number(theirs)).is_some_and(|(a, b)| (a - b).abs() <= 1)
-        }
+        "ttl" | "expiretime" => number(ours)
+            .zip(number(theirs))
+            .is_some_and(|(a, b)| a > 0 && b > 0 && (a - b).abs() <= 2),
         "pttl" | "pexpiretime" => number(ours)
             .zip(number(theirs))
             .is_some_and(|(a, b)| a > 0 && b > 0 && (a - b).abs() <= 2_000),
@@ -39,29 +90,8 @@ fn same(name: &str, ours: &[u8], theirs: &[u8]) -> bool {
         }
         // The order of keys is nobody's promise.
         "keys" => elements(ours).is_some() && elements(ours) == elements(theirs),
-        // KEYS may be among what was queued.
-        "exec" => {
-            let lines = |reply: &[u8]| {
-                let mut lines: Vec<Vec<u8>> =
-                    reply.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-                lines.sort();
-                lines
-            };
-            lines(ours) == lines(theirs)
-        }
         _ => false,
     }
-}
-
-/// What differs in the answers, if anything does.
-fn compare(ours: &mut Side, theirs: &mut Side, args: &[Vec<u8>]) -> Option<String> {
-    let (a, b) = (ours.ask(args), theirs.ask(args));
-    let name = String::from_utf8_lossy(&args[0]).to_lowercase();
-    let show = |bytes: &[u8]| bytes[..bytes.len().min(400)].escape_ascii().to_string();
-    let said: Vec<String> = args.iter().map(|word| show(word)).collect();
-    (!same(&name, &a, &b)).then(|| {
-        format!("{}\n  enroute db:   {}\n  redis-server: {}", said.join(" "), show(&a), show(&b))
-    })
 }
 
 fn words(line: &str) -> Vec<Vec<u8>> {
@@ -76,13 +106,12 @@ fn words(line: &str) -> Vec<Vec<u8>> {
 fn scripted_commands_are_answered_alike() {
     let Some(redis) = Redis::start() else { return };
     let database = Database::start();
-    let (mut ours, mut theirs) =
-        (Side::connect(database.address()), Side::connect(redis.address()));
+    let mut both = Both::connect(&database, &redis);
     let (mut lines, mut different) = (0, Vec::new());
     for line in include_str!("database/answers.txt").lines() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            different.extend(compare(&mut ours, &mut theirs, &words(line)));
+            different.extend(both.compare(&words(line)));
             lines += 1;
         }
     }
@@ -90,33 +119,48 @@ fn scripted_commands_are_answered_alike() {
     assert!(lines > 300, "only {lines} commands were compared");
 }
 
+/// Seeds that once found something: a FLUSHDB that emptied the other databases too.
+const SEEDS: [u64; 2] = [7_485_438_146_717_413_873, 10_496_820_567_845_325_845];
+
 #[test]
-#[ignore = "fails for about one seed in five: order of KEYS and clocks inside EXEC are compared too \
-            strictly, and a key near its expiry was missing twice, unexplained; make soak"]
 fn random_commands_are_answered_alike() {
+    SEEDS.into_iter().for_each(compare_random);
+}
+
+#[test]
+#[ignore = "five minutes: make soak"]
+fn many_random_commands_are_answered_alike() {
+    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => compare_random(seed),
+        None => (0..60_u64).for_each(|run| compare_random(RandomState::new().hash_one(run))),
+    }
+}
+
+/// Commands drawn from `seed`, all of which have to be answered alike.
+fn compare_random(seed: u64) {
     let Some(redis) = Redis::start() else { return };
     let database = Database::start();
-    let seed = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let (mut ours, mut theirs) =
-        (Side::connect(database.address()), Side::connect(redis.address()));
-    let last = [words("discard"), words("select 0"), words("keys *")];
+    let mut both = Both::connect(&database, &redis);
+    let all = "exists k0 k1 k2 k3 k4 k5";
+    let last =
+        ["discard", "select 1", all, "dbsize", "keys *", "select 0", all, "dbsize", "keys *"];
+    let last = last.map(words);
     // Where the two differ on purpose: docs/protocols/db.md. A watched key that was absent, came and
     // went has not changed to us, so what is watched is made to be there; and the least number there
     // is saturates a field downwards.
     let least = i64::MIN.to_string().into_bytes();
     let present = |args: Vec<Vec<u8>>| match args[0].as_slice() {
         b"watch" => vec![vec![b"set".to_vec(), args[1].clone(), b"x".to_vec()], args],
+        // Keys whose time is over count until somebody looks at them.
+        b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
         _ => vec![args],
     };
     let drawn: Vec<_> = (0..6_000).flat_map(|_| present(draw(&mut random))).collect();
     for (index, args) in drawn.iter().chain(&last).enumerate() {
-        if let Some(different) = compare(&mut ours, &mut theirs, args) {
+        if let Some(different) = both.compare(args) {
             let before = drawn[index.saturating_sub(30)..index.min(drawn.len())].iter();
             let before: Vec<String> =
                 before.map(|args| args.join(&b' ').escape_ascii().to_string()).collect();
@@ -200,6 +244,7 @@ fn draw(random: &mut Pcg64Mcg) -> Vec<Vec<u8>> {
         "persist K",
         "keys *",
         "keys k[1-3]",
+        "dbsize",
         "select D",
         "multi",
         "exec",

@@ -6,8 +6,8 @@ mod support;
 use std::{fs, process::Command};
 
 use support::{
+    database::Database,
     edge::{Origin, workshop},
-    origins::Redis,
     process::{Process, free_address},
 };
 
@@ -23,7 +23,8 @@ const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close
 
 #[test]
 fn sessions_go_on_new_ones_are_told_and_recover() {
-    let (Some(redis), Some(workshop)) = (Redis::start(), workshop()) else { return };
+    let Some(workshop) = workshop() else { return };
+    let kept_in = Database::start();
     workshop.certificate("ca", "ec");
     for name in ["localhost", "edge1.example"] {
         workshop.signed(name);
@@ -33,7 +34,7 @@ fn sessions_go_on_new_ones_are_told_and_recover() {
     fs::write(workshop.path("policy.toml"), POLICY).expect("writable");
     workshop.sh("openssl rand -hex 32 > kek");
     let program = env!("CARGO_BIN_EXE_enroute");
-    let database = format!("redis://{}", redis.address());
+    let database = format!("redis://{}", kept_in.address());
     workshop.sh(&format!(
         "{program} keyserver import --database {database} --kek-file kek shop.example.key \
          old.example.key"

@@ -8,8 +8,9 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::Instant;
 
+use bson::{Document, doc};
 use serde_json::Value;
-use support::directory::{TemporaryDirectory, on_path};
+use support::directory::{TemporaryDirectory, installed, on_path};
 use support::enroute::{Enroute, admin};
 use support::namespace::Namespace;
 use support::origins::absent;
@@ -54,7 +55,9 @@ impl Path {
     }
 
     fn cache(&self, listen: &str) -> Enroute {
-        let arguments = ["cache", "--origin", "redis://original", "--admin", "127.0.0.1:0"];
+        let (protocol, _) = listen.split_once("://").unwrap();
+        let origin = format!("{protocol}://original");
+        let arguments = ["cache", "--origin", &origin, "--admin", "127.0.0.1:0"];
         let cache =
             self.router.run(|| Enroute::start(&[&arguments[..], &["--listen", listen]].concat()));
         cache.admin_address();
@@ -163,6 +166,53 @@ fn clients_redirected_to_one_address_hit_with_nothing_changed() {
 #[test]
 fn clients_taken_by_tproxy_hit_with_nothing_changed() {
     intercepted("redis://127.0.0.1:6380", "--port 6379 --mode tproxy --to 127.0.0.1:6380");
+}
+
+#[test]
+fn a_mongodb_driver_hits_with_nothing_changed() {
+    let Some(path) = Path::make() else { return };
+    let program = installed("bin/ferretdb");
+    if !program.is_file() {
+        let _: Option<()> = absent("FerretDB is not installed under .deps/");
+        return;
+    }
+    let directory = TemporaryDirectory::create();
+    let mut command = Command::new(program);
+    command.args(["--listen", &format!("{ONE}:27017"), "--dir"]).arg(directory.path());
+    let ferretdb = path.servers.run(|| Process::start(&mut command));
+    assert!(ferretdb.stdout_line("listening on ").is_some(), "{}", ferretdb.stderr());
+
+    let before = path.traces();
+    let cache = path.cache("mongodb://0.0.0.0:27018");
+    path.intercept("--protocol mongodb --to 0.0.0.0:27018 apply");
+    let reads = |count, expected: &'static str, write: Document| {
+        path.client.run(|| {
+            // Its tasks stay on this thread, and so in the client's namespace.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let url = format!("mongodb://{ONE}/?directConnection=true");
+                let client = mongodb::Client::with_uri_str(url).await.unwrap();
+                let phrases = client.database("test").collection::<Document>("phrases");
+                let key = doc! { "_id": "key" };
+                phrases.update_one(key.clone(), write).upsert(true).await.unwrap();
+                for _ in 0..count {
+                    let found = phrases.find_one(key.clone()).await.unwrap().unwrap();
+                    assert_eq!(found.get_str("says").unwrap(), expected);
+                }
+            });
+        });
+    };
+    reads(5, "first", doc! { "$set": { "says": "first" } });
+    let hits = path.hits(&cache);
+    assert!(hits >= 3, "{hits} hits of 5 reads");
+    reads(5, "second", doc! { "$set": { "says": "second" } });
+    assert!(path.hits(&cache) >= hits + 3);
+
+    path.intercept("remove");
+    assert_eq!(path.traces(), before);
+    let hits = path.hits(&cache);
+    reads(5, "third", doc! { "$set": { "says": "third" } });
+    assert_eq!(path.hits(&cache), hits, "it still goes through the cache");
 }
 
 #[test]

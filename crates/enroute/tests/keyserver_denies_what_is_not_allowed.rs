@@ -120,21 +120,21 @@ fn a_database_that_is_down_is_an_error_and_then_none() {
     let Some(mut site) = Site::create() else { return };
     site.key("one", P256);
     let one = site.import("one", &[]);
-    let sealed = site.sh(&format!(
-        "redis-cli -p {} --no-raw get enroute:key:{one}",
-        site.redis.address().port()
-    ));
-    assert!(sealed.len() > 100, "the record is in the database");
+    assert!(site.record(&one).len() > 100, "the record is in the database");
     let server = site.serve(&[]);
     let body = verify_request(&one, SCHEME, &[1; 32]);
-    site.redis.bring_down();
+    site.database.bring_down();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
-    site.redis.bring_up();
-    // What it held is gone with it: the policy allows it, but there is no such key.
-    assert_eq!(site.refusal(&server, "edge1.example", &body), "spki not found");
-    site.import("one", &[]);
+    site.database.bring_up();
     site.output(&server, &body);
-    site.redis.bring_down();
+    site.database.bring_down();
     // Parsed keys need no database.
     site.output(&server, &body);
+    // What is forgotten does; and a key that is gone from there is gone.
+    server.reload();
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    site.database.bring_up();
+    let name = format!("enroute:key:{one}");
+    redis::cmd("DEL").arg(name).exec(&mut site.database.connection()).expect("it is deleted");
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "spki not found");
 }

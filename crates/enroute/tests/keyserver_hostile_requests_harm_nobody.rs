@@ -10,7 +10,10 @@ use std::{
 };
 
 use enroute::keyserver::{Client, ClientConfiguration, ClientError};
-use support::keyserver::{KeyServer, Site, exchange_request, verify_request};
+use support::{
+    attacks,
+    keyserver::{KeyServer, Site, exchange_request, verify_request},
+};
 use wire::ski::{KeyId, Operation, Refusal, Request, Scheme, TranscriptHash};
 
 fn site() -> Option<(Site, String)> {
@@ -108,6 +111,41 @@ fn hostile_requests_are_refused_one_by_one() {
     // The connection of the witness was there all the time; so is the log of all the others.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert_eq!(log.matches("edge1.example").count(), log.lines().count() - 1);
+}
+
+/// By an edge with a certificate: a connection each, which ends; the others go on.
+#[test]
+fn hostile_frames_end_their_connection_and_no_other() {
+    let Some((site, one)) = site() else { return };
+    let server = site.serve(&["--log", "info"]);
+    let (runtime, witness) = (runtime(), client(&site, &server, 1));
+    let ask = || runtime.block_on(witness.ask(&request(&one))).expect("a signature");
+    ask();
+    let resident = || server.process().resident_bytes();
+    let before = resident();
+    let connect = format!(
+        "-connect {} -cert edge1.example.pem -key edge1.example.key -CAfile ca.pem",
+        server.address
+    );
+    // What is no attack is answered.
+    let body = verify_request(&one, "ecdsa_secp256r1_sha256", &[1; 32]);
+    let length = body.len();
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n");
+    let good = head + "Connection: close\r\n\r\n" + &body;
+    let answer = attacks::send(&site.path(""), &connect, good.as_bytes()).expect("it closes");
+    assert!(String::from_utf8_lossy(&answer).contains("output"), "{answer:?}");
+    for (protocol, attacks) in [("h2", attacks::of_http2()), ("http/1.1", attacks::of_http1())] {
+        for (name, bytes) in attacks {
+            let options = format!("{connect} -alpn {protocol}");
+            let answer = attacks::send(&site.path(""), &options, &bytes);
+            let answer = answer.unwrap_or_else(|| panic!("{name}: the connection stays open"));
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert!(!answer.contains("output") && !answer.contains(" 200 "), "{name}: {answer}");
+            ask();
+        }
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "it keeps {grown} bytes of what was sent");
 }
 
 #[test]

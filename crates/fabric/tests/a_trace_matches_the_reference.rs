@@ -120,6 +120,16 @@ fn bluebird_matches_but_for_its_mean_fct() {
     let Some(flows) = flows() else { return };
     let m = run("bluebird", flows);
     assert_eq!(m.gateway_packets, 0);
+    let mut long: Vec<_> = m
+        .per_flow
+        .iter()
+        .filter(|f| f.last_received_ns - f.first_sent_ns > 1_000_000_000)
+        .collect();
+    long.sort_by_key(|f| f.first_sent_ns);
+    for f in long {
+        eprintln!("LONG {} {} {}", f.id, f.first_sent_ns, f.last_received_ns);
+    }
+    eprintln!("FCT {} lost {} sent {}", m.flow_completion_ns_mean(), m.sent - m.received, m.sent);
     for (what, got, expected) in [
         ("packets", m.sent as f64, 3_966_219.0),
         ("first packet latency", m.first_packet_latency_ns_mean(), 359_513.0),

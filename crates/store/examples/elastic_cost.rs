@@ -1,19 +1,17 @@
 //! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR [entries]`.
 //!
-//! Loads entries of 4 KiB, restarts, and measures lookups that are all in memory, and lookups of
-//! which none is, beside bare reads of 4 KiB at random places of the same files by as many threads.
+//! Loads entries of 4 KiB, restarts, warms, overwrites and shrinks; what lookups cost is in
+//! `elastic_lookups`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use store::FileDevice;
 use store::device::{Completion, DeviceCommand, carry_out};
-use store::elastic::{Config, Elastic, Fetch, Load, Sync, Ticket};
+use store::elastic::{Config, Elastic, Load, Sync, Ticket};
 
 const VALUE_BYTES: usize = 4096;
 
@@ -133,7 +131,6 @@ fn main() {
     read_cold(&mut store, &mut pool, entries, threads, |at| at);
     println!("warmed in order: {:?}", start.elapsed());
     println!("in memory: {}", store.stats().entries_in_memory);
-    in_memory(&mut store, entries);
     overwrites(&mut store, &mut pool, entries);
 
     store.rescale(Elastic::MEMORY_BYTES_MIN);
@@ -148,80 +145,6 @@ fn main() {
         }
     }
     println!("shrunk in {:?}, longest step {longest:?}", start.elapsed());
-    let store = Mutex::new(store);
-    for round in 0..3 {
-        let bare = bare_reads(directory, threads);
-        let own = cold_reads(&store, &device, entries, threads, round);
-        println!(
-            "cold, each thread its own reads: {own:.0}/s, bare {bare:.0}/s, ratio {:.2}",
-            own / bare
-        );
-        let mut random = Random(88_172_645_463_325_252 + round);
-        let count = 40_000;
-        let start = Instant::now();
-        let mut store = store.lock().unwrap();
-        while pool.under_way > 0 {
-            pool.pump(&mut store, true);
-        }
-        read_cold(&mut store, &mut pool, count, threads, |_| random.draw() % entries);
-        while pool.under_way > 0 {
-            pool.pump(&mut store, true);
-        }
-        let queued = count as f64 / start.elapsed().as_secs_f64();
-        println!("cold, through a queue: {queued:.0}/s, ratio {:.2}", queued / bare);
-    }
-}
-
-/// Lookups by threads that share the store behind a lock and carry out what they ask for.
-fn cold_reads(
-    store: &Mutex<Elastic>,
-    device: &FileDevice,
-    entries: u64,
-    threads: usize,
-    round: u64,
-) -> f64 {
-    let count = 5000;
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 0..threads as u64 {
-            scope.spawn(move || {
-                let mut random = Random((thread + 1) * 7919 + round * 104_729);
-                for _ in 0..count {
-                    let key = key(random.draw() % entries);
-                    let mut held = None;
-                    loop {
-                        let command = {
-                            let mut store = store.lock().unwrap();
-                            match store.fetch(&key, now()) {
-                                Fetch::Pending(ticket) => {
-                                    if let Some(before) = held.replace(ticket) {
-                                        store.release(before);
-                                    }
-                                }
-                                Fetch::Present(record) => {
-                                    assert_eq!(record.value.len(), VALUE_BYTES);
-                                    break;
-                                }
-                                other => panic!("{other:?}"),
-                            }
-                            store.poll_device(now())
-                        };
-                        match command {
-                            Some(command) => {
-                                let completion = carry_out(device, &command);
-                                store.lock().unwrap().complete(completion, now());
-                            }
-                            None => std::thread::yield_now(),
-                        }
-                    }
-                    if let Some(ticket) = held {
-                        store.lock().unwrap().release(ticket);
-                    }
-                }
-            });
-        }
-    });
-    (count * threads) as f64 / start.elapsed().as_secs_f64()
 }
 
 fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize) {
@@ -250,28 +173,6 @@ fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize)
         pool.pump(&mut store, true);
     }
     println!("filled: {:.0} writes/s", entries as f64 / start.elapsed().as_secs_f64());
-}
-
-fn in_memory(store: &mut Elastic, entries: u64) {
-    for copies in [false, true] {
-        let mut random = Random(88_172_645_463_325_252);
-        let (mut bytes, mut copy) = (0, vec![0; VALUE_BYTES]);
-        let count = 2_000_000;
-        let keys: Vec<_> = (0..count).map(|_| key(random.draw() % entries)).collect();
-        let start = processor_time();
-        let at = now();
-        for key in &keys {
-            if let Fetch::Present(record) = store.fetch(key, at) {
-                let value = record.value;
-                bytes += usize::from(value[random.draw() as usize % value.len()]);
-                if copies {
-                    copy.copy_from_slice(value);
-                }
-            }
-        }
-        let rate = f64::from(count) / (processor_time() - start).as_secs_f64();
-        println!("in memory, copied: {copies}: {rate:.0} lookups a processor second ({bytes})");
-    }
 }
 
 fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
@@ -333,34 +234,4 @@ fn read_cold(
             store.release(ticket);
         }
     }
-}
-
-fn bare_reads(directory: &Path, threads: usize) -> f64 {
-    let files: Vec<File> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_str().unwrap().ends_with(".log"))
-        .map(|path| {
-            let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-            std::fs::OpenOptions::new().read(true).custom_flags(direct).open(path).unwrap()
-        })
-        .collect();
-    let count = 5000;
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let files = &files;
-            scope.spawn(move || {
-                let mut random = Random(thread as u64 * 7919 + 1);
-                let mut memory = vec![0; 2 * 4096];
-                let start = memory.as_ptr().align_offset(4096);
-                for _ in 0..count {
-                    let file = &files[random.draw() as usize % files.len()];
-                    let block = random.draw() % ((8 << 20) / 4096);
-                    file.read_exact_at(&mut memory[start..start + 4096], block * 4096).unwrap();
-                }
-            });
-        }
-    });
-    (threads * count) as f64 / start.elapsed().as_secs_f64()
 }

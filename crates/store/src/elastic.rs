@@ -98,8 +98,9 @@ pub struct Config {
     pub key_bytes_max: usize,
     /// Longest value accepted, in bytes; with its key it must fit a segment.
     pub value_bytes_max: usize,
-    /// Length of a file of the log: a power of two from 64 KiB to 256 MiB. Counts when a store is
-    /// made; later it keeps the one it was made with.
+    /// Longest file of the log: a power of two from 64 KiB to 256 MiB. Files of small stores are
+    /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
+    /// with.
     pub segment_bytes: u64,
     /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
     pub hash_key: [u64; 2],
@@ -262,9 +263,11 @@ pub struct Elastic {
     memory: Memory,
     log: Log,
     version: u64,
+    versions_before: u64,
     fresh: HashTable<Fresh>,
     /// Keys removed since the last command batch whose hash another key has too.
     gone: Vec<Box<[u8]>>,
+    known: entries::Known,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,
@@ -305,6 +308,17 @@ impl Elastic {
     /// Every write up to here survives a crash.
     pub fn durable_up_to(&self) -> Position {
         self.log.durable()
+    }
+
+    /// When writes reach the disk.
+    pub fn sync(&self) -> Sync {
+        self.config.sync
+    }
+
+    /// Versions up to this one were there when the store was opened. A later one is as much greater
+    /// as the [`Position`] of its write, so whoever read an entry knows when that will be durable.
+    pub fn versions_before(&self) -> u64 {
+        self.versions_before
     }
 
     /// Makes the device sync now whatever [`Sync`] says, as before the end of the process. Done

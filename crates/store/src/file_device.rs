@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,6 +113,71 @@ impl FileDevice {
 
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
+    }
+}
+
+/// A read that somebody else carries out: from where, and into which memory.
+#[derive(Debug)]
+pub struct AlignedRead {
+    file: Arc<File>,
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the file's bytes are to go, and which of them were asked for.
+    target: Range<usize>,
+    wanted: Range<usize>,
+}
+
+impl AlignedRead {
+    /// The file to read.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where to begin, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What to fill.
+    pub fn target(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.target.clone()]
+    }
+
+    /// The bytes asked for, if `got` bytes from the start of the target are filled; and the memory,
+    /// for another read.
+    pub fn finish(self, got: io::Result<usize>) -> (io::Result<Vec<u8>>, Vec<u8>) {
+        let result = got.and_then(|got| {
+            if got < self.wanted.end - self.target.start {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            Ok(self.buffer[self.wanted].to_vec())
+        });
+        (result, self.buffer)
+    }
+}
+
+impl FileDevice {
+    /// Prepares a read of exactly `bytes` bytes, into `buffer`.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn begin_read(
+        &self,
+        file: FileName,
+        offset: u64,
+        bytes: usize,
+        mut buffer: Vec<u8>,
+    ) -> io::Result<AlignedRead> {
+        let file = self.handle(file)?;
+        let skipped = offset as usize % BLOCK_BYTES;
+        let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
+        if buffer.len() < whole + BLOCK_BYTES {
+            buffer.resize(whole + BLOCK_BYTES, 0);
+        }
+        let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
+        let wanted = start + skipped..start + skipped + bytes;
+        let target = start..start + whole;
+        Ok(AlignedRead { file, offset: offset - skipped as u64, buffer, target, wanted })
     }
 }
 

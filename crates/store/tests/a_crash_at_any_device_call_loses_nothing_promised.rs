@@ -22,6 +22,9 @@ fn crash_often(seed: u64, crashes: usize, steps: usize) {
 
 fn seeds(first: u64, count: u64, crashes: usize, steps: usize) {
     for seed in first..first + count {
+        if seed > first && (seed - first).is_multiple_of(100) {
+            eprintln!("{} of {count} seeds hold", seed - first);
+        }
         let result = std::panic::catch_unwind(|| crash_often(seed, crashes, steps));
         if let Err(panic) = result {
             eprintln!("seed {seed} fails");

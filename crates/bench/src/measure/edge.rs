@@ -21,6 +21,7 @@ use crate::{
     figure::{Figure, Goal, Reading},
     process::{self, CLIENT, SERVER, Server, free_address},
     run::{Run, Side},
+    servers::Database,
 };
 
 /// Clients at once, each with one connection after another.
@@ -39,7 +40,7 @@ struct Stage {
     remote: Edge,
     local: Edge,
     _key_server: Server,
-    _redis: Server,
+    _database: Database,
 }
 
 struct Edge {
@@ -71,8 +72,8 @@ impl Stage {
         certificates(&directory)?;
         fs::write(directory.join("policy.toml"), POLICY)?;
         fs::write(directory.join("kek"), "11".repeat(32))?;
-        let redis = run.servers.redis(CLIENT)?;
-        let database = format!("redis://{}", redis.address);
+        let stored = run.servers.database(&["--memory", "64MiB"], CLIENT)?;
+        let database = format!("redis://{}", stored.server.address);
         let mut import = run.servers.enroute_in(&directory);
         import.args(["keyserver", "import", "--database", &database, "--kek-file", "kek"]);
         let imported = import.arg("shop.example.key").output()?;
@@ -97,7 +98,7 @@ impl Stage {
             remote: Edge::start(run, &directory, "remote", &format!("keyserver:{at}"))?,
             local: Edge::start(run, &directory, "local", "file:shop.example.key")?,
             _key_server: key_server,
-            _redis: redis,
+            _database: stored,
         })
     }
 }

@@ -78,27 +78,42 @@ fn beside_the_least(
 /// Hits against twemproxy before redis-server: what answers on one core, the client on the other.
 pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "redis-get-vs-nutcracker";
-    let apart = proxied_hits(run, name, SERVER, CLIENT)?;
-    let free = proxied_hits(run, "redis-get-vs-nutcracker-free", Cores::Any, Cores::Any)?;
+    let ours = |redis: &Server, cores| filled(run, redis, &["--workers", "1"], KEYS, 64, cores);
+    let apart = proxied_hits(run, name, SERVER, CLIENT, ours)?;
+    let free = proxied_hits(run, "redis-get-vs-nutcracker-free", Cores::Any, Cores::Any, ours)?;
+    let least = |_: &Server, cores| run.servers.stub(&["origin"], cores);
+    let least = proxied_hits(run, "redis-get-vs-nutcracker-least", SERVER, CLIENT, least)?;
     let peer = "nutcracker before redis-server";
     let figure = Figure::compared(name, apart.medians(), "hits/s", peer, Goal::RatioMin(2.0));
     let (hits, proxied) = free.medians();
+    let (answers, behind) = least.medians();
     let note = format!(
         "64 B, 50 connections, no pipeline; what answers on one core (the cache; nutcracker and \
-         redis-server), the client on the other; {}; nothing pinned, where the client takes as much of \
-         two cores as all servers do: {hits:.0} against {proxied:.0} hits/s, ratio {:.3}",
+         redis-server), the client on the other; {}; an epoll loop that looks nothing up, in the \
+         cache's place: {answers:.0} against {behind:.0} answers/s, ratio {:.3}; nothing pinned, \
+         where the client takes as much of two cores as all servers do: {hits:.0} against \
+         {proxied:.0} hits/s, ratio {:.3}",
         processor(&apart),
+        answers / behind,
         hits / proxied
     );
     Ok(vec![figure.note(note)])
 }
 
-fn proxied_hits(run: &Run, name: &str, servers: Cores, client: Cores) -> anyhow::Result<Rounds> {
+/// What `start` starts beside nutcracker, both before one redis-server.
+fn proxied_hits(
+    run: &Run,
+    name: &str,
+    servers: Cores,
+    client: Cores,
+    start: impl FnOnce(&Server, Cores) -> anyhow::Result<Server>,
+) -> anyhow::Result<Rounds> {
     let redis = run.servers.redis(servers)?;
-    let cache = filled(run, &redis, &["--workers", "1"], KEYS, 64, servers)?;
+    Session::connect(redis.address)?.set_all(KEYS, 64)?;
+    let started = start(&redis, servers)?;
     let proxy = run.servers.nutcracker(redis.address, servers)?;
     run.interleave(name, |side, round| {
-        let server = if side == Side::Ours { &cache } else { &proxy };
+        let server = if side == Side::Ours { &started } else { &proxy };
         throughput(server, &load(run, server.address, 1, 64, round), client)
     })
 }

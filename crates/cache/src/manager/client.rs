@@ -16,6 +16,7 @@ use crate::{
 
 impl<F: Filter> Session<F> {
     /// Handles one request; `false` if it waits for another client's fill and must come again.
+    #[inline]
     pub(crate) fn handle_request<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -39,6 +40,7 @@ impl<F: Filter> Session<F> {
         true
     }
 
+    #[inline]
     fn read<S: Storage>(
         &mut self,
         read: &Read<'_>,

@@ -168,6 +168,8 @@ impl Flags {
     pub(crate) const DANGEROUS: Self = Self(1 << 11);
     /// Refused unless debugging is enabled.
     pub(crate) const PROTECTED: Self = Self(1 << 12);
+    /// Refused inside MULTI.
+    pub(crate) const NO_MULTI: Self = Self(1 << 13);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -189,6 +191,7 @@ impl Flags {
             (Flags::LOADING, "loading"),
             (Flags::FAST, "fast"),
             (Flags::NO_AUTH, "no_auth"),
+            (Flags::NO_MULTI, "no_multi"),
         ];
         NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|&(_, name)| name)
     }

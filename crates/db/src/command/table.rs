@@ -202,7 +202,7 @@ pub static COMMANDS: &[Command] = &[
     server("memory", -2, R, server::help::memory).containing(MEMORY),
     server("rescale", -1, ADMIN, server::memory::rescale).everywhere(),
     server("role", 1, SELF.and(F), server::help::role),
-    server("shutdown", -1, ADMIN, server::help::shutdown),
+    server("shutdown", -1, ADMIN.and(Flags::NO_MULTI), server::help::shutdown),
     server("slowlog", -2, SELF, server::help::slowlog).containing(SLOWLOG),
     server("time", 1, Flags::LOADING.and(F), server::help::time),
 ];

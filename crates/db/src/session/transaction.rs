@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Scene, Session, Step, spread};
+use super::{Scene, Session, Step, execution::spread};
 use crate::{
     command::{Command, Flags, Scope},
     failure::Failure,

@@ -30,6 +30,10 @@ impl Host for Nobody {
     fn memory_for_process(&self, bytes: u64) -> u64 {
         bytes
     }
+    fn has_orchestrator(&self) -> bool {
+        false
+    }
+
     fn random_bytes(&self, count: usize) -> Vec<u8> {
         vec![0; count]
     }

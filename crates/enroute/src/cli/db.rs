@@ -6,21 +6,27 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use db::parameters::{MEMORY_BYTES_MIN, parse_sync};
+use db::{
+    goal::Goal,
+    parameters::{MEMORY_BYTES_MIN, parse_sync},
+};
 use serde::Deserialize;
-use signal_hook::{consts::SIGHUP, iterator::Signals};
 use store::elastic::Sync;
-use tracing::{error, info};
+use tracing::info;
 
 mod advise;
+mod orchestrator;
 
-use super::{cache::raise_open_files, signal::EndSignal};
+use super::{
+    cache::raise_open_files,
+    signal::{EndSignal, on_hangup},
+};
 use crate::{
     admin::Admin,
     config::Bytes,
-    database::{Database, Setup, Shared, Tls},
+    database::{Database, Setup, Shared, Tls, orchestrator::Place},
 };
 
 const EXAMPLES: &str = "\
@@ -35,7 +41,10 @@ EXAMPLES:
 
   More memory, or less, while it serves:
     redis-cli -p 6379 rescale 2GiB
-    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121";
+    curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121
+
+  As little memory as answers 99 of 100 lookups within a millisecond:
+    enroute db --dir data --memory 256MiB --autoscale p99=1ms,max=4GiB";
 
 /// Serve the elastic database: more data than memory, and memory that grows and shrinks
 #[derive(Debug, Clone, Args)]
@@ -56,14 +65,23 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
 
-    /// Read memory and sync from this file too, and again at SIGHUP: `memory = "1GiB"`,
-    /// `sync = "always"`; what the file says counts
+    /// Read memory, sync and autoscale from this file too, and again at SIGHUP: `memory = "1GiB"`,
+    /// `sync = "always"`, `autoscale = "p99=1ms,max=4GiB"`; what the file says counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Follow the memory limit of the process's cgroup: this share of it, in percent, is the memory
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     follow_cgroup: Option<u8>,
+
+    /// Hold this latency of lookups (99 of 100) with the least memory, at most so much:
+    /// p99=1ms,max=4GiB; --memory is where it begins
+    #[arg(long, value_name = "GOAL", conflicts_with = "follow_cgroup")]
+    autoscale: Option<Goal>,
+
+    /// Ask here before taking more memory, and say when less is needed: http://HOST:PORT/PATH
+    #[arg(long, value_name = "URL")]
+    orchestrator: Option<Place>,
 
     /// Serve state and rescaling over HTTP here; asks for no password
     #[arg(long, value_name = "HOST:PORT")]
@@ -77,7 +95,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
     workers: Option<usize>,
 
-    /// Threads that read from the disk
+    /// Threads that read from the disk what workers cannot have the kernel read for them
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = super::cache::at_least_one())]
     readers: usize,
 
@@ -110,6 +128,8 @@ pub(super) struct Arguments {
 enum Command {
     /// Ask a running database what every memory size would give
     Advise(advise::Arguments),
+    /// Grant a database the memory it asks for, by the limit of a cgroup
+    Orchestrator(orchestrator::Arguments),
 }
 
 /// What the file of `--config` may say.
@@ -118,11 +138,19 @@ enum Command {
 struct Document {
     memory: Option<Bytes>,
     sync: Option<String>,
+    autoscale: Option<String>,
+}
+
+/// What the file can change while the database serves.
+struct Live {
+    memory_bytes: u64,
+    sync: Sync,
+    goal: Option<Goal>,
 }
 
 impl Arguments {
-    /// Memory in bytes and sync, as the command line and the file say.
-    fn live(&self) -> anyhow::Result<(u64, Sync)> {
+    /// What the command line and the file say.
+    fn live(&self) -> anyhow::Result<Live> {
         let document = match &self.config {
             None => Document::default(),
             Some(path) => {
@@ -139,11 +167,19 @@ impl Arguments {
         let Some(sync) = parse_sync(named) else {
             bail!("sync {named:?}: expected always, everysec or no");
         };
-        Ok((memory_bytes, sync))
+        let goal = match &document.autoscale {
+            None => self.autoscale,
+            Some(text) if text.is_empty() => None,
+            Some(text) => Some(text.parse().map_err(|why| anyhow!("autoscale: {why}"))?),
+        };
+        if goal.is_some() && self.follow_cgroup.is_some() {
+            bail!("autoscale in the file and --follow-cgroup both decide on the memory: drop one");
+        }
+        Ok(Live { memory_bytes, sync, goal })
     }
 
     fn setup(&self) -> anyhow::Result<Setup> {
-        let (memory_bytes, sync) = self.live()?;
+        let Live { memory_bytes, sync, goal } = self.live()?;
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(Tls::new(certificate, key, self.tls_ca.as_deref())?)
@@ -172,35 +208,32 @@ impl Arguments {
             users: self.users.clone(),
             password: self.password.clone(),
             follow_cgroup: self.follow_cgroup,
+            goal,
+            orchestrator: self.orchestrator.clone(),
         })
     }
 }
 
 /// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
 fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let body = move || {
-        for _ in signals.forever() {
-            match arguments.live() {
-                Ok((memory_bytes, sync)) => {
-                    shared.rescale(memory_bytes);
-                    shared.set_sync(sync);
-                    info!(memory_bytes, ?sync, "SIGHUP: the file was read again");
-                }
-                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
-            }
+    on_hangup(move || {
+        let Live { memory_bytes, sync, goal } = arguments.live()?;
+        shared.server.parameters.set_goal(goal);
+        shared.set_sync(sync);
+        // With a goal, the file says where the memory begins.
+        if goal.is_none() {
+            shared.rescale(memory_bytes);
         }
-    };
-    std::thread::Builder::new()
-        .name("reload".into())
-        .spawn(body)
-        .context("cannot start the thread for SIGHUP")?;
-    Ok(())
+        info!(memory_bytes, ?sync, ?goal, "SIGHUP: the file was read again");
+        Ok(())
+    })
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if let Some(Command::Advise(asked)) = &arguments.command {
-        return advise::run(asked);
+    match &arguments.command {
+        None => {}
+        Some(Command::Advise(asked)) => return advise::run(asked),
+        Some(Command::Orchestrator(asked)) => return orchestrator::run(asked),
     }
     let end = EndSignal::listen()?;
     raise_open_files();

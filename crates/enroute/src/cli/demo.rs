@@ -1,12 +1,6 @@
 //! `enroute demo`: see it work.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use clap::{Args, Subcommand};
 
@@ -58,13 +52,7 @@ struct EdgeArguments {
 
 #[allow(clippy::print_stdout, reason = "the table is the output")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let end = EndSignal::listen()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        end.wait(None);
-        told.store(true, Relaxed);
-    });
+    let stop = EndSignal::flag()?;
     if let Some(Which::Edge(edge)) = &arguments.which {
         return run_edge(edge, arguments.json, &stop);
     }

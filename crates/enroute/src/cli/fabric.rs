@@ -1,13 +1,6 @@
 //! `enroute fabric`: experiments with simulated fabrics. One file for each thing to do.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
-
 use clap::{Args, Subcommand};
-
-use super::signal::EndSignal;
 
 mod generate;
 mod run;
@@ -55,16 +48,4 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Generate(arguments) => generate::run(arguments),
         Command::View(arguments) => view::run(arguments),
     }
-}
-
-/// Set by Ctrl-C, from now on.
-fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let end = EndSignal::listen()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        end.wait(None);
-        told.store(true, Relaxed);
-    });
-    Ok(stop)
 }

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
-use signal_hook::{consts::SIGHUP, iterator::Signals};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
+use super::signal::on_hangup;
 use crate::{
     config::Document,
     runtime::{Shared, StorageLimits},
@@ -21,20 +20,10 @@ pub(super) fn listen(
     shared: Arc<Shared>,
     read: impl Fn() -> anyhow::Result<Document> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let body = move || {
-        for _ in signals.forever() {
-            match read() {
-                Ok(document) => apply(&document, &mut running, &shared),
-                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("reload".into())
-        .spawn(body)
-        .context("cannot start the thread for SIGHUP")?;
-    Ok(())
+    on_hangup(move || {
+        apply(&read()?, &mut running, &shared);
+        Ok(())
+    })
 }
 
 fn apply(document: &Document, running: &mut Document, shared: &Shared) {

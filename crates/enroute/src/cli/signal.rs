@@ -1,11 +1,16 @@
-//! Waiting for the user to end a command, by Ctrl-C or by the service manager's SIGTERM.
+//! What signals ask of a command: SIGTERM and Ctrl-C to end, SIGHUP to read its files again.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+    mpsc::{Receiver, RecvTimeoutError, sync_channel},
+};
 use std::time::Duration;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tracing::error;
 
 /// From its creation on, the first SIGINT or SIGTERM is noted instead of killing the process. A
 /// second one kills, so a command that hangs can still be ended.
@@ -33,6 +38,18 @@ impl EndSignal {
         Ok(Self { seen })
     }
 
+    /// A flag that the end signal sets, for commands that look whether they should end.
+    pub(super) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
+        let end = Self::listen()?;
+        let flag = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&flag);
+        std::thread::spawn(move || {
+            end.wait(None);
+            told.store(true, Relaxed);
+        });
+        Ok(flag)
+    }
+
     /// Waits for the end signal; with a limit, at most that long. True once the user wants to end.
     pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
         match limit {
@@ -40,4 +57,24 @@ impl EndSignal {
             Some(limit) => self.seen.recv_timeout(limit) != Err(RecvTimeoutError::Timeout),
         }
     }
+}
+
+/// Calls `read_again` whenever SIGHUP comes. What it reads must count as a whole or, with a mistake
+/// in it, not at all: the mistake is logged and everything stays as it was.
+pub(super) fn on_hangup(
+    mut read_again: impl FnMut() -> anyhow::Result<()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let body = move || {
+        for _ in signals.forever() {
+            if let Err(error) = read_again() {
+                error!("SIGHUP changed nothing: {error:#}");
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(body)
+        .context("cannot start the thread for SIGHUP")?;
+    Ok(())
 }

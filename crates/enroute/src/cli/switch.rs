@@ -3,10 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -278,20 +275,8 @@ fn print(text: &str) {
     print!("{text}");
 }
 
-/// Set by the first SIGINT or SIGTERM.
-fn stop_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let end = EndSignal::listen()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        end.wait(None);
-        told.store(true, Relaxed);
-    });
-    Ok(stop)
-}
-
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let loaded = Saved {
         layout: LAYOUT,
         netcache_port: arguments.netcache_port,
@@ -372,7 +357,7 @@ fn status(pins: &Path) -> anyhow::Result<()> {
 }
 
 fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let plane = open(pins)?;
     let mut before = plane.counts()?;
     let mut seconds = 0;
@@ -403,7 +388,7 @@ fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
 }
 
 fn serve(arguments: &Agent) -> anyhow::Result<()> {
-    let stop = stop_signal()?;
+    let stop = EndSignal::flag()?;
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);

@@ -1,17 +1,13 @@
-//! Following the memory limit of the process's control group.
+//! The memory limit of the process's control group, both versions.
 
-use std::{fs, path::PathBuf, thread, time::Duration};
+use std::{fs, path::PathBuf};
 
-use super::Shared;
-
-/// Between two looks at the limit.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// More is no limit: what the first version of control groups writes for none is near 2^63.
 const LIMIT_BYTES_MAX: u64 = 1 << 60;
 
 /// The memory limit of this process's group and of the groups around it, in bytes; `None` if there
 /// is none.
-fn limit() -> Option<u64> {
+pub(super) fn limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let files = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -31,24 +27,4 @@ fn limit() -> Option<u64> {
     });
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     limits.filter_map(read).filter(|&bytes| bytes < LIMIT_BYTES_MAX).min()
-}
-
-/// Keeps the memory at `percent` of the limit until the end.
-pub(super) fn follow(shared: &Shared, percent: u8) {
-    let mut last = None;
-    while !shared.is_ending() {
-        let now = limit();
-        if now != last {
-            last = now;
-            match now {
-                Some(bytes) => {
-                    let memory_bytes = bytes / 100 * u64::from(percent);
-                    tracing::info!(limit_bytes = bytes, memory_bytes, "following the cgroup");
-                    shared.rescale(memory_bytes.max(db::parameters::MEMORY_BYTES_MIN));
-                }
-                None => tracing::warn!("the cgroup has no memory limit to follow"),
-            }
-        }
-        thread::sleep(LOOK_PAUSE);
-    }
 }

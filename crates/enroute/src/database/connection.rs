@@ -68,6 +68,8 @@ pub(super) struct Connection {
     /// How much was written before `output` began.
     past: u64,
     holds: VecDeque<Hold>,
+    /// Since when its lookup waits for the disk.
+    waits_since: Option<Duration>,
     /// What the client sends is no protocol, or it ended.
     ended: bool,
 }
@@ -78,6 +80,8 @@ pub(super) struct Turn<'t> {
     pub(super) limits: &'t Limits,
     /// Shards that have something for the disk.
     pub(super) touched: &'t mut [bool],
+    /// Lookups answered at once in this round.
+    pub(super) at_once: &'t mut u64,
     pub(super) now: Duration,
 }
 
@@ -103,6 +107,7 @@ impl Connection {
             sent: 0,
             past: 0,
             holds: VecDeque::new(),
+            waits_since: None,
             ended: false,
         }
     }
@@ -202,6 +207,9 @@ impl Connection {
                 self.holds.push_back(Hold { start, shard, position });
             }
         }
+        if self.session.has_looked_up() {
+            self.time_lookup(step, turn);
+        }
         self.parked = match step {
             Step::Done => return true,
             Step::Sleep(pause) => {
@@ -216,6 +224,18 @@ impl Connection {
             Step::Busy => Parked::Busy,
         };
         false
+    }
+
+    fn time_lookup(&mut self, step: Step, turn: &mut Turn<'_>) {
+        match (step, self.waits_since) {
+            (Step::Done, None) => *turn.at_once += 1,
+            (Step::Done, Some(since)) => {
+                turn.shared.lookups.note_waited(turn.now.saturating_sub(since));
+                self.waits_since = None;
+            }
+            (_, None) => self.waits_since = Some(turn.now),
+            (_, Some(_)) => {}
+        }
     }
 
     /// Has the client something to hear?

@@ -1,6 +1,7 @@
 //! The threads that carry out what shards ask of their devices.
 //!
-//! Reads have threads of their own, so that no lookup waits behind a sync. Whoever holds a shard
+//! Workers read by rings of their own ([`Ring`]) where the system allows it. The other reads have
+//! threads of their own, so that no lookup waits behind a sync. Whoever holds a shard
 //! takes its commands ([`pump`]); whoever carries one out gives the result back under the lock,
 //! wakes whom it concerns, and takes what the shard wants next.
 
@@ -15,13 +16,14 @@ use std::{
 
 use db::Shard;
 use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
 use store::{
     FileDevice,
-    device::{DeviceCommand, Operation, carry_out},
+    device::{Completion, DeviceCommand, FileName, Operation, carry_out},
     elastic::{Error, Position},
 };
 
-use super::Shared;
+use super::{Shared, ring::Ring};
 
 /// Threads that write and sync: one for each of the usual number of shards.
 pub(super) const WRITERS: usize = 4;
@@ -74,10 +76,28 @@ impl Disk {
 
     /// Takes what a shard, which the caller holds, asks of its device.
     pub(super) fn pump(&self, index: usize, shard: &mut Shard, now: Duration) {
-        while let Some(command) = shard.store.poll_device(now) {
-            match command.operation {
-                Operation::Read { .. } => self.reads.push(index, command),
-                _ => self.writes.push(index, command),
+        self.pump_into(None, index, shard, now);
+    }
+
+    /// The same by a worker, which may have a ring for its reads.
+    pub(super) fn pump_into(
+        &self,
+        mut ring: Option<&mut Ring>,
+        index: usize,
+        shard: &mut Shard,
+        now: Duration,
+    ) {
+        while let Some(command) = shard.poll_device(now) {
+            let left = match &mut ring {
+                Some(ring) => ring.push(index, &self.devices[index], command),
+                None => Err(command),
+            };
+            match left {
+                Ok(()) => {}
+                Err(command) if matches!(command.operation, Operation::Read { .. }) => {
+                    self.reads.push(index, command);
+                }
+                Err(command) => self.writes.push(index, command),
             }
         }
         self.durable[index].store(shard.store.durable_up_to().0, SeqCst);
@@ -126,35 +146,54 @@ fn serve(shared: &Shared, queue: &Queue) {
     while let Some((index, command)) = queue.pop(&disk.ended) {
         let began = Instant::now();
         let completion = carry_out(&*disk.devices[index], &command);
-        if matches!(command.operation, Operation::Read { .. }) {
-            let stats = &shared.server.stats;
-            stats.disk_reads.fetch_add(1, SeqCst);
-            stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
-        }
-        if let Err(error) = &completion.result {
-            tracing::error!(shard = index, file = %command.file, "the disk failed: {error}");
-        }
-        let now = shared.now();
-        let mut arrived = Vec::new();
-        let notices = {
-            let mut shard = shared.locks.hold(index);
-            shard.store.complete(completion, now);
-            while let Some(client) = shard.poll_arrived() {
-                arrived.push(client);
-            }
-            disk.pump(index, &mut shard, now);
-            shard.tracking.take_notices()
-        };
-        for id in arrived {
-            if let Some(client) = shared.server.clients.find(id) {
-                client.arrived();
-            }
-        }
-        shared.server.deliver(notices);
+        let is_read = matches!(command.operation, Operation::Read { .. });
+        let (file, began) = (command.file, is_read.then_some(began));
+        // The store uses the buffer again.
+        drop(command);
+        complete(shared, None, Ended { shard: index, file, completion, began });
         for inbox in shared.inboxes.iter().filter(|inbox| inbox.holds.load(SeqCst)) {
             inbox.wake();
         }
     }
+}
+
+/// A command that was carried out.
+pub(super) struct Ended {
+    pub(super) shard: usize,
+    pub(super) file: FileName,
+    pub(super) completion: Completion,
+    /// When it was begun, if it was a read.
+    pub(super) began: Option<Instant>,
+}
+
+/// Gives a result back to its shard, wakes whom it concerns, and takes what the shard wants next.
+pub(super) fn complete(shared: &Shared, ring: Option<&mut Ring>, ended: Ended) {
+    let Ended { shard: index, file, completion, began } = ended;
+    if let Some(began) = began {
+        let stats = &shared.server.stats;
+        stats.disk_reads.fetch_add(1, SeqCst);
+        stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
+    }
+    if let Err(error) = &completion.result {
+        tracing::error!(shard = index, %file, "the disk failed: {error}");
+    }
+    let now = shared.now();
+    let mut arrived = SmallVec::<[u64; 4]>::new();
+    let notices = {
+        let mut shard = shared.locks.hold(index);
+        shard.store.complete(completion, now);
+        while let Some(client) = shard.poll_arrived() {
+            arrived.push(client);
+        }
+        shared.disk.pump_into(ring, index, &mut shard, now);
+        shard.tracking.take_notices()
+    };
+    for id in arrived {
+        if let Some(client) = shared.server.clients.find(id) {
+            client.arrived();
+        }
+    }
+    shared.server.deliver(notices);
 }
 
 /// Brings everything written to the disk; false if that took longer than `limit`.

@@ -4,22 +4,12 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use db::Host;
 
-/// Memory of the process that is not the shards': code, threads, buffers of the connections.
-const BASE_BYTES: u64 = 6 << 20;
-
-/// What of `bytes` for the whole process the shards may have.
-pub(super) fn memory_for_shards(bytes: u64) -> u64 {
-    bytes.saturating_sub(BASE_BYTES + bytes / 64)
-}
-
-/// The budget for the whole process that gives the shards `bytes`.
-fn memory_for_process(bytes: u64) -> u64 {
-    (bytes + BASE_BYTES) / 63 * 64
-}
+use super::overhead::Overhead;
 
 /// Bytes nobody can guess.
 pub(super) fn random(count: usize) -> Vec<u8> {
@@ -58,11 +48,18 @@ pub(super) fn fixed_parameters(directory: &Path, port: u16) -> BTreeMap<&'static
 pub(super) struct ProcessHost {
     users: Option<PathBuf>,
     port: u16,
+    has_orchestrator: bool,
+    overhead: Arc<Overhead>,
 }
 
 impl ProcessHost {
-    pub(super) fn new(users: Option<PathBuf>, port: u16) -> Self {
-        Self { users, port }
+    pub(super) fn new(
+        users: Option<PathBuf>,
+        port: u16,
+        has_orchestrator: bool,
+        overhead: Arc<Overhead>,
+    ) -> Self {
+        Self { users, port, has_orchestrator, overhead }
     }
 }
 
@@ -79,11 +76,15 @@ impl Host for ProcessHost {
     }
 
     fn memory_for_shards(&self, bytes: u64) -> u64 {
-        memory_for_shards(bytes)
+        self.overhead.for_shards(bytes)
     }
 
     fn memory_for_process(&self, bytes: u64) -> u64 {
-        memory_for_process(bytes)
+        self.overhead.for_process(bytes)
+    }
+
+    fn has_orchestrator(&self) -> bool {
+        self.has_orchestrator
     }
 
     fn random_bytes(&self, count: usize) -> Vec<u8> {

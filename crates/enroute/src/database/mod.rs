@@ -20,15 +20,21 @@ use std::{
 };
 
 use anyhow::Context;
-use db::{Server, parameters::Parameters};
+use db::{Server, goal::Goal, parameters::Parameters};
 use store::elastic::Sync;
 
+mod budget;
 mod cgroup;
 mod connection;
 mod disk;
+mod heap;
 mod host;
 mod inbox;
+mod lookups;
 mod observed;
+pub mod orchestrator;
+mod overhead;
+mod ring;
 mod shards;
 mod tls;
 mod upkeep;
@@ -37,9 +43,13 @@ mod worker;
 pub use shards::Locks;
 pub use tls::Tls;
 
+use budget::Budget;
 use disk::Disk;
 use host::ProcessHost;
 use inbox::Inbox;
+use lookups::Lookups;
+use orchestrator::Orchestrator;
+use overhead::Overhead;
 use worker::Worker;
 
 /// What [`Database::start`] needs to know.
@@ -66,6 +76,10 @@ pub struct Setup {
     pub password: Option<String>,
     /// Which share of its cgroup's limit the process may have, in percent, if it is to follow it.
     pub follow_cgroup: Option<u8>,
+    /// What memory is changed for, if the database is to do so itself.
+    pub goal: Option<Goal>,
+    /// Who is asked for memory, if somebody is.
+    pub orchestrator: Option<orchestrator::Place>,
 }
 
 /// What every thread sees.
@@ -74,6 +88,8 @@ pub struct Shared {
     pub server: Server,
     /// The keys.
     pub locks: Arc<Locks>,
+    lookups: Lookups,
+    overhead: Arc<Overhead>,
     disk: Disk,
     ending: AtomicBool,
     inboxes: Vec<Arc<Inbox>>,
@@ -92,14 +108,18 @@ impl Shared {
     /// Sets the memory of the whole process, in bytes.
     pub fn rescale(&self, bytes: u64) {
         self.server.parameters.memory_bytes.store(bytes, SeqCst);
-        let share = self.server.host.memory_for_shards(bytes) as usize / self.locks.len();
+        self.share_out();
+    }
+
+    /// Gives every shard its share of the memory.
+    fn share_out(&self) {
+        let bytes = self.server.parameters.memory_bytes.load(SeqCst);
+        let share = self.overhead.for_shards(bytes) as usize / self.locks.len();
         for index in 0..self.locks.len() {
             self.locks.hold(index).store.rescale(share);
         }
     }
-}
 
-impl Shared {
     /// Changes when writes reach the disk.
     pub fn set_sync(&self, sync: Sync) {
         self.server.parameters.set_sync(sync);
@@ -137,19 +157,39 @@ impl Database {
         listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
-        let host = ProcessHost::new(users.clone(), address.port());
-        let share = host::memory_for_shards(memory_bytes);
+        heap::share();
+        let overhead = Arc::new(Overhead::new(host::resident_bytes()));
+        let host = ProcessHost::new(
+            users.clone(),
+            address.port(),
+            setup.orchestrator.is_some(),
+            Arc::clone(&overhead),
+        );
+        let share = overhead.for_shards(memory_bytes);
         let (locks, devices) = shards::open(&directory, share, sync, now())?;
+        for index in 0..locks.len() {
+            let tracked_keys = db::tracking::keys_max_for(memory_bytes) / locks.len();
+            locks.hold(index).tracking.limit(tracked_keys.max(1));
+        }
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(&directory, address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
         let server = Server::new(Box::new(host), parameters, host::random_number(), now());
+        server.parameters.set_goal(setup.goal);
         prepare_users(&server, setup.password.as_deref())?;
         let inboxes =
             (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         let disk = Disk::new(devices);
         let ending = AtomicBool::new(false);
-        let shared = Arc::new(Shared { server, locks, disk, ending, inboxes });
+        let shared = Arc::new(Shared {
+            server,
+            locks,
+            lookups: Lookups::new(),
+            overhead,
+            disk,
+            ending,
+            inboxes,
+        });
         let mut database = Self { shared: Arc::clone(&shared), threads: Vec::new(), address };
         for _ in 0..setup.readers {
             let shared = Arc::clone(&shared);
@@ -161,10 +201,11 @@ impl Database {
         }
         let keeper = Arc::clone(&shared);
         database.spawn("upkeep", move || upkeep::run(&keeper))?;
-        if let Some(percent) = setup.follow_cgroup {
-            let follower = Arc::clone(&shared);
-            database.spawn("cgroup", move || cgroup::follow(&follower, percent))?;
-        }
+        let budgeted = Arc::clone(&shared);
+        let orchestrator = setup.orchestrator.map(Orchestrator::new).transpose()?;
+        database.spawn("budget", move || {
+            Budget::new(&budgeted, setup.follow_cgroup, orchestrator).run();
+        })?;
         let mut listener = Some(listener);
         for index in 0..workers {
             let worker =

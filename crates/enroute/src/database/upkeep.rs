@@ -18,7 +18,7 @@ pub(super) fn run(shared: &Shared) {
             let notices = {
                 let mut shard = shared.locks.hold(index);
                 more |= shard.expire(now);
-                more |= shard.store.step(now);
+                more |= shard.step(now);
                 shared.disk.pump(index, &mut shard, now);
                 if let Some(at) = shard.store.poll_timeout() {
                     rest = rest.min(at.saturating_sub(now));

@@ -25,7 +25,9 @@ use wire::resp::Limits;
 use super::{
     Shared, Tls,
     connection::{Connection, Parked, Turn},
+    disk::{self, Ended},
     inbox::{Inbox, Note},
+    ring::Ring,
 };
 
 /// Bytes read from a socket at once.
@@ -45,6 +47,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 const LISTENER: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
+const RING: u64 = u64::MAX - 2;
 
 /// One thread's part of the clients.
 pub(super) struct Worker {
@@ -68,6 +71,10 @@ pub(super) struct Worker {
     /// Connections whose output waits for the disk.
     held: Vec<usize>,
     touched: Vec<bool>,
+    /// For its reads, if the system allows one.
+    ring: Option<Ring>,
+    ended: Vec<Ended>,
+    at_once: u64,
     /// The worker that gets the next client.
     next: usize,
     looked: Instant,
@@ -85,6 +92,12 @@ impl Worker {
         epoll::add(&epoll, &*inbox, EventData::new_u64(INBOX), EventFlags::IN)?;
         if let Some(listener) = &listener {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        }
+        let ring = Ring::new()
+            .inspect_err(|error| tracing::debug!("no io_uring, threads read: {error}"))
+            .ok();
+        if let Some(ring) = &ring {
+            epoll::add(&epoll, ring, EventData::new_u64(RING), EventFlags::IN)?;
         }
         let value_bytes_max = store::elastic::Config::default().value_bytes_max;
         let limits = Limits {
@@ -110,6 +123,9 @@ impl Worker {
             waiting: Vec::new(),
             held: Vec::new(),
             touched,
+            ring,
+            ended: Vec::new(),
+            at_once: 0,
             next: 0,
             looked: Instant::now(),
         })
@@ -126,6 +142,7 @@ impl Worker {
                 tracing::error!("a worker cannot wait for its sockets and ends: {error}");
                 return;
             }
+            self.take_reads();
             self.inbox.take(&mut notes);
             for note in notes.drain(..) {
                 self.heed(note);
@@ -147,6 +164,7 @@ impl Worker {
                 self.close_all_where(Connection::is_idle);
                 if self.slots.is_empty() || Instant::now() > until {
                     self.close_all_where(|_| true);
+                    self.end_reads();
                     return;
                 }
             }
@@ -154,7 +172,8 @@ impl Worker {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        let mut timeout = if self.shared.is_ending() { BUSY_PAUSE } else { LOOK_PAUSE };
+        let hurries = self.shared.is_ending() || self.ring.as_ref().is_some_and(Ring::must_submit);
+        let mut timeout = if hurries { BUSY_PAUSE } else { LOOK_PAUSE };
         let now = self.shared.now();
         for &slot in &self.waiting {
             let Some(connection) = &self.connections[slot] else { continue };
@@ -191,7 +210,7 @@ impl Worker {
 
     fn serve(&mut self, event: Event) {
         match event.data.u64() {
-            INBOX => {}
+            INBOX | RING => {}
             LISTENER => self.accept(),
             slot => {
                 let (slot, flags) = (slot as usize, event.flags);
@@ -219,6 +238,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         if connection.receive(&mut self.buffer, &mut turn) {
@@ -235,6 +255,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            at_once: &mut self.at_once,
             now: self.shared.now(),
         };
         connection.proceed(&mut turn);
@@ -277,11 +298,33 @@ impl Worker {
 
     /// Gives the disk what this round asks of it.
     fn pump(&mut self) {
+        self.shared.lookups.note_at_once(std::mem::take(&mut self.at_once));
         for index in 0..self.touched.len() {
             if std::mem::take(&mut self.touched[index]) {
                 let mut shard = self.shared.locks.hold(index);
-                self.shared.disk.pump(index, &mut shard, self.shared.now());
+                let ring = self.ring.as_mut();
+                self.shared.disk.pump_into(ring, index, &mut shard, self.shared.now());
             }
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.submit();
+        }
+    }
+
+    /// Gives the shards what its reads have brought.
+    fn take_reads(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        ring.take(&mut self.ended);
+        for ended in self.ended.drain(..) {
+            disk::complete(&self.shared, Some(ring), ended);
+        }
+    }
+
+    /// Waits for its reads: clients of other workers may wait for them, too.
+    fn end_reads(&mut self) {
+        while let Some(ring) = self.ring.as_mut().filter(|ring| ring.is_busy()) {
+            ring.wait();
+            self.take_reads();
         }
     }
 

@@ -41,7 +41,11 @@ pub struct Load {
 pub struct Report {
     /// Answered with an output, a second.
     pub per_second: f64,
-    /// Not answered with an output.
+    /// Answered with a refusal, a second: what asking costs without what is asked for.
+    pub refused_per_second: f64,
+    /// One of the refusals.
+    pub refusal: Option<String>,
+    /// Not answered.
     pub errors: u64,
     /// One of the errors.
     pub error: Option<String>,
@@ -57,6 +61,8 @@ pub struct Report {
 
 struct Outcomes {
     latencies_ns: Histogram<u64>,
+    refused: u64,
+    refusal: Option<String>,
     errors: u64,
     error: Option<String>,
     counted_from: Instant,
@@ -65,20 +71,40 @@ struct Outcomes {
 impl Outcomes {
     fn new(counted_from: Instant) -> anyhow::Result<Self> {
         let latencies_ns = Histogram::new_with_max(LATENCY_NS_MAX, 3)?;
-        Ok(Self { latencies_ns, errors: 0, error: None, counted_from })
+        let (refused, refusal, errors, error) = (0, None, 0, None);
+        Ok(Self { latencies_ns, refused, refusal, errors, error, counted_from })
     }
 
-    fn record(&mut self, due: Instant, outcome: Result<(), String>) {
+    fn record(&mut self, due: Instant, outcome: Result<(), client::Error>) {
         if due < self.counted_from {
             return;
         }
         match outcome {
-            Ok(()) => self.latencies_ns.saturating_record(due.elapsed().as_nanos() as u64),
-            Err(error) => {
-                self.errors += 1;
-                self.error.get_or_insert(error);
+            Err(client::Error::Refused(refusal)) => {
+                self.refused += 1;
+                self.refusal.get_or_insert_with(|| refusal.to_string());
             }
+            Err(error) => return self.fail(due, error.to_string()),
+            Ok(()) => {}
         }
+        self.latencies_ns.saturating_record(due.elapsed().as_nanos() as u64);
+    }
+
+    fn fail(&mut self, due: Instant, error: String) {
+        if due < self.counted_from {
+            return;
+        }
+        self.errors += 1;
+        self.error.get_or_insert(error);
+    }
+
+    fn add(&mut self, other: Self) -> anyhow::Result<()> {
+        self.latencies_ns.add(&other.latencies_ns).context("latencies")?;
+        self.refused += other.refused;
+        self.refusal = self.refusal.take().or(other.refusal);
+        self.errors += other.errors;
+        self.error = self.error.take().or(other.error);
+        Ok(())
     }
 }
 
@@ -99,16 +125,17 @@ pub fn run(load: &Load) -> anyhow::Result<Report> {
     })?;
     let mut all = Outcomes::new(warm)?;
     for one in outcomes {
-        all.latencies_ns.add(&one.latencies_ns).context("latencies")?;
-        all.errors += one.errors;
-        all.error = all.error.or(one.error);
+        all.add(one)?;
     }
     if all.latencies_ns.is_empty() {
-        bail!("no request succeeded: {}", all.error.unwrap_or_else(|| "none was sent".into()));
+        bail!("no request was answered: {}", all.error.unwrap_or_else(|| "none was sent".into()));
     }
     let ms = |quantile| all.latencies_ns.value_at_quantile(quantile) as f64 / 1e6;
+    let a_second = |count: u64| count as f64 / load.time.as_secs_f64();
     Ok(Report {
-        per_second: all.latencies_ns.len() as f64 / load.time.as_secs_f64(),
+        per_second: a_second(all.latencies_ns.len() - all.refused),
+        refused_per_second: a_second(all.refused),
+        refusal: all.refusal.clone(),
         errors: all.errors,
         error: all.error.clone(),
         p50_ms: ms(0.5),
@@ -158,7 +185,7 @@ async fn closed(
             while Instant::now() < end {
                 let due = Instant::now();
                 let outcome = client.ask(&request).await;
-                outcomes.lock().record(due, outcome.map(drop).map_err(|error| error.to_string()));
+                outcomes.lock().record(due, outcome.map(drop));
             }
         });
     }
@@ -185,14 +212,14 @@ async fn open(
             let due = began + Duration::from_secs_f64(sent / rate);
             sent += 1.0;
             if tasks.len() >= outstanding {
-                outcomes.lock().record(due, Err("too many requests under way".into()));
+                outcomes.lock().fail(due, "too many requests under way".into());
                 continue;
             }
             let (client, request, outcomes) =
                 (client.clone(), Arc::clone(request), Arc::clone(outcomes));
             tasks.spawn(async move {
                 let outcome = client.ask(&request).await;
-                outcomes.lock().record(due, outcome.map(drop).map_err(|error| error.to_string()));
+                outcomes.lock().record(due, outcome.map(drop));
             });
         }
     }

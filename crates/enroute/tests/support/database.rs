@@ -13,6 +13,8 @@ pub struct Database {
     process: Option<Process>,
     address: SocketAddr,
     options: Vec<String>,
+    /// What the shell does in the process before the database begins.
+    before: Option<String>,
     directory: TemporaryDirectory,
 }
 
@@ -23,10 +25,20 @@ impl Database {
 
     /// With more of its options, for example `&["--password", "secret"]`.
     pub fn start_with(options: &[&str]) -> Self {
+        Self::launch(options, None)
+    }
+
+    /// The process first does what `script` says, in a mount namespace of its own; `$1` is the
+    /// database's directory. Needs root.
+    pub fn start_after(script: &str, options: &[&str]) -> Self {
+        Self::launch(options, Some(script.to_owned()))
+    }
+
+    fn launch(options: &[&str], before: Option<String>) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let directory = TemporaryDirectory::create();
         let address = "127.0.0.1:0".parse().expect("an address");
-        let mut database = Self { process: None, address, options, directory };
+        let mut database = Self { process: None, address, options, before, directory };
         database.bring_up();
         database
     }
@@ -36,11 +48,21 @@ impl Database {
         self.process = None;
     }
 
-    /// Starts it again on what it kept, at a new address.
+    /// Starts it again on what it kept, where it was.
     pub fn bring_up(&mut self) {
-        let mut command = Command::new(program());
+        let mut command = match &self.before {
+            None => Command::new(program()),
+            Some(script) => {
+                // Every step replaces the one before: the process that is started is the database.
+                let script = format!("set -e; {script}; shift; exec \"$@\"");
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", &script, "sh"]);
+                command.arg(self.directory.path()).arg(program());
+                command
+            }
+        };
         command.arg("db").arg("--dir").arg(self.directory.path().join("data"));
-        command.args(["--listen", "127.0.0.1:0"]).args(&self.options);
+        command.args(["--listen", &self.address.to_string()]).args(&self.options);
         let process = Process::start(&mut command);
         let Some(line) = process.stderr_line(" keeps ") else {
             panic!("enroute db does not start:\n{}", process.stderr());

@@ -8,7 +8,10 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -205,6 +208,7 @@ impl Asked {
 pub struct Origin {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    gone: Arc<AtomicBool>,
 }
 
 impl Origin {
@@ -214,13 +218,21 @@ impl Origin {
         let address = socket.local_addr().expect("bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let gone = Arc::new(AtomicBool::new(false));
+        let is_gone = Arc::clone(&gone);
         thread::spawn(move || {
             for client in socket.incoming().flatten() {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                thread::spawn(move || serve(client, &seen, &*answer));
+                let is_gone = Arc::clone(&is_gone);
+                thread::spawn(move || serve(client, &seen, &*answer, &is_gone));
             }
         });
-        Self { address, asked }
+        Self { address, asked, gone }
+    }
+
+    /// From now on connections end without an answer.
+    pub fn go(&self) {
+        self.gone.store(true, SeqCst);
     }
 
     /// Requests for `path` so far.
@@ -234,6 +246,7 @@ fn serve(
     client: TcpStream,
     seen: &Mutex<Vec<Asked>>,
     answer: &(impl Fn(&Asked) -> (u16, String, String) + ?Sized),
+    is_gone: &AtomicBool,
 ) -> Option<()> {
     let mut reader = BufReader::new(client.try_clone().ok()?);
     let mut client = client;
@@ -254,6 +267,9 @@ fn serve(
         reader.read_exact(&mut body).ok()?;
         let body = String::from_utf8_lossy(&body).into_owned();
         let asked = Asked { method, path, headers, body };
+        if is_gone.load(SeqCst) {
+            return None;
+        }
         seen.lock().ok()?.push(asked.clone());
         let (status, lines, body) = answer(&asked);
         let body = if asked.method == "HEAD" { String::new() } else { body };

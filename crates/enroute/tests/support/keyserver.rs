@@ -4,8 +4,8 @@
 use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
 use super::{
+    database::Database,
     directory::{TemporaryDirectory, on_path},
-    origins::Redis,
     process::{Ended, PATIENCE, Process},
 };
 
@@ -21,7 +21,7 @@ methods = [\"CertificateVerify\", \"ECDHE\", \"RSA\"]
 
 /// Where everything lies that a key server needs.
 pub struct Site {
-    pub redis: Redis,
+    pub database: Database,
     directory: TemporaryDirectory,
 }
 
@@ -41,7 +41,9 @@ impl Site {
                 return None;
             }
         }
-        let site = Self { redis: Redis::start()?, directory: TemporaryDirectory::create() };
+        // It is killed at once where a test asks for it, and keeps its keys.
+        let database = Database::start_with(&["--sync", "always"]);
+        let site = Self { database, directory: TemporaryDirectory::create() };
         site.authority("ca");
         site.certificate("localhost", "ca");
         site.certificate("edge1.example", "ca");
@@ -116,14 +118,27 @@ impl Site {
         id
     }
 
+    /// The record of a key as the database has it; empty if it has none.
+    pub fn record(&self, id: &str) -> Vec<u8> {
+        let name = format!("enroute:key:{id}");
+        redis::cmd("GET").arg(name).query(&mut self.database.connection()).expect("an answer")
+    }
+
+    /// Puts another record in its place.
+    pub fn set_record(&self, id: &str, record: &[u8]) {
+        let (name, mut connection) = (format!("enroute:key:{id}"), self.database.connection());
+        redis::cmd("SET").arg(name).arg(record).exec(&mut connection).expect("it is stored");
+    }
+
     /// Options that name database and key-encryption keys.
     pub fn vault(&self) -> [&'static str; 4] {
         // Leaked: a few bytes for each test.
-        let database = format!("redis://{}", self.redis.address());
+        let database = format!("redis://{}", self.database.address());
         ["--database", Box::leak(database.into_boxed_str()), "--kek-file", "kek"]
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// `enroute keyserver ARGUMENTS…`, not started yet.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
         command.arg("keyserver").args(arguments).current_dir(self.directory.path());
         command
@@ -138,6 +153,7 @@ impl Site {
     fn serve_arguments<'a>(&self, options: &[&'a str]) -> Vec<&'a str> {
         let vault = self.vault();
         let usual = [
+            ["--log", "debug"],
             ["--listen", "127.0.0.1:0"],
             ["--certificate", "localhost.pem"],
             ["--key", "localhost.key"],
@@ -148,11 +164,7 @@ impl Site {
             [vault[2], vault[3]],
         ];
         let usual = usual.iter().filter(|option| !options.contains(&option[0])).flatten().copied();
-        ["--log", "debug", "serve"]
-            .into_iter()
-            .chain(usual)
-            .chain(options.iter().copied())
-            .collect()
+        ["serve"].into_iter().chain(usual).chain(options.iter().copied()).collect()
     }
 
     /// `enroute keyserver serve`, which is expected to end by itself.
@@ -240,6 +252,12 @@ impl KeyServer {
 
     pub fn terminate(self) -> Ended {
         self.process.terminate()
+    }
+
+    /// Ends it as a failed assertion in a library would.
+    pub fn abort(self) -> Ended {
+        self.process.signal("ABRT");
+        self.process.wait()
     }
 }
 

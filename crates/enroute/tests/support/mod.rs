@@ -15,6 +15,8 @@
 // Each test file compiles its own copy and uses some of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod attacks;
+pub mod cgroup;
 pub mod database;
 pub mod directory;
 pub mod edge;

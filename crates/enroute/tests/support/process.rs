@@ -50,6 +50,15 @@ impl Process {
         self.child.id()
     }
 
+    /// Memory resident now.
+    pub fn resident_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        let kilobytes = line.split_whitespace().next().and_then(|text| text.parse::<usize>().ok());
+        kilobytes.expect("a number") << 10
+    }
+
     /// The first line of standard output that contains `part`, waiting for it.
     ///
     /// None once standard output ended without one.

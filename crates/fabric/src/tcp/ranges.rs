@@ -45,6 +45,11 @@ impl Ranges {
         Some(to)
     }
 
+    /// How many bytes it holds.
+    pub(super) fn bytes(&self) -> u32 {
+        self.0.iter().map(|range| range.1 - range.0).sum()
+    }
+
     /// How many bytes of `from..to` it holds.
     pub(super) fn bytes_in(&self, from: u32, to: u32) -> u32 {
         let overlap = |range: &(u32, u32)| range.1.min(to).saturating_sub(range.0.max(from));

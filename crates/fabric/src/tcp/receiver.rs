@@ -80,8 +80,8 @@ impl Receiver {
         sent_ns: u64,
         now_ns: u64,
     ) -> bool {
-        let syn = segment.flags & flag::SYN != 0;
-        let fin = segment.flags & flag::FIN != 0;
+        let [syn, fin, rst] =
+            [flag::SYN, flag::FIN, flag::RST].map(|flag| segment.flags & flag != 0);
         if segment.payload > 0 && self.out_of_range(segment) {
             self.acknowledge(segments);
             return false;
@@ -90,6 +90,7 @@ impl Receiver {
             self.echo_ns = sent_ns;
         }
         match self.state {
+            _ if rst => self.close(),
             State::SynReceived if syn => self.answer_syn(segments, now_ns),
             State::SynReceived if fin && segment.seq == self.next => {
                 self.establish();
@@ -102,11 +103,16 @@ impl Receiver {
                 self.delayed = DELAYED_ACK_SEGMENTS;
                 self.data_if_any(segments, segment, now_ns);
             }
+            // The end of a connection that is gone reached one that a late SYN has opened.
+            State::SynReceived => self.reset(segments),
             State::Established if fin => self.finish(segments, segment, now_ns),
-            State::Established if !syn => self.data_if_any(segments, segment, now_ns),
-            State::LastAck if fin => self.close(),
-            State::LastAck if !syn && segment.seq == self.next => self.close(),
-            _ => {}
+            State::Established if syn => {}
+            // An acknowledgment of what was never sent.
+            State::Established if segment.ack > 1 => self.acknowledge(segments),
+            State::Established => self.data_if_any(segments, segment, now_ns),
+            State::LastAck if syn => self.reset(segments),
+            State::LastAck if fin || segment.seq == self.next => self.close(),
+            State::LastAck | State::Closed => {}
         }
         true
     }
@@ -163,6 +169,11 @@ impl Receiver {
     fn establish(&mut self) {
         self.state = State::Established;
         self.resend_due_ns = NEVER;
+    }
+
+    fn reset(&mut self, segments: &mut Vec<Segment>) {
+        self.send(segments, flag::RST);
+        self.close();
     }
 
     fn close(&mut self) {

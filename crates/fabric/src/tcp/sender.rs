@@ -50,6 +50,8 @@ pub(crate) struct Sender {
     control: Control,
     rtt: Rtt,
     sacked: Ranges,
+    /// What was sent again and is not acknowledged.
+    resent: Ranges,
     rate: Reduction,
     timer_due_ns: u64,
     /// The handshake is over, and the application does not know yet.
@@ -103,6 +105,7 @@ impl Sender {
             control: Control::new(tuning.dctcp),
             rtt: Rtt::new(),
             sacked: Ranges::default(),
+            resent: Ranges::default(),
             rate: Reduction::default(),
             timer_due_ns: NEVER,
             connected: false,
@@ -139,20 +142,31 @@ impl Sender {
         self.send_pending(segments, now_ns);
     }
 
-    /// A segment from the server arrived.
+    /// A segment from the server arrived. `false`: nobody is left to take it.
     pub(crate) fn receive(
         &mut self,
         segments: &mut Vec<Segment>,
         segment: &Segment,
         tuning: &Tuning,
         now_ns: u64,
-    ) {
+    ) -> bool {
+        let reset = segment.flags & flag::RST != 0;
+        if self.state == State::Dropped {
+            if !reset {
+                segments.push(Segment { flags: flag::RST, ..Segment::default() });
+            }
+            return false;
+        }
+        if reset {
+            self.drop_unless_over();
+            return true;
+        }
         if segment.flags & flag::SYN != 0 {
             self.receive_syn_ack(segments, segment, tuning, now_ns);
-            return;
+            return true;
         }
-        if matches!(self.state, State::SynSent | State::TimeWait | State::Dropped) {
-            return;
+        if matches!(self.state, State::SynSent | State::TimeWait) {
+            return true;
         }
         self.measure(segment, tuning, now_ns);
         self.receive_ack(segments, segment, tuning, now_ns);
@@ -165,6 +179,15 @@ impl Sender {
             self.state = State::TimeWait;
             self.timer_due_ns = NEVER;
             self.send_ack(segments);
+        }
+        true
+    }
+
+    /// The server knows no such connection.
+    fn drop_unless_over(&mut self) {
+        if self.state != State::TimeWait {
+            self.state = State::Dropped;
+            self.timer_due_ns = NEVER;
         }
     }
 
@@ -249,6 +272,7 @@ impl Sender {
         let held = self.sacked.bytes_in(before, segment.ack);
         self.una = segment.ack;
         self.sacked.trim(self.una);
+        self.resent.trim(self.una);
         let delivered = segment.ack - before - held + newly_sacked;
         let marked = segment.flags & flag::ECHO != 0;
         self.control.echo(&mut self.window, segment.ack - before, marked, segment.ack, self.high);
@@ -314,6 +338,7 @@ impl Sender {
     ) {
         self.lost_end = (self.una + MSS).min(self.high);
         self.resend = self.una;
+        self.resent = Ranges::default();
         self.mark_lost(tuning);
         self.recover = self.high;
         self.recovering = true;
@@ -323,6 +348,7 @@ impl Sender {
         self.reduce(delivered);
         let (from, to) = (self.una, (self.una + MSS).min(self.end));
         self.resend = to;
+        self.resent.insert(from, to);
         self.send_data(segments, from, to - from, now_ns);
     }
 
@@ -415,18 +441,14 @@ impl Sender {
 
     // Sending.
 
-    /// Bytes under way: sent, neither acknowledged nor thought lost, and what was sent again.
+    /// Bytes under way: sent, neither held nor thought lost, and what was sent again. As in the
+    /// reference, that goes on to count when it is held beyond a gap.
     fn flight(&self) -> u32 {
-        if self.una >= self.high {
-            return 0;
+        let from = self.lost_end.max(self.una);
+        if from >= self.high {
+            return self.resent.bytes();
         }
-        let unheld = |from: u32, to: u32| {
-            if from < to { to - from - self.sacked.bytes_in(from, to) } else { 0 }
-        };
-        if self.lost_end <= self.una {
-            return unheld(self.una, self.high);
-        }
-        unheld(self.una, self.resend.min(self.lost_end)) + unheld(self.lost_end, self.high)
+        self.high - from - self.sacked.bytes_in(from, self.high) + self.resent.bytes()
     }
 
     /// What to send next: lost data first.
@@ -457,6 +479,7 @@ impl Sender {
             }
             if from < self.high {
                 self.resend = to;
+                self.resent.insert(from, to);
             }
             self.send_data(segments, from, (to - from).min(room), now_ns);
         }
@@ -497,6 +520,7 @@ impl Sender {
         self.duplicates = 0;
         self.lost_end = self.high;
         self.resend = self.una;
+        self.resent = Ranges::default();
         self.recover = self.high;
         self.recovering = true;
         self.rtt.double_timeout();

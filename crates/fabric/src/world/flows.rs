@@ -10,7 +10,7 @@ use crate::{
     network::Shape,
     packet::{Cold, Kind, Later, Packet, PacketId, Segment, Stage, flag},
     scheme::resolver::{Path, Resolver},
-    tcp::{NEVER, Receiver, Sender},
+    tcp::{Connection, NEVER},
     topology::Topology,
     workload::Flow,
 };
@@ -28,13 +28,12 @@ const UDP_BYTES: u16 = 8;
 /// What the reference's datagrams carry.
 const FIXED_DATAGRAM_BYTES: u16 = 64;
 
-/// One flow's TCP, both ends.
+/// One flow's connection, and the ways its packets take.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Open {
     flow: u32,
     generation: u32,
-    sender: Sender,
-    receiver: Option<Receiver>,
+    connection: Connection,
     to_server: Path,
     to_client: Path,
     first_sent_ns: u64,
@@ -99,34 +98,33 @@ impl<R: Resolver> World<R> {
             self.send(index as u32, &mut path, segment, first_sent_ns);
             return;
         }
-        let sender = Sender::connect(
+        let connection = Connection::connect(
             &mut self.segments,
             flow.bytes as u32,
             &self.settings.tuning,
             self.now_ns,
         );
-        let place = self.open(index, sender);
+        let place = self.open(index, connection);
         self.settle(place);
     }
 
     /// A place for the connection of a flow.
-    fn open(&mut self, index: usize, sender: Sender) -> u32 {
+    fn open(&mut self, index: usize, connection: Connection) -> u32 {
         let flow = self.flows[index];
         let place = self.free_connections.pop().unwrap_or(self.connections.len() as u32);
-        let connection = Connection {
+        let open = Open {
             flow: index as u32,
             generation: self.connections.get(place as usize).map_or(0, |old| old.generation + 1),
-            sender,
-            receiver: None,
+            connection,
             to_server: self.path(flow.source, flow.destination, flow.id),
             to_client: self.path(flow.destination, flow.source, flow.id),
             first_sent_ns: self.metrics.per_flow[self.result_of[index] as usize].first_sent_ns,
             timer_ns: [NEVER; 2],
         };
         if place as usize == self.connections.len() {
-            self.connections.push(connection);
+            self.connections.push(open);
         } else {
-            self.connections[place as usize] = connection;
+            self.connections[place as usize] = open;
         }
         self.connection_of[index] = place;
         place
@@ -163,14 +161,14 @@ impl<R: Resolver> World<R> {
                 continue;
             }
             let known = {
-                let connection = &self.connections[place as usize];
-                (connection.to_server.known, connection.to_client.known)
+                let open = &self.connections[place as usize];
+                (open.to_server.known, open.to_client.known)
             };
             let to_server = self.path(flow.source, flow.destination, flow.id);
             let to_client = self.path(flow.destination, flow.source, flow.id);
-            let connection = &mut self.connections[place as usize];
-            connection.to_server = Path { known: known.0, ..to_server };
-            connection.to_client = Path { known: known.1, ..to_client };
+            let open = &mut self.connections[place as usize];
+            open.to_server = Path { known: known.0, ..to_server };
+            open.to_client = Path { known: known.1, ..to_client };
         }
     }
 
@@ -189,38 +187,25 @@ impl<R: Resolver> World<R> {
         let asks = packet.cold.segment.flags & (flag::SYN | flag::REVERSE) == flag::SYN;
         if asks && self.connection_of[flow] == CLOSED {
             // A repeated SYN that comes after everything: whoever listens answers it, and goes on.
-            self.open(flow, Sender::gone(&self.settings.tuning));
+            self.open(flow, Connection::gone(&self.settings.tuning));
         }
         let place = self.connection_of[flow];
-        let Some(connection) = self.connections.get_mut(place as usize) else {
+        let Some(open) = self.connections.get_mut(place as usize) else {
             self.resolver.arrive(host, &packet.header, None);
             return true;
         };
         let (segment, sent_ns, now_ns) = (&packet.cold.segment, packet.cold.sent_ns, self.now_ns);
         let to_client = segment.flags & flag::REVERSE != 0;
-        let back = if to_client { &mut connection.to_server } else { &mut connection.to_client };
+        let back = if to_client { &mut open.to_server } else { &mut open.to_client };
         self.resolver.arrive(host, &packet.header, Some(back));
-        let counted = if to_client {
-            let before = connection.sender.completed();
-            connection.sender.receive(&mut self.segments, segment, &self.settings.tuning, now_ns);
-            self.metrics.flows_completed += u64::from(!before && connection.sender.completed());
-            true
-        } else if let Some(receiver) =
-            connection.receiver.as_mut().filter(|receiver| !receiver.closed())
-        {
-            receiver.receive(&mut self.segments, segment, sent_ns, now_ns)
-        } else {
-            if asks {
-                self.do_later(flow as u32, sent_ns, Later::Accept, now_ns);
-            }
-            return true;
-        };
-        let connected = connection.sender.take_connected();
+        let tuning = &self.settings.tuning;
+        let arrival = open.connection.receive(&mut self.segments, segment, sent_ns, tuning, now_ns);
+        self.metrics.flows_completed += u64::from(arrival.completed);
         self.settle(place);
-        if connected {
-            self.do_later(flow as u32, 0, Later::Connected, now_ns);
+        if let Some(later) = arrival.later {
+            self.do_later(flow as u32, sent_ns, later, now_ns);
         }
-        counted
+        arrival.counted
     }
 
     /// Sets an event that is no packet, after all that is set already.
@@ -239,38 +224,25 @@ impl<R: Resolver> World<R> {
         self.packets.remove(id);
         self.control.done += 1;
         let (place, now_ns) = (self.connection_of[flow as usize], self.now_ns);
-        let Some(connection) = self.connections.get_mut(place as usize) else { return };
+        let Some(open) = self.connections.get_mut(place as usize) else { return };
         match later {
-            Later::Accept => {
-                connection.receiver = Some(Receiver::accept(&mut self.segments, sent_ns, now_ns));
-            }
+            Later::Accept => open.connection.accept(&mut self.segments, sent_ns, now_ns),
             Later::Connected => {
                 self.do_later(flow, 0, Later::Write, now_ns + 1);
                 return;
             }
-            Later::Write => connection.sender.write(&mut self.segments, now_ns),
+            Later::Write => open.connection.write(&mut self.segments, now_ns),
         }
         self.settle(place);
     }
 
     pub(super) fn wake(&mut self, place: u32, generation: u32, client: bool) {
-        let connection = &mut self.connections[place as usize];
-        if connection.generation != generation
-            || self.connection_of[connection.flow as usize] != place
-        {
+        let open = &mut self.connections[place as usize];
+        if open.generation != generation || self.connection_of[open.flow as usize] != place {
             return;
         }
-        let now_ns = self.now_ns;
-        connection.timer_ns[usize::from(!client)] = NEVER;
-        if client {
-            if connection.sender.due_ns() <= now_ns {
-                connection.sender.wake(&mut self.segments, now_ns);
-            }
-        } else if let Some(receiver) = &mut connection.receiver
-            && receiver.due_ns() <= now_ns
-        {
-            receiver.wake(&mut self.segments, now_ns);
-        }
+        open.timer_ns[usize::from(!client)] = NEVER;
+        open.connection.wake(&mut self.segments, client, self.now_ns);
         self.settle(place);
     }
 
@@ -279,19 +251,16 @@ impl<R: Resolver> World<R> {
         if !self.segments.is_empty() {
             self.send_segments(place);
         }
-        let connection = &mut self.connections[place as usize];
-        let server_due_ns = connection.receiver.as_ref().map_or(NEVER, Receiver::due_ns);
-        let dues = [(connection.sender.due_ns(), true), (server_due_ns, false)];
-        for (due_ns, client) in dues {
-            let timer_ns = &mut connection.timer_ns[usize::from(!client)];
+        let open = &mut self.connections[place as usize];
+        let timers = open.connection.dues_ns().into_iter().zip(&mut open.timer_ns);
+        for ((due_ns, timer_ns), client) in timers.zip([true, false]) {
             if due_ns < *timer_ns {
                 *timer_ns = due_ns;
-                self.timers.push(Reverse((due_ns, place, connection.generation, client)));
+                self.timers.push(Reverse((due_ns, place, open.generation, client)));
             }
         }
-        let server_done = connection.receiver.as_ref().is_some_and(Receiver::closed);
-        if connection.sender.closed() && (server_done || connection.sender.dropped()) {
-            self.connection_of[connection.flow as usize] = CLOSED;
+        if open.connection.over() {
+            self.connection_of[open.flow as usize] = CLOSED;
             self.free_connections.push(place);
         }
     }
@@ -299,15 +268,14 @@ impl<R: Resolver> World<R> {
     fn send_segments(&mut self, place: u32) {
         let mut segments = std::mem::take(&mut self.segments);
         for segment in segments.drain(..) {
-            let connection = &mut self.connections[place as usize];
-            let (flow, first_sent_ns) = (connection.flow, connection.first_sent_ns);
+            let open = &self.connections[place as usize];
+            let (flow, first_sent_ns) = (open.flow, open.first_sent_ns);
             let reverse = segment.flags & flag::REVERSE != 0;
-            let mut path = if reverse { connection.to_client } else { connection.to_server };
+            let mut path = if reverse { open.to_client } else { open.to_server };
             self.send(flow, &mut path, segment, first_sent_ns);
             if path.known {
-                let connection = &mut self.connections[place as usize];
-                let kept =
-                    if reverse { &mut connection.to_client } else { &mut connection.to_server };
+                let open = &mut self.connections[place as usize];
+                let kept = if reverse { &mut open.to_client } else { &mut open.to_server };
                 kept.known = true;
             }
         }

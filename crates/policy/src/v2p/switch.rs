@@ -118,7 +118,8 @@ impl Switch {
         packet.resolved = true;
         packet.hit = self.id + 1;
         let leaves_pod = !self.pod.contains(&pip);
-        if promotes && leaves_pod && (in_use || self.rules.promote_without_access_bit) {
+        let promotes = promotes && !self.rules.spines_only_promote && leaves_pod;
+        if promotes && (in_use || self.rules.promote_without_access_bit) {
             packet.tag = Mapping { vip: packet.destination_vip, pip };
             packet.promotion = true;
         }

@@ -128,7 +128,7 @@ impl Elastic {
             memory_bytes: self.bytes_needed() + table_bytes + memory.accounted_bytes,
             table_bytes,
             table_pages: (self.table.pages_used(), self.table.pages_resident()),
-            live_bytes: self.log.live(),
+            live_bytes: self.log.segments.live(),
             file_bytes: self.log.file_bytes(),
             ..self.stats.clone()
         }

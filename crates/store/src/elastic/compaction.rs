@@ -1,20 +1,21 @@
 //! Compaction: room held by dead records is won back while serving.
 //!
 //! When the sealed segments hold a sixth more than what is live, the one with the least live data
-//! is emptied: its footer says which records there were, the table which are still pointed to, and
-//! those are appended to the log again. A segment may only go once nothing in it matters, and what
-//! it *kills* may matter: if a record that killed an older one vanished before the older one's
-//! segment did, a restart would find the older one alive. So kills of records that may still be on
-//! disk are carried on, sixteen bytes each, in a record of their own. The segment is removed when
-//! all that is durable.
+//! for its length is emptied: its footer says which records there were, the table which are still
+//! pointed to, and those are appended to the log again. A segment may only go once nothing in it
+//! matters, and what it *kills* may matter: if a record that killed an older one vanished before the
+//! older one's segment did, a restart would find the older one alive. So kills of records that may
+//! still be on disk are carried on, sixteen bytes each, in a record of their own. The segment is
+//! removed when all that is durable.
 //!
 //! All in bounded steps: one read of 256 KiB is under way at a time.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
 use super::device_work::Purpose;
-use super::log::Who;
+use super::log::{Segment, Who};
 use super::record::{Address, Kind, Record};
 use super::segment::{Line, Trailer, read_footer};
 use super::staged::StagedKey;
@@ -22,12 +23,15 @@ use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
 
-/// Sealed segments may hold this much more than live data, in hundredths, besides one segment.
+/// Sealed segments may hold this much more than live data, in hundredths, besides three segments:
+/// then most of a small store's are dead before they are looked at.
 const SLACK: u64 = 15;
-const SEGMENTS_SLACK: u64 = 1;
+const SEGMENTS_SLACK: u64 = 3;
 /// From this much more on, and four segments, writers wait for compaction.
 const SLACK_MAX: u64 = 30;
 const SEGMENTS_SLACK_MAX: u64 = 4;
+/// A segment is left alone with less than this dead, in thousandths.
+const DEAD_MIN: u64 = 50;
 /// Bytes read at once.
 const RUN_BYTES: usize = 256 << 10;
 /// Dead bytes read along rather than making two reads.
@@ -63,8 +67,8 @@ impl Compaction {
 
 impl Elastic {
     fn has_slack(&self, hundredths: u64, segments: u64) -> bool {
-        let allowed = self.log.live() / 100 * (100 + hundredths);
-        self.log.sealed_bytes() > allowed + segments * self.log.segment_bytes
+        let allowed = self.log.segments.live() / 100 * (100 + hundredths);
+        self.log.segments.sealed_bytes() > allowed + segments * self.log.segment_bytes()
     }
 
     pub(super) fn is_compaction_behind(&self) -> bool {
@@ -80,6 +84,10 @@ impl Elastic {
             return false;
         }
         let has_spare = self.log.has_spare_to_move();
+        if self.log.is_full() {
+            // It cannot end: another one may. What it has moved is moved.
+            self.compaction.take_if(|compaction| compaction.stalled && !compaction.reading);
+        }
         let can = |compaction: &mut Compaction| {
             compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
         };
@@ -96,23 +104,33 @@ impl Elastic {
         }
         let victim = self
             .log
-            .segments()
+            .segments
+            .iter()
             .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
-            .filter_map(|(slot, segment)| {
-                Some((segment.data_bytes().saturating_sub(segment.live), slot, segment.trailer?))
-            })
-            .max_by_key(|(dead, ..)| *dead);
-        let worth_it = |dead: u64, slot: usize| {
-            let live = self.log.segment(slot).live;
-            // What is begun must end with the room there is, or a full disk stays full.
-            dead > self.log.segment_bytes / 20
-                && (live == 0 || live + self.log.segment_bytes / 4 <= self.log.room_to_move())
+            .filter_map(|(slot, segment)| Some((dead_share(segment), slot, segment.trailer?)))
+            // Of those that are dead the oldest, as nothing older keeps its kills.
+            .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)));
+        // On a full disk what is begun must end with the room there is, or it stays full.
+        let can_end = |slot: usize| {
+            let Segment { live, bytes, .. } = *self.log.segments.at(slot);
+            !self.log.is_full() || live == 0 || live + bytes / 4 <= self.log.room_to_move()
         };
+        let worth_it = |dead: u64, slot: usize| dead >= DEAD_MIN && can_end(slot);
         let Some((_, slot, trailer)) = victim.filter(|(dead, slot, _)| worth_it(*dead, *slot))
         else {
-            self.compaction_rest = self.log.position().0 + self.log.segment_bytes / 16;
+            self.compaction_rest = self.log.position().0 + self.log.segment_bytes() / 16;
             return;
         };
+        if self.log.segments.at(slot).live == 0 {
+            let older = self.log.segments.iter().filter(|(_, other)| other.number < trailer.number);
+            match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
+                // Its kills count for nothing, so it need not be looked at.
+                None => return self.give_up_segment(slot),
+                // They will as soon as those are gone.
+                Some(true) => return,
+                Some(false) => {}
+            }
+        }
         self.compaction = Some(Compaction {
             slot,
             trailer,
@@ -127,7 +145,7 @@ impl Elastic {
     }
 
     fn read_for_compaction(&mut self, slot: usize, offset: u64, bytes: usize) {
-        let segment = self.log.segment_mut(slot);
+        let segment = self.log.segments.at_mut(slot);
         segment.reads += 1;
         let file = FileName::Segment(segment.number);
         self.command(file, Operation::Read { offset, bytes }, Purpose::Compaction { slot });
@@ -152,7 +170,7 @@ impl Elastic {
             }
             let carries = line.kills != Address::NONE
                 && line.kills.segment() != compaction.trailer.number
-                && self.log.has_segment(line.kills.segment());
+                && self.log.segments.has(line.kills.segment());
             if carries {
                 compaction.carried.push((line.hash, line.kills));
             }
@@ -161,7 +179,7 @@ impl Elastic {
         let (at_end, looked) = (compaction.next == lines.len(), compaction.next == until);
         if let (Some(&first), Some(&last)) = (compaction.run.first(), compaction.run.last()) {
             let (offset, end) = (lines[first].offset, line_end(&lines[last]));
-            let end = end.min(self.log.segment_bytes);
+            let end = end.min(self.log.segments.at(compaction.slot).bytes);
             compaction.reading = true;
             self.read_for_compaction(compaction.slot, offset, (end - offset) as usize);
         } else if at_end {
@@ -173,7 +191,7 @@ impl Elastic {
 
     fn live_slot(&self, segment: usize, line: &Line) -> Option<Slot> {
         line.class?;
-        self.table.find(line.hash, self.log.location(segment, line.offset))
+        self.table.find(line.hash, self.log.segments.location(segment, line.offset))
     }
 
     /// Takes the footer, or a run of records.
@@ -183,7 +201,7 @@ impl Elastic {
         result: io::Result<Vec<u8>>,
         now: Duration,
     ) {
-        self.log.segment_mut(slot).reads -= 1;
+        self.log.segments.at_mut(slot).reads -= 1;
         // The store may have been cleared meanwhile.
         let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
         else {
@@ -218,7 +236,7 @@ impl Elastic {
     /// A segment with damage is not emptied: what is whole in it goes on being served.
     fn leave_damaged(&mut self, slot: usize, error: Error) {
         self.report(error);
-        self.log.segment_mut(slot).damaged = true;
+        self.log.segments.at_mut(slot).damaged = true;
     }
 
     fn move_run(&mut self, mut compaction: Compaction, bytes: &[u8], now: Duration) {
@@ -233,7 +251,7 @@ impl Elastic {
                 break;
             }
             let Some(from) = self.live_slot(compaction.slot, &line) else { continue };
-            let address = self.log.address(from.location);
+            let address = self.log.segments.address(from.location);
             let record = match Record::read(address, &bytes[(line.offset - base) as usize..]) {
                 Ok(record) => Record { kills: address, kind: Kind::Put, ..record },
                 Err(broken) => {
@@ -252,8 +270,8 @@ impl Elastic {
             compaction.stalled = false;
             self.stats.compacted_bytes += record.bytes() as u64;
             self.table.replace(line.hash, from.location, Slot { location, class });
-            self.log.kill(from.location, from.class);
-            self.log.revive(location, class);
+            self.log.segments.kill(from.location, from.class);
+            self.log.segments.revive(location, class);
             self.restage_moved(from.location, location);
         }
         self.compaction = Some(compaction);
@@ -270,10 +288,20 @@ impl Elastic {
             }
             compaction.carried.truncate(rest);
         }
-        let position = self.log.want_durable();
-        self.log.doom(compaction.slot, position.0);
+        self.give_up_segment(compaction.slot);
         true
     }
+
+    /// Has a segment removed once what replaces it is durable.
+    fn give_up_segment(&mut self, slot: usize) {
+        let position = self.log.want_durable();
+        self.log.segments.doom(slot, position.0);
+    }
+}
+
+/// How much of a segment's file is not alive, in thousandths.
+fn dead_share(segment: &Segment) -> u64 {
+    segment.data_bytes().saturating_sub(segment.live) * 1000 / segment.bytes
 }
 
 /// True if the record of `line` can be read together with those of `run`.

@@ -20,6 +20,9 @@ impl Elastic {
     /// Makes the entry readable for the running command, and writable whether it is there or not.
     pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
+        if self.load_only(hash, key, now) {
+            return Load::Present;
+        }
         if !matches!(self.locate(hash, key), Located::Unknown) {
             return self.load_hashed(hash, key, now);
         }
@@ -62,6 +65,28 @@ impl Elastic {
             Load::Pending(ticket) => Fetch::Pending(ticket),
             Load::Failed(error) => Fetch::Failed(error),
         }
+    }
+
+    /// The usual case: memory holds the entry, whose record is the only one of this hash.
+    fn load_only(&mut self, hash: u64, key: &[u8], now: Duration) -> bool {
+        let is_plain = self.staged.is_empty()
+            && self.gone.is_empty()
+            && self.table.is_resident(self.table.page_of(hash))
+            && self.fresh_location(hash, key).is_none();
+        if !is_plain {
+            return false;
+        }
+        let [slot] = self.table.candidates(hash)[..] else { return false };
+        let Some(at) = self.memory.find_used(hash, key) else { return false };
+        let body = Body::read(self.memory.value_at(at));
+        if body.expires_at.is_over(now) {
+            return false;
+        }
+        let value_bytes = body.value.len();
+        self.stats.hits += 1;
+        self.note_use(hash, value_bytes);
+        self.known.set(key, slot);
+        true
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -174,11 +199,13 @@ impl Elastic {
         if old.is_none() && !self.table.has_room(hash) {
             return Err(Error::TableFull { entries: self.table.len() });
         }
-        let kills = old.map_or(Address::NONE, |old| self.log.address(old.location));
-        let version = self.version + 1;
+        let kills = old.map_or(Address::NONE, |old| self.log.segments.address(old.location));
+        let bytes = record_bytes(key.len(), value.len()) as u64;
+        let version = self.versions_before + self.log.position().0 + bytes;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
         let record = LogRecord { kind: Kind::Put, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
+        debug_assert_eq!(version, self.versions_before + self.log.position().0);
         self.version = version;
         self.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });
@@ -233,7 +260,7 @@ impl Elastic {
     ) -> Result<(), Error> {
         self.kill_slot(hash, slot, now)?;
         self.forget(hash, key);
-        if self.table.candidates(hash).next().is_some() {
+        if !self.table.candidates(hash).is_empty() {
             // Another key of the same hash is left: that it is another is known now, not later.
             self.gone.push(key.into());
         }
@@ -242,10 +269,11 @@ impl Elastic {
 
     /// Takes an entry out of the table, and says so in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
-        let address = self.log.address(slot.location);
+        self.known.forget();
+        let address = self.log.segments.address(slot.location);
         self.append_kills(Who::Remover, &[(hash, address)], now)?;
         self.table.remove(hash, slot.location);
-        self.log.kill(slot.location, slot.class);
+        self.log.segments.kill(slot.location, slot.class);
         Ok(())
     }
 
@@ -286,6 +314,7 @@ impl Elastic {
     /// When there is no room to record it. Then nothing changed.
     pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
         self.log.clear(now)?;
+        self.known.forget();
         self.begin_table();
         self.memory.clear();
         self.fresh.clear();
@@ -301,6 +330,7 @@ impl Elastic {
 
     /// Moves what was written since into the memory table; the buffers may be let go after that.
     pub(super) fn settle(&mut self) {
+        self.known.forget();
         self.gone.clear();
         for Fresh { hash, location } in self.fresh.drain() {
             let Some(bytes) = self.log.buffered(location) else { continue };
@@ -311,27 +341,31 @@ impl Elastic {
     }
 
     fn point_to(&mut self, hash: u64, old: Option<Slot>, new: Slot) {
+        self.known.forget();
         match old {
             Some(old) => {
                 let replaced = self.table.replace(hash, old.location, new);
                 debug_assert!(replaced, "the old record was located in the table");
-                self.log.kill(old.location, old.class);
+                self.log.segments.kill(old.location, old.class);
             }
             None => {
                 let inserted = self.table.insert(hash, new);
                 debug_assert!(inserted, "there was room for one more");
             }
         }
-        self.log.revive(new.location, new.class);
+        self.log.segments.revive(new.location, new.class);
     }
 
     /// Where the record of `key` is, without asking the disk.
     fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
+        if let Some(slot) = self.known.get(key) {
+            return Located::At(slot);
+        }
         let page = self.table.page_of(hash);
         if !self.table.is_resident(page) {
             return Located::Unknown;
         }
-        let candidates: smallvec::SmallVec<[Slot; 2]> = self.table.candidates(hash).collect();
+        let candidates = self.table.candidates(hash);
         if candidates.is_empty() {
             return Located::Nowhere;
         }
@@ -398,6 +432,30 @@ impl Elastic {
                 self.fresh.insert_unique(hash, Fresh { hash, location }, |fresh| fresh.hash);
             }
         }
+    }
+}
+
+/// Where the record of the key loaded last is, so that writing it need not find out again.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    key: Vec<u8>,
+    slot: Option<Slot>,
+}
+
+impl Known {
+    fn set(&mut self, key: &[u8], slot: Slot) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.slot = Some(slot);
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Slot> {
+        self.slot.filter(|_| self.key == key)
+    }
+
+    /// The table changes, or may.
+    pub(super) fn forget(&mut self) {
+        self.slot = None;
     }
 }
 

@@ -175,7 +175,8 @@ impl Elastic {
                 if !self.table.is_resident(page) {
                     return self.await_page(page, key.clone());
                 }
-                let next = self.table.candidates(hash).find(|slot| !tried.contains(&slot.location));
+                let candidates = self.table.candidates(hash);
+                let next = candidates.into_iter().find(|slot| !tried.contains(&slot.location));
                 match next {
                     Some(slot) => self.read_record(key.clone(), slot),
                     None => self.resolve(key, State::Absent),
@@ -189,18 +190,18 @@ impl Elastic {
             let bytes = bytes[..slot.class.bytes().min(bytes.len())].to_vec();
             return self.take_record(&key, slot, Ok(bytes));
         }
-        let segment = self.log.slot(slot.location);
-        let (offset, bytes) = self.log.extent(slot.location, slot.class);
-        self.log.segment_mut(segment).reads += 1;
-        let file = FileName::Segment(self.log.segment(segment).number);
+        let segment = self.log.segments.slot(slot.location);
+        let (offset, bytes) = self.log.segments.extent(slot.location, slot.class);
+        self.log.segments.at_mut(segment).reads += 1;
+        let file = FileName::Segment(self.log.segments.at(segment).number);
         self.stats.record_reads += 1;
         self.command(file, Operation::Read { offset, bytes }, Purpose::Record { key, slot });
     }
 
     /// Takes a record read for `key`.
     pub(super) fn record_read(&mut self, key: &StagedKey, slot: Slot, result: io::Result<Vec<u8>>) {
-        let segment = self.log.slot(slot.location);
-        self.log.segment_mut(segment).reads -= 1;
+        let segment = self.log.segments.slot(slot.location);
+        self.log.segments.at_mut(segment).reads -= 1;
         let Some(staged) = self.staged.get_mut(key) else { return };
         let hash = staged.hash;
         let State::Reading { tried } = &mut staged.state else { return };
@@ -215,7 +216,7 @@ impl Elastic {
     }
 
     fn take_record(&mut self, key: &StagedKey, slot: Slot, result: io::Result<Vec<u8>>) {
-        let address = self.log.address(slot.location);
+        let address = self.log.segments.address(slot.location);
         let file = FileName::Segment(address.segment());
         let offset = address.offset();
         let bytes = match result {

@@ -42,13 +42,13 @@ fn seconds(now: Duration) -> u32 {
 
 impl Elastic {
     pub(super) fn sweep_timeout(&self) -> Option<Duration> {
-        let due = self.log.expires_s();
+        let due = self.log.segments.expires_s();
         (due != u32::MAX && self.sweep.is_none()).then(|| Duration::from_secs(due.into()))
     }
 
     /// Begins, or goes on with, a sweep; true if it can go on at once.
     pub(super) fn sweep_some(&mut self, now: Duration) -> bool {
-        if self.sweep.is_none() && self.log.expires_s() <= seconds(now) {
+        if self.sweep.is_none() && self.log.segments.expires_s() <= seconds(now) {
             self.begin_sweep(now);
         }
         match self.sweep.take_if(|sweep| sweep.lines.is_some()) {
@@ -60,13 +60,13 @@ impl Elastic {
     fn begin_sweep(&mut self, now: Duration) {
         let Some(slot) = self.log.due_segment(seconds(now)) else { return };
         // What is appended from here on counts anew.
-        self.log.segment_mut(slot).expires_s = u32::MAX;
+        self.log.segments.at_mut(slot).expires_s = u32::MAX;
         let open = self.log.open_lines().filter(|(open, _)| *open == slot);
         let mut sweep = Sweep { slot, lines: None, next: 0, expires_s: u32::MAX };
         if let Some((_, lines)) = open {
             sweep.lines = Some(lines.to_vec());
         } else {
-            let segment = self.log.segment_mut(slot);
+            let segment = self.log.segments.at_mut(slot);
             let Some(trailer) = segment.trailer else { return };
             segment.reads += 1;
             let file = FileName::Segment(segment.number);
@@ -78,7 +78,7 @@ impl Elastic {
 
     /// Takes a footer.
     pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segment_mut(slot);
+        let segment = self.log.segments.at_mut(slot);
         segment.reads -= 1;
         let (file, trailer) = (FileName::Segment(segment.number), segment.trailer);
         let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
@@ -134,17 +134,17 @@ impl Elastic {
         } else {
             sweep.expires_s.max(now_s + REST_S)
         };
-        self.log.note_expiry(sweep.slot, expires_s);
+        self.log.segments.note_expiry(sweep.slot, expires_s);
         true
     }
 
     /// Removes the entry of an expired record, if the table still points there; false if that
     /// failed.
     fn expire_line(&mut self, segment: usize, line: &Line, now: Duration) -> bool {
-        let location = self.log.location(segment, line.offset);
+        let location = self.log.segments.location(segment, line.offset);
         let Some(slot) = self.table.find(line.hash, location) else { return true };
-        debug_assert_ne!(self.log.address(location), Address::NONE);
-        if self.table.candidates(line.hash).count() > 1 {
+        debug_assert_ne!(self.log.segments.address(location), Address::NONE);
+        if self.table.candidates(line.hash).len() > 1 {
             // Which of the keys of this hash is over, only a load can tell.
             return true;
         }

@@ -11,6 +11,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::record::Class;
 use crate::mapping::{Mapping, PAGE_BYTES};
@@ -128,7 +129,16 @@ pub(super) struct Table {
     pins: HashMap<u32, u32>,
     hand: usize,
     entries: u64,
+    /// Where the slots of the hash asked for last are, in its page: a command asks more than once.
+    seen: Option<Seen>,
 }
+
+struct Seen {
+    hash: u64,
+    places: Places,
+}
+
+type Places = SmallVec<[u16; 4]>;
 
 impl Table {
     pub(super) fn new() -> Self {
@@ -142,6 +152,7 @@ impl Table {
             pins: HashMap::new(),
             hand: 0,
             entries: 0,
+            seen: None,
         };
         table.add_page(0, 0);
         table
@@ -202,12 +213,27 @@ impl Table {
         }
     }
 
-    /// The records that may be the one of a key of this hash. Its page must be resident.
-    pub(super) fn candidates(&mut self, hash: u64) -> impl Iterator<Item = Slot> + '_ {
+    /// Finds the places of this hash in its page, unless they were just found.
+    fn look(&mut self, hash: u64) -> usize {
         let home = self.home(hash);
+        if self.seen.as_ref().is_none_or(|seen| seen.hash != hash) {
+            let places = self.pages[home].matches(hash).map(|at| at as u16).collect();
+            self.seen = Some(Seen { hash, places });
+        }
+        home
+    }
+
+    /// The places [`Table::look`] found.
+    fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.seen.iter().flat_map(|seen| seen.places.iter().map(|&at| usize::from(at)))
+    }
+
+    /// The records that may be the one of a key of this hash. Its page must be resident.
+    pub(super) fn candidates(&mut self, hash: u64) -> SmallVec<[Slot; 2]> {
+        let home = self.look(hash);
         self.mark(home, USED);
         let page = &self.pages[home];
-        page.matches(hash).map(|at| page.slot(at))
+        self.places().map(|at| page.slot(at)).collect()
     }
 
     /// The slot of the record at `location`.
@@ -216,9 +242,17 @@ impl Table {
         page.matches(hash).map(|at| page.slot(at)).find(|slot| slot.location == location)
     }
 
+    /// The page of the record at `location`, and its place there.
+    fn place(&mut self, hash: u64, location: Location) -> Option<(usize, usize)> {
+        let home = self.look(hash);
+        let page = &self.pages[home];
+        self.places().find(|&at| page.slot(at).location == location).map(|at| (home, at))
+    }
+
     /// Adds a slot; false if the table can grow no further.
     #[must_use]
     pub(super) fn insert(&mut self, hash: u64, slot: Slot) -> bool {
+        self.seen = None;
         while self.pages[self.home(hash)].count() == SLOTS {
             if !self.split(hash) {
                 return false;
@@ -240,21 +274,17 @@ impl Table {
 
     /// Points the slot of the record at `from` elsewhere; false if there is none.
     pub(super) fn replace(&mut self, hash: u64, from: Location, to: Slot) -> bool {
-        let home = self.home(hash);
-        let page = &mut self.pages[home];
-        let found = page.matches(hash).find(|&at| page.slot(at).location == from);
-        if let Some(at) = found {
-            page.set(at, hash, to);
-            self.mark(home, DIRTY | USED);
-        }
-        found.is_some()
+        let Some((home, at)) = self.place(hash, from) else { return false };
+        self.pages[home].set(at, hash, to);
+        self.mark(home, DIRTY | USED);
+        true
     }
 
     /// Takes out the slot of the record at `location`, if there is one.
     pub(super) fn remove(&mut self, hash: u64, location: Location) -> Option<Slot> {
-        let home = self.home(hash);
+        let (home, at) = self.place(hash, location)?;
+        self.seen = None;
         let page = &mut self.pages[home];
-        let at = page.matches(hash).find(|&at| page.slot(at).location == location)?;
         let slot = page.slot(at);
         page.remove(at);
         self.mark(home, DIRTY);
@@ -383,6 +413,7 @@ impl Table {
     }
 
     fn drop_page(&mut self, page: usize) {
+        self.seen = None;
         self.states[page] &= !RESIDENT;
         self.resident -= 1;
         self.pages.release(page..page + 1);

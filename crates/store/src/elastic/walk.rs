@@ -104,7 +104,7 @@ impl Elastic {
             let record = Record::parse(bytes).expect("a buffered record is whole");
             return SlotKey::Known(record.key.into(), record.body.expires_at);
         }
-        let is_only = self.table.candidates(hash).count() == 1;
+        let is_only = self.table.candidates(hash).len() == 1;
         if is_only && let Some(known) = self.key_in_memory(hash) {
             return known;
         }

@@ -118,17 +118,17 @@ impl Elastic {
     }
 
     fn read_to_warm(&mut self, hash: u64, slot: Slot) {
-        let segment = self.log.slot(slot.location);
-        let (offset, bytes) = self.log.extent(slot.location, slot.class);
-        self.log.segment_mut(segment).reads += 1;
-        let file = FileName::Segment(self.log.segment(segment).number);
+        let segment = self.log.segments.slot(slot.location);
+        let (offset, bytes) = self.log.segments.extent(slot.location, slot.class);
+        self.log.segments.at_mut(segment).reads += 1;
+        let file = FileName::Segment(self.log.segments.at(segment).number);
         self.command(file, Operation::Read { offset, bytes }, Purpose::Warm { hash, slot });
     }
 
     /// Takes a record read ahead.
     pub(super) fn warmed(&mut self, hash: u64, slot: Slot, result: io::Result<Vec<u8>>) {
-        let segment = self.log.slot(slot.location);
-        self.log.segment_mut(segment).reads -= 1;
+        let segment = self.log.segments.slot(slot.location);
+        self.log.segments.at_mut(segment).reads -= 1;
         if let Some(walk) = &mut self.walk {
             walk.reads = walk.reads.saturating_sub(1);
         }
@@ -140,7 +140,7 @@ impl Elastic {
         if !is_there || !self.has_room_to_warm() {
             return;
         }
-        let address = self.log.address(slot.location);
+        let address = self.log.segments.address(slot.location);
         let Ok(record) = Record::read(address, &bytes) else { return };
         if self.memory.peek(hash, record.key, NEVER).is_none() {
             let body = &bytes[record.body_range()];

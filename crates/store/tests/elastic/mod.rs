@@ -1,10 +1,12 @@
 //! The elastic store beside an ordered map, run from one seed on a simulated device.
 
+mod asking;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use store::device::{DeviceCommand, carry_out};
-use store::elastic::{Config, Elastic, Error, Load, Position, RandomKey, Scan, Sync, Ticket};
+use store::elastic::{Config, Elastic, Error, Load, Position, Sync, Ticket};
 use store::{Faults, SimulatedDevice};
 
 /// Random numbers from one seed (splitmix64).
@@ -100,7 +102,7 @@ pub fn config(random: &mut Random) -> Config {
     Config {
         memory_bytes: Elastic::MEMORY_BYTES_MIN + random.below(1 << 20) as usize,
         sync: [Sync::Always, Sync::EverySecond, Sync::Never][random.below(3) as usize],
-        segment_bytes: 64 << 10,
+        segment_bytes: (64 << 10) << random.below(4),
         hash_key: [1, 2],
         ..Config::default()
     }
@@ -123,7 +125,7 @@ impl Run {
             store,
             device,
             keys,
-            value_bytes_max: 1 + random.below(6000),
+            value_bytes_max: if random.one_in(6) { 40_000 } else { 1 + random.below(6000) },
             random,
             now,
             clears: true,
@@ -362,178 +364,5 @@ impl Run {
             }
         }
         text
-    }
-
-    /// Everything the store holds, by asking for every key, and by scanning.
-    pub fn contents(&mut self) -> Map {
-        let mut map = Map::new();
-        self.frozen = true;
-        for key in (0..self.keys).map(key) {
-            if let Some(entry) = self.fetch(&key) {
-                map.insert(key, entry);
-            }
-        }
-        let mut scanned = self.scan_all();
-        scanned.sort();
-        self.frozen = false;
-        let keys: Vec<&[u8]> = map.keys().map(Vec::as_slice).collect();
-        let scanned: Vec<&[u8]> = scanned.iter().map(|key| &**key).collect();
-        if scanned != keys {
-            let text = |keys: Vec<&[u8]>| {
-                keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
-            };
-            panic!("scanned {:?}, but there are {:?}", text(scanned), text(keys));
-        }
-        assert!(self.store.len() >= keys.len() as u64);
-        map
-    }
-
-    pub fn fetch(&mut self, key: &[u8]) -> Option<Entry> {
-        self.try_fetch(key).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    pub fn try_fetch(&mut self, key: &[u8]) -> Result<Option<Entry>, Error> {
-        let mut tickets = Vec::new();
-        let entry = loop {
-            match self.store.load(key, self.now) {
-                Load::Present => {
-                    let read = self.store.read(key, self.now).expect("present");
-                    break Ok(Some((read.value.to_vec(), read.expires_at)));
-                }
-                Load::Absent => break Ok(None),
-                Load::Pending(ticket) => {
-                    tickets.push(ticket);
-                    self.wait_for(ticket);
-                }
-                Load::Failed(error) => break Err(error),
-            }
-        };
-        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
-        entry
-    }
-
-    /// Stores a new value under the key of that number.
-    pub fn put(&mut self, number: u64) {
-        self.waiting.push(Waiting {
-            key: key(number),
-            writes: true,
-            tickets: Vec::new(),
-            ready: 0,
-        });
-        self.attempt(self.waiting.len() - 1);
-        self.resume();
-    }
-
-    /// Stores a value of the caller's under the key of that number.
-    pub fn put_value(&mut self, number: u64, value: &[u8]) {
-        let key = key(number);
-        for _ in 0..1000 {
-            if self.store.accepts_writes().is_ok() {
-                break;
-            }
-            self.settle();
-        }
-        let mut tickets = Vec::new();
-        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
-            tickets.push(ticket);
-            self.wait_for(ticket);
-        }
-        let written = self.store.write(&key, value, None, self.now).expect("written");
-        self.record(written.position, Done::Put(key, (value.to_vec(), None)));
-        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
-    }
-
-    /// Looks up the key of that number.
-    pub fn fetch_number(&mut self, number: u64) -> Option<Entry> {
-        self.fetch(&key(number))
-    }
-
-    /// Removes the key of that number, now or when it is loaded.
-    pub fn remove(&mut self, number: u64) -> Result<(), Error> {
-        let key = key(number);
-        let mut tickets = Vec::new();
-        while let Load::Pending(ticket) = self.store.load(&key, self.now) {
-            tickets.push(ticket);
-            self.wait_for(ticket);
-        }
-        let removed = self.store.remove(&key, self.now);
-        if let Ok(Some(position)) = removed {
-            self.record(position, Done::Remove(key));
-        }
-        tickets.into_iter().for_each(|ticket| self.store.release(ticket));
-        removed.map(|_| ())
-    }
-
-    /// A configuration like the one the store was made with.
-    pub fn config(&mut self) -> Config {
-        config(&mut self.random)
-    }
-
-    /// Goes on with another opening of the store.
-    pub fn adopt(&mut self, store: Elastic) {
-        self.store = store;
-        self.in_flight.clear();
-        self.waiting.clear();
-    }
-
-    /// True if that entry was once stored under the key.
-    pub fn was_written(&self, key: &[u8], entry: &Entry) -> bool {
-        self.written.get(key).is_some_and(|written| written.contains(entry))
-    }
-
-    pub fn wait_for(&mut self, ticket: Ticket) {
-        for _ in 0..100_000 {
-            while let Some(loaded) = self.store.poll_loaded() {
-                if loaded == ticket {
-                    return;
-                }
-            }
-            self.device_once();
-        }
-        panic!("{ticket:?} is never loaded");
-    }
-
-    pub fn scan_all(&mut self) -> Vec<Box<[u8]>> {
-        let (mut cursor, mut all, mut held) = (0, Vec::new(), Vec::new());
-        let count = 1 + self.random.below(20) as usize;
-        loop {
-            match self.store.scan(cursor, count, self.now) {
-                Scan::Ready { cursor: next, keys } => {
-                    held.drain(..).for_each(|ticket| self.store.release(ticket));
-                    all.extend(keys);
-                    cursor = next;
-                    if cursor == 0 {
-                        return all;
-                    }
-                }
-                Scan::Pending(tickets) => {
-                    for ticket in tickets {
-                        self.settle_ticket(ticket);
-                        held.push(ticket);
-                    }
-                }
-                Scan::Failed(error) => panic!("{error}"),
-            }
-        }
-    }
-
-    fn settle_ticket(&mut self, _ticket: Ticket) {
-        for _ in 0..64 {
-            self.device_once();
-            while self.store.poll_loaded().is_some() {}
-        }
-    }
-
-    pub fn random_key(&mut self) -> Option<Box<[u8]>> {
-        let random = self.random.draw();
-        loop {
-            match self.store.random_key(random, self.now) {
-                RandomKey::Ready(key) => return key,
-                RandomKey::Pending(ticket) => {
-                    self.wait_for(ticket);
-                }
-                RandomKey::Failed(error) => panic!("{error}"),
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! skips two bytes without looking, this codec wants CR LF: bytes that two programs could cut
 //! differently must not pass a cache.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, mem, ops::Range};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
@@ -21,7 +21,13 @@ pub struct Request<'a> {
     /// this form, so that everything behind the decoder knows one form only.
     bulks: Cow<'a, [u8]>,
     len: usize,
+    places: Places,
 }
+
+/// Where the bodies of the first arguments lie in the bulks. Most commands are understood by their
+/// name and their first argument, which the decoder has seen already.
+type Places = [Range<usize>; PLACED];
+const PLACED: usize = 2;
 
 #[expect(clippy::len_without_is_empty, reason = "a request has a name: never empty")]
 impl<'a> Request<'a> {
@@ -38,7 +44,7 @@ impl<'a> Request<'a> {
     /// The command name as the client wrote it.
     #[inline]
     pub fn name(&self) -> &[u8] {
-        self.arguments().next().unwrap_or_default()
+        self.argument(0).unwrap_or_default()
     }
 
     /// All arguments, the name first. Allocates nothing.
@@ -47,9 +53,14 @@ impl<'a> Request<'a> {
         Arguments { bulks: &self.bulks }
     }
 
-    /// Argument `index`, counted from the name as 0; a walk over the arguments before it.
+    /// Argument `index`, counted from the name as 0; from 2 on a walk over the arguments before it.
+    #[inline]
     pub fn argument(&self, index: usize) -> Option<&[u8]> {
-        self.arguments().nth(index)
+        match self.places.get(index) {
+            Some(place) if index < self.len => self.bulks.get(place.clone()),
+            Some(_) => None,
+            None => self.arguments().nth(index),
+        }
     }
 }
 
@@ -99,6 +110,7 @@ pub struct Decoder {
     searched: usize,
     arguments: usize,
     arguments_left: usize,
+    places: Places,
 }
 
 impl Decoder {
@@ -118,18 +130,23 @@ impl Decoder {
             }
         }
         while self.arguments_left > 0 {
-            let Some(end) = self.bulk_end(bytes, limits)? else { return Ok(None) };
-            self.position = end;
+            let Some(body) = self.bulk(bytes, limits)? else { return Ok(None) };
+            self.position = body.end + 2;
+            if let Some(place) = self.places.get_mut(self.arguments - self.arguments_left) {
+                *place = body.start - self.bulks..body.end - self.bulks;
+            }
             self.arguments_left -= 1;
         }
         let request = Request {
             bytes: bytes.get(self.start..self.position).unwrap_or_default(),
             bulks: Cow::Borrowed(bytes.get(self.bulks..self.position).unwrap_or_default()),
             len: self.arguments,
+            places: mem::take(&mut self.places),
         };
         Ok(Some(self.finish(request)))
     }
 
+    #[inline]
     fn finish<'a>(&mut self, request: Request<'a>) -> (Request<'a>, usize) {
         let taken = self.position;
         *self = Self::default();
@@ -178,9 +195,9 @@ impl Decoder {
         }
     }
 
-    /// Where the bulk string at the current position ends, its CR LF included.
+    /// Where the body of the bulk string at the current position lies; its CR LF is there, too.
     #[inline]
-    fn bulk_end(&self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>> {
+    fn bulk(&self, bytes: &[u8], limits: &Limits) -> Result<Option<Range<usize>>> {
         let at = self.position;
         let Some((&first, header)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
             return Ok(None);
@@ -203,7 +220,7 @@ impl Decoder {
             return Err(too_large(at, REQUEST_BYTES, limits.request_bytes_max, got));
         }
         match bytes.get(end - 2..end) {
-            Some(b"\r\n") => Ok(Some(end)),
+            Some(b"\r\n") => Ok(Some(body..end - 2)),
             Some(_) => Err(unterminated_bulk(end - 2)),
             None => Ok(None),
         }
@@ -229,7 +246,8 @@ impl Decoder {
         let line = bytes.get(self.start..from + found).unwrap_or_default();
         let (bulks, len) = inline::split(line, self.start)?;
         let bytes = bytes.get(self.start..self.position).unwrap_or_default();
-        Ok(Some(Request { bytes, bulks: Cow::Owned(bulks), len }))
+        let places = inline::places(&bulks);
+        Ok(Some(Request { bytes, bulks: Cow::Owned(bulks), len, places }))
     }
 }
 

@@ -23,6 +23,7 @@ const KEYS_MAX: usize = 1_024;
 
 impl Resp {
     /// Names the flow of `message`.
+    #[inline]
     pub(super) fn name_flow<'m>(
         &mut self,
         message: &'m Message<'_>,
@@ -36,13 +37,14 @@ impl Resp {
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
+        let mut request = self.flow_of(command, message, asking, scratch);
         if command.flags.contains(Flags::BLOCKING) {
-            let request = self.flow_of(command, message, asking, scratch);
-            return Request { tag: Tag::Blocking, ..request };
+            request.tag = Tag::Blocking;
         }
-        self.flow_of(command, message, asking, scratch)
+        request
     }
 
+    #[inline]
     fn flow_of<'m>(
         &mut self,
         command: &Command,
@@ -78,6 +80,7 @@ impl Resp {
     }
 
     /// Why no read of this connection is answered from storage now.
+    #[inline]
     fn why_not(&self, asking: bool) -> Option<WhyNot> {
         if self.unsettled > 0 || self.lost_track {
             Some(WhyNot::Unsettled)
@@ -94,6 +97,7 @@ impl Resp {
         }
     }
 
+    #[inline]
     fn read<'m>(
         &self,
         command: &Command,
@@ -112,17 +116,18 @@ impl Resp {
             _ => false,
         };
         // Name, key, options: the options of every such command stand behind its key.
-        let mut arguments = message.arguments().skip(1);
-        let Some(key) = arguments.next().filter(|_| one_key) else {
+        let Some(key) = message.argument(1).filter(|_| one_key) else {
             return plain(Flow::Bypass(WhyNot::Command));
         };
         if !self.settings.keys.allow(key) {
             return plain(Flow::Bypass(WhyNot::Excluded));
         }
         self.variant(command.name, scratch);
-        for option in arguments {
-            scratch.extend_from_slice(&(option.len() as u32).to_le_bytes());
-            scratch.extend_from_slice(option);
+        if message.len() > 2 {
+            for option in message.arguments().skip(2) {
+                scratch.extend_from_slice(&(option.len() as u32).to_le_bytes());
+                scratch.extend_from_slice(option);
+            }
         }
         if scratch.len() > VARIANT_BYTES_MAX {
             return plain(Flow::Bypass(WhyNot::Option));
@@ -341,6 +346,7 @@ fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     [&(name.len() as u32).to_le_bytes(), name].concat().into()
 }
 
+#[inline]
 fn plain<'m>(flow: Flow<'m>) -> Request<'m, Tag> {
     Request::new(flow, Tag::Plain)
 }

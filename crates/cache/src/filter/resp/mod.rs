@@ -112,7 +112,10 @@ pub struct Resp {
 }
 
 /// What must be remembered of a request until its reply.
+///
+/// Its tag takes a word for the same reason as that of [`Flow`](super::Flow).
 #[derive(Debug, Clone)]
+#[repr(u64)]
 pub enum Tag {
     /// Nothing.
     Plain,
@@ -175,10 +178,12 @@ impl Filter for Resp {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
 
+    #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         self.decoder.decode(bytes, &self.settings.limits)
     }
 
+    #[inline]
     fn request<'m>(
         &mut self,
         message: &'m Message<'_>,
@@ -223,6 +228,7 @@ impl Filter for Resp {
         Ok(())
     }
 
+    #[inline]
     fn answer(&mut self, _: &Tag, packed: &[u8], out: &mut Vec<u8>) {
         server::unpack(packed, self.version, out);
     }

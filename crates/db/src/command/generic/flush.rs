@@ -1,10 +1,7 @@
 //! FLUSHALL and FLUSHDB.
 
 use super::{super::Call, scan};
-use crate::{
-    failure::{Failure, SYNTAX},
-    keyspace::DATABASES,
-};
+use crate::failure::{Failure, SYNTAX};
 
 fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
     match call.args {
@@ -23,27 +20,43 @@ pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     options(call)?;
-    let own = call.keys.database;
+    let (own, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
     if !call.keys.missing.is_empty() {
         return Ok(());
     }
-    if (0..DATABASES).all(|other| other == own || call.keys.len(other) == 0) {
+    if own == 0 && call.keys.held().all(|shard| shard.only_database_0(now)) {
         return clear(call);
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
-    let Some(found) = scan::walk_all(call)? else { return Ok(()) };
-    for key in found {
-        call.keys.load(own, &key, true)?;
-        if call.keys.missing.is_empty() {
+    let mut walk = call.session.walk.take().unwrap_or_default();
+    for _ in 0..PAGES {
+        if !scan::turn_page(call, &mut walk)? {
+            call.session.walk = Some(walk);
+            return Ok(());
+        }
+        for key in &walk.found {
+            call.keys.load(own, key, true)?;
+        }
+        if !call.keys.missing.is_empty() {
+            call.session.walk = Some(walk);
+            return Ok(());
+        }
+        for key in std::mem::take(&mut walk.found) {
             call.keys.delete(&key)?;
         }
+        if walk.is_over() {
+            call.reply.ok();
+            return Ok(());
+        }
     }
-    if call.keys.missing.is_empty() {
-        call.reply.ok();
-    }
+    call.session.walk = Some(walk);
+    call.session.again = true;
     Ok(())
 }
+
+/// Pages dropped in one portion.
+const PAGES: usize = 8;
 
 fn clear(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let now = call.keys.now;

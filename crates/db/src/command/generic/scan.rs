@@ -51,27 +51,50 @@ pub(crate) fn page(
 /// A walk over all keys that is under way: where it goes on, and what it has found.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    cursor: Cursor,
-    found: Vec<Box<[u8]>>,
+    /// `None` before the first page.
+    cursor: Option<Cursor>,
+    pub(super) found: Names,
+    /// Keys seen of the database, found or not.
+    seen: u64,
 }
 
-/// Goes on with the walk of this command; what it found once it is over.
+impl Walk {
+    /// Has every key been seen?
+    pub(super) fn is_over(&self) -> bool {
+        self.cursor == Some(Cursor(0))
+    }
+}
+
+/// Finds the keys of the next page, unless some are left that were found; false while the disk is
+/// asked.
+pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<bool, Failure> {
+    if walk.found.is_empty() && !walk.is_over() {
+        let from = walk.cursor.unwrap_or_default();
+        let Some((next, keys)) = page(call, from, PAGE)? else { return Ok(false) };
+        (walk.cursor, walk.found) = (Some(next), keys);
+    }
+    Ok(true)
+}
+
+/// Goes on with the walk of this command, and keeps what is to be kept; itself once it is over, or
+/// `most` are found.
 fn walk(
     call: &mut Call<'_, '_>,
+    most: usize,
     keep: impl Fn(&[u8]) -> bool,
-) -> Result<Option<Vec<Box<[u8]>>>, Failure> {
+) -> Result<Option<Walk>, Failure> {
     let mut walk = call.session.walk.take().unwrap_or_default();
-    let mut seen = 0;
-    while seen < PORTION {
-        let Some((cursor, keys)) = page(call, walk.cursor, PAGE)? else {
+    for _ in 0..PORTION / PAGE {
+        let from = walk.cursor.unwrap_or_default();
+        let Some((next, keys)) = page(call, from, PAGE)? else {
             call.session.walk = Some(walk);
             return Ok(None);
         };
-        seen += PAGE;
-        walk.cursor = cursor;
+        walk.cursor = Some(next);
+        walk.seen += keys.len() as u64;
         walk.found.extend(keys.into_iter().filter(|key| keep(key)));
-        if cursor == Cursor(0) {
-            return Ok(Some(walk.found));
+        if walk.is_over() || walk.found.len() >= most {
+            return Ok(Some(walk));
         }
     }
     call.session.walk = Some(walk);
@@ -79,16 +102,11 @@ fn walk(
     Ok(None)
 }
 
-/// Every key of the database, by portions; `None` as long as there are more.
-pub(crate) fn walk_all(call: &mut Call<'_, '_>) -> Result<Option<Vec<Box<[u8]>>>, Failure> {
-    walk(call, |_| true)
-}
-
 pub(crate) fn keys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let pattern = call.args[1];
-    if let Some(found) = walk(call, |key| glob::matches(pattern, key))? {
-        call.reply.array(found.len());
-        found.iter().for_each(|key| call.reply.bulk(key));
+    if let Some(walk) = walk(call, usize::MAX, |key| glob::matches(pattern, key))? {
+        call.reply.array(walk.found.len());
+        walk.found.iter().for_each(|key| call.reply.bulk(key));
     }
     Ok(())
 }
@@ -117,41 +135,59 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return Err(SYNTAX);
     }
-    let mut walk = Walk { cursor, found: Vec::new() };
+    let (mut next, mut found) = (cursor, Names::new());
     loop {
-        let wanted = count.saturating_sub(walk.found.len()).clamp(1, PORTION);
-        let Some((next, keys)) = page(call, walk.cursor, wanted)? else { return Ok(()) };
-        walk.cursor = next;
-        walk.found.extend(keys);
-        if next == Cursor(0) || walk.found.len() >= count.min(PORTION) {
+        let wanted = count.saturating_sub(found.len()).clamp(1, PORTION);
+        let Some((after, keys)) = page(call, next, wanted)? else { return Ok(()) };
+        next = after;
+        found.extend(keys);
+        if next == Cursor(0) || found.len() >= count.min(PORTION) {
             break;
         }
     }
-    walk.found.retain(|key| strings && pattern.is_none_or(|pattern| glob::matches(pattern, key)));
+    found.retain(|key| strings && pattern.is_none_or(|pattern| glob::matches(pattern, key)));
     call.reply.array(2);
-    call.reply.text(&walk.cursor.0.to_string());
-    call.reply.array(walk.found.len());
-    walk.found.iter().for_each(|key| call.reply.bulk(key));
+    call.reply.text(&next.0.to_string());
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
     Ok(())
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    if call.session.walk.is_none() {
+        match draw(call)? {
+            Draw::Key(key) => {
+                call.reply.bulk(&key);
+                return Ok(());
+            }
+            Draw::Pending => return Ok(()),
+            Draw::Nothing => {}
+        }
+    }
+    // Few of the keys are in this database: the first that is.
+    if let Some(walk) = walk(call, 1, |_| true)? {
+        call.reply.optional(walk.found.first().map(|key| &**key));
+    }
+    Ok(())
+}
+
+enum Draw {
+    Key(Box<[u8]>),
+    Nothing,
+    /// The disk is asked.
+    Pending,
+}
+
+/// Draws among all keys until one is of this database.
+fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
-    let total: u64 = call.keys.held().map(|shard| shard.store.len()).sum();
-    call.keys.load_counts()?;
-    if !call.keys.missing.is_empty() {
-        return Ok(());
-    }
-    if call.keys.len(database) == 0 {
-        call.reply.null();
-        return Ok(());
-    }
+    let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
+    let total: u64 = lengths.iter().sum();
     // The same draws again when what they need has come from disk.
     let seed = *call.session.draw.get_or_insert_with(|| call.server.random());
     for turn in 0..DRAWS_MAX as u64 {
         let random = crate::server::mix(seed.wrapping_add(turn));
         let mut place = ((u128::from(random) * u128::from(total)) >> 64) as u64;
-        let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
         let index = lengths.iter().position(|&length| match place.checked_sub(length) {
             Some(rest) => {
                 place = rest;
@@ -159,29 +195,33 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             }
             None => true,
         });
-        let Some(shard) = index.and_then(|index| call.keys.at(index)) else { break };
+        let Some(index) = index else { break };
+        let Some(shard) = call.keys.at(index) else { break };
         let found = shard.random_key(crate::server::mix(random), client, now);
-        let Some(key) = call.keys.unless_missing(index.unwrap_or(0), found)? else { return Ok(()) };
+        let Some(key) = call.keys.unless_missing(index, found)? else { return Ok(Draw::Pending) };
         let Some(key) = key.filter(|key| key.first() == Some(&database)) else { continue };
         call.keys.load(database, &key[1..], false)?;
         if !call.keys.missing.is_empty() {
-            return Ok(());
+            return Ok(Draw::Pending);
         }
         if call.keys.exists(&key[1..]) {
-            call.session.draw = None;
-            call.reply.bulk(&key[1..]);
-            return Ok(());
+            return Ok(Draw::Key(key[1..].into()));
         }
     }
-    call.session.draw = None;
-    call.reply.null();
-    Ok(())
+    Ok(Draw::Nothing)
 }
 
 pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let database = call.keys.database;
+    let (database, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    let count = call.keys.len(database);
-    call.reply.integer(count as i64);
+    if !call.keys.missing.is_empty() {
+        return Ok(());
+    }
+    if call.keys.held().all(|shard| shard.counts_exactly(now)) {
+        let count = call.keys.len(database);
+        call.reply.integer(count as i64);
+    } else if let Some(walk) = walk(call, usize::MAX, |_| false)? {
+        call.reply.integer(walk.seen as i64);
+    }
     Ok(())
 }

@@ -50,6 +50,15 @@ fn apply(call: &mut Call<'_, '_>, change: Change) -> Result<(), Failure> {
             parameters.set_sync(sync);
             call.keys.held().for_each(|shard| shard.store.set_sync(sync));
         }
+        Change::TrackedKeys(keys_max) => {
+            parameters.tracked_keys_max.store(keys_max, Relaxed);
+            let count = call.keys.count;
+            for (index, shard) in call.keys.held_with_index() {
+                let share = keys_max / count + usize::from(index < keys_max % count);
+                shard.tracking.limit(share);
+            }
+        }
+        Change::Goal(goal) => parameters.set_goal(goal),
         Change::Password(password) if password.is_empty() => {
             call.server.acl.set(DEFAULT, &["nopass"])?;
         }

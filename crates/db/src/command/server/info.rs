@@ -1,6 +1,6 @@
 //! INFO.
 
-use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+use std::{collections::BTreeSet, fmt::Write, sync::atomic::Ordering::Relaxed};
 
 use super::super::{Call, connection::hello::REDIS_VERSION};
 use crate::{failure::Failure, keyspace::DATABASES, parameters::sync_name};
@@ -97,6 +97,8 @@ fn memory(call: &mut Call<'_, '_>, text: &mut String) {
             ("used_memory_rss_human", human(resident)),
             ("maxmemory", budget.to_string()),
             ("maxmemory_human", human(budget)),
+            ("mem_not_counted_for_evict", "0".into()),
+            ("lazyfree_pending_objects", "0".into()),
             ("maxmemory_policy", "noeviction".into()),
         ],
     );
@@ -121,12 +123,16 @@ fn persistence(call: &mut Call<'_, '_>, text: &mut String) {
 }
 
 fn stats(call: &mut Call<'_, '_>, text: &mut String) {
-    let (mut hits, mut misses, mut expired, mut tracked) = (0, 0, 0, 0);
+    let (mut hits, mut misses, mut expired, mut tracked, mut pairs) = (0, 0, 0, 0, 0);
+    let mut prefixes = BTreeSet::new();
     for shard in call.keys.held() {
         hits += shard.counters.hits;
         misses += shard.counters.misses;
         expired += shard.counters.expired;
         tracked += shard.tracking.keys();
+        pairs += shard.tracking.pairs();
+        // Every shard knows all of them.
+        prefixes.extend(shard.tracking.prefixes().map(<[u8]>::to_vec));
     }
     let stats = &call.server.stats;
     let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed).to_string();
@@ -145,6 +151,8 @@ fn stats(call: &mut Call<'_, '_>, text: &mut String) {
             ("total_error_replies", of(&stats.errors)),
             ("disk_waits", of(&stats.waits)),
             ("tracking_total_keys", tracked.to_string()),
+            ("tracking_total_items", pairs.to_string()),
+            ("tracking_total_prefixes", prefixes.len().to_string()),
         ],
     );
 }

@@ -66,17 +66,31 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
 
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// RESCALE: what memory there is. RESCALE 1GiB: what there shall be.
+fn size(wanted: &[u8]) -> Result<u64, Failure> {
+    let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
+    wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
+        Failure("ERR expected a number of bytes of at least 8MiB, such as 512MiB".into())
+    })
+}
+
+/// RESCALE: what memory there is. RESCALE 1GiB: what there shall be. RESCALE REQUEST 1GiB: what the
+/// orchestrator is to be asked for.
 pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     match call.args {
         [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
         [_, word, options @ ..] if word.eq_ignore_ascii_case(b"ADVISE") => advise(call, options)?,
         [_, wanted] => {
-            let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
-            let wanted = wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
-                Failure("ERR expected a number of bytes of at least 8MiB, such as 512MiB".into())
-            })?;
-            apply(call, wanted);
+            apply(call, size(wanted)?);
+            call.reply.ok();
+        }
+        [_, word, wanted] if word.eq_ignore_ascii_case(b"REQUEST") => {
+            let wanted = size(wanted)?;
+            if !call.server.host.has_orchestrator() {
+                return Err(Failure(
+                    "ERR there is no orchestrator to ask; see --orchestrator".into(),
+                ));
+            }
+            call.server.parameters.memory_bytes_wanted.store(wanted, Relaxed);
             call.reply.ok();
         }
         _ => return Err(SYNTAX),

@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
-use super::{setting, stop_flag};
+use super::{super::signal::EndSignal, setting};
 use crate::{
     fabric::{
         experiment::{Experiment, Outcome, progress_line},
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Runs it with a progress bar; Ctrl-C ends it.
 pub(super) fn watched(experiment: &Experiment) -> anyhow::Result<Outcome> {
-    let stop = stop_flag()?;
+    let stop = EndSignal::flag()?;
     let (began, mut progress) = (Instant::now(), Progress::stderr());
     let rows = experiment.workload.flows.len().max(1) as f64;
     let outcome = experiment.run(&stop, |so_far| {

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use anyhow::bail;
 use clap::Args;
 
-use super::stop_flag;
+use super::super::signal::EndSignal;
 use crate::fabric::sweep::Sweep;
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(jobs) => jobs.get(),
         None => std::thread::available_parallelism()?.get(),
     };
-    let ended = sweep.run(jobs, stop_flag()?.as_ref())?;
+    let ended = sweep.run(jobs, &*EndSignal::flag()?)?;
     let total = sweep.experiments.len();
     println!(
         "{total} runs: {} done before, {} now; results: {}",

@@ -8,13 +8,14 @@ use std::{
     thread,
 };
 
-use anyhow::Context;
 use clap::Args;
 use keyserver::cache;
-use signal_hook::{consts::SIGHUP, iterator::Signals};
-use tracing::{error, info};
+use tracing::info;
 
-use super::{super::signal::EndSignal, Vault};
+use super::{
+    super::signal::{EndSignal, on_hangup},
+    Vault,
+};
 use crate::keyserver::{
     audit::Log,
     harden::harden,
@@ -95,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let server = Server::start(&configuration, Arc::clone(&service))?;
     eprintln!("listening on {}", server.address());
     let reloaded = Arc::clone(&service);
-    reload_on_hangup(move || reload(&policy_file, kek_file.as_deref(), &reloaded))?;
+    on_hangup(move || reload(&policy_file, kek_file.as_deref(), &reloaded))?;
     end.wait(None);
     server.stop();
     let (stats, kept) = service.cache_stats();
@@ -116,21 +117,6 @@ fn reload(policy_file: &Path, kek_file: Option<&Path>, service: &Service) -> any
     let (policy, keyring) = (policy::read(policy_file)?, keyring(kek_file)?);
     service.log().reopen()?;
     service.replace(policy, keyring);
-    Ok(())
-}
-
-fn reload_on_hangup(
-    reload: impl Fn() -> anyhow::Result<()> + Send + 'static,
-) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let body = move || {
-        for _ in signals.forever() {
-            match reload() {
-                Ok(()) => info!("SIGHUP: policy, key-encryption keys and audit log read again"),
-                Err(error) => error!("SIGHUP changed nothing: {error:#}"),
-            }
-        }
-    };
-    thread::Builder::new().name("reload".into()).spawn(body).context("cannot start a thread")?;
+    info!("SIGHUP: policy, key-encryption keys and audit log read again");
     Ok(())
 }

@@ -38,7 +38,8 @@ full, resumed, refused: what the edge counted; hits: pages it had nearby.";
 /// # Errors
 /// A process could not be started, or did not do what it is there for.
 pub fn run(keys: usize, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
-    let mut stage = Stage::set(keys)?;
+    visitors::look_for_curl()?;
+    let mut stage = Stage::set(keys, stop)?;
     eprintln!("a browser's first look:\n  {}", visitors::first_look(&stage)?);
     let mut table = Table::new([
         "key_server",

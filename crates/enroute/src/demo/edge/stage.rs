@@ -4,9 +4,10 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::DirBuilderExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -17,12 +18,17 @@ use keyserver::{Keyring, key};
 
 use super::visitors;
 use crate::{
-    keyserver::{database::Database, vault},
+    keyserver::{
+        database::{Database, Reply},
+        vault,
+    },
     report::Progress,
 };
 
 /// The domain whose pages are visited; its key is one of many.
 pub(super) const DOMAIN: &str = "shop.example";
+/// Of the database: less than what it keeps.
+const MEMORY: &str = "32MiB";
 /// Longer than any of the processes takes to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -48,9 +54,11 @@ impl Drop for Running {
 }
 
 impl Stage {
-    pub(super) fn set(keys: usize) -> anyhow::Result<Self> {
+    /// `stop` ends the filling of the database early, which is an error.
+    pub(super) fn set(keys: usize, stop: &AtomicBool) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("enroute-demo-{}", std::process::id()));
-        fs::create_dir_all(&directory)?;
+        // Private keys lie in it.
+        fs::DirBuilder::new().mode(0o700).create(&directory)?;
         let mut stage = Self {
             directory,
             database: free()?,
@@ -73,7 +81,7 @@ impl Stage {
         let origin = origin()?;
         eprintln!("origin site: http://{origin}");
         stage.start_database()?;
-        stage.fill(keys, &kek)?;
+        stage.fill(keys, &kek, stop)?;
         stage.start_key_server()?;
         eprintln!("key server: https://{}", stage.key_server_at);
         stage.start_edge(origin)?;
@@ -123,30 +131,18 @@ impl Stage {
         Ok(())
     }
 
-    /// `enroute db` where this build has it, redis-server otherwise.
     fn start_database(&mut self) -> anyhow::Result<()> {
-        let mut asking = ourselves()?;
-        asking.args(["db", "--help"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let has = asking.status().is_ok_and(|status| status.success());
         let listen = self.database.to_string();
-        let port = self.database.port().to_string();
-        let (name, mut command) = if has {
-            let mut command = ourselves()?;
-            command.args(["db", "--dir", "data", "--memory", "64MiB", "--listen", &listen]);
-            ("enroute db", command)
-        } else {
-            let mut command = Command::new("redis-server");
-            command.args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]);
-            ("redis-server", command)
-        };
-        let database = self.start(name, &mut command, self.database)?;
+        let mut command = ourselves()?;
+        command.args(["db", "--dir", "data", "--memory", MEMORY, "--listen", &listen]);
+        let database = self.start("enroute db", &mut command, self.database)?;
         self.others.push(database);
-        eprintln!("database: {name} at {listen}");
+        eprintln!("database: enroute db at {listen}, {MEMORY} of memory");
         Ok(())
     }
 
     /// Stores the domain's key among those of `count` domains, by as many threads as cores.
-    fn fill(&self, count: usize, kek: &str) -> anyhow::Result<()> {
+    fn fill(&self, count: usize, kek: &str, stop: &AtomicBool) -> anyhow::Result<()> {
         let (done, began) = (AtomicUsize::new(0), Instant::now());
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let mut progress = Progress::stderr();
@@ -163,7 +159,7 @@ impl Stage {
                 .map(|number| {
                     let share = others / threads + usize::from(number < others % threads);
                     let own = (number == 0).then_some(pem);
-                    scope.spawn(move || store_keys(place, kek, own, share, done))
+                    scope.spawn(move || store_keys(place, kek, own, share, done, stop))
                 })
                 .collect();
             while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
@@ -175,8 +171,10 @@ impl Stage {
             }
             anyhow::Ok(())
         })?;
+        let stored = stored(&self.database.to_string())?;
+        ensure!(stored == count, "the database has {stored} private keys, not {count}");
         let seconds = began.elapsed().as_secs_f64();
-        eprintln!("private keys in the database, sealed: {count}, after {seconds:.1} s");
+        eprintln!("private keys in the database, sealed: {stored}, after {seconds:.1} s");
         Ok(())
     }
 
@@ -202,11 +200,7 @@ impl Stage {
         let file = fs::File::create(&log)?;
         command.current_dir(&self.directory).stdin(Stdio::null());
         command.stdout(file.try_clone()?).stderr(file);
-        let mut running = Running(
-            command
-                .spawn()
-                .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?,
-        );
+        let mut running = Running(command.spawn().with_context(|| format!("cannot start {name}"))?);
         let began = Instant::now();
         while TcpStream::connect(at).is_err() {
             if let Some(status) = running.0.try_wait()? {
@@ -234,6 +228,7 @@ fn store_keys(
     own: Option<&[u8]>,
     others: usize,
     done: &AtomicUsize,
+    stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let keyring = Keyring::parse(kek)?;
@@ -244,12 +239,23 @@ fn store_keys(
             done.fetch_add(1, Relaxed);
         }
         for _ in 0..others {
+            ensure!(!stop.load(Relaxed), "interrupted");
             let other = key::generate(wire::ski::KeyKind::EcdsaP256)?;
             vault::store(&other, &[], &keyring, &database).await?;
             done.fetch_add(1, Relaxed);
         }
         Ok(())
     })
+}
+
+/// Keys the database says it has; it holds nothing else yet.
+fn stored(address: &str) -> anyhow::Result<usize> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let database = Database::new(format!("redis://{address}").parse()?);
+    match runtime.block_on(database.ask(&[b"DBSIZE"]))? {
+        Reply::Integer(count) => Ok(count.try_into()?),
+        other => bail!("DBSIZE is answered with {other:?}"),
+    }
 }
 
 const POLICY: &str = "\

@@ -32,7 +32,17 @@ fn url(stage: &Stage, page: &str) -> String {
     format!("https://{DOMAIN}:{}/page/{page}", stage.port())
 }
 
-const ABSENT: &str = "cannot start curl, the visitor of this demonstration: install it";
+const ABSENT: &str = "cannot start curl, the visitor of this demonstration: install it, version 7.84 \
+                      or later, and try again";
+
+/// Fails if there is no curl, or one that cannot play a visitor who returns at a rate.
+pub(super) fn look_for_curl() -> anyhow::Result<()> {
+    let asked = Command::new("curl").args(["--rate", "1/m", "--version"]).output();
+    let output = asked.context(ABSENT)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{ABSENT}: {}", said.trim());
+    Ok(())
+}
 
 /// Fetches a page and says how it came.
 pub(super) fn first_look(stage: &Stage) -> anyhow::Result<String> {

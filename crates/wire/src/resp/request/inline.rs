@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
-use super::malformed;
+use super::{Arguments, Places, malformed};
 use crate::Result;
 use crate::resp::response::write_bulk;
 
@@ -35,6 +35,17 @@ pub(super) fn split(line: &[u8], offset: usize) -> Result<(Vec<u8>, usize)> {
         write_bulk(&mut bulks, &argument);
         count += 1;
     }
+}
+
+/// Where the first of the arguments lie in the bulks that [`split`] has made of them.
+pub(super) fn places(bulks: &[u8]) -> Places {
+    let mut arguments = Arguments { bulks };
+    Places::default().map(|_| {
+        let Some(argument) = arguments.next() else { return 0..0 };
+        // CR LF stands between it and the rest.
+        let end = bulks.len() - arguments.bulks.len() - 2;
+        end - argument.len()..end
+    })
 }
 
 type Bytes<'l> = Peekable<Iter<'l, u8>>;

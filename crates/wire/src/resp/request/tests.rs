@@ -7,6 +7,9 @@ fn decode_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>> {
     while let Some((request, taken)) = decode(bytes, limits)? {
         assert_eq!(request.arguments().count(), request.len());
         assert!(request.len() > 0);
+        for index in 0..request.len() + 2 {
+            assert_eq!(request.argument(index), request.arguments().nth(index));
+        }
         requests.push(request.arguments().map(<[u8]>::to_vec).collect());
         bytes = &bytes[taken..];
     }

@@ -1,0 +1,50 @@
+//! The engine alone, called in process: its example program measures itself.
+
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    figure::{Figure, Goal, Reading},
+    run::Run,
+};
+
+/// Lookups of values of 4 KiB by one thread, all in memory; and by eight with next to nothing in
+/// memory, beside bare reads of the same files by as many.
+pub(in crate::measure) fn lookups(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let entries: u64 = if run.short { 25_000 } else { 100_000 };
+    let directory = run.servers.directory("engine")?;
+    let program = std::env::current_exe()?.with_file_name("examples").join("elastic_lookups");
+    ensure!(
+        program.is_file(),
+        "{} is not there: cargo build --release -p store --example elastic_lookups",
+        program.display()
+    );
+    let rounds = run.rounds.to_string();
+    let mut command = Command::new(&program);
+    let output = command.arg(&directory).args([&entries.to_string(), &rounds]).output()?;
+    std::fs::remove_dir_all(&directory)?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|text| text.parse::<f64>().ok()).with_context(|| format!("no {name}: {said}"))
+    };
+    let copied = value("copied")?;
+    let cold = Reading::new(value("cold")?).with("bare", value("bare")?);
+    run.keep("in-process", &cold)?;
+    let lookups = Figure::at_least("in-process-lookups", value("in-memory")?, "lookups/s", 2e6);
+    let beside = Figure::compared(
+        "cold-in-process-vs-pread",
+        (cold.value, cold.others["bare"]),
+        "lookups/s",
+        "preads of 4 KiB past the page cache",
+        Goal::RatioMin(0.8),
+    );
+    Ok(vec![
+        lookups.note(format!(
+            "{entries} × 4 KiB, one thread, by its processor time; with every value copied out {copied:.0}/s"
+        )),
+        beside.note(format!("{entries} × 4 KiB, four stores as in a database, 8 threads each")),
+    ])
+}

@@ -1,0 +1,146 @@
+//! The issue's own case: a million values of 4 KiB, a quarter of them in memory.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{PAGE, load, rescale};
+use crate::{
+    figure::{Figure, Goal},
+    load::{Draw, Load, Operation, Outcome, Session, Zipf},
+    process::{Cores, Server},
+    run::Run,
+};
+
+/// Values overwritten a second while it is measured beside compaction.
+const OVERWRITES_PER_SECOND: u64 = 2_000;
+/// Overwrites asked for at once.
+const OVERWRITES_AT_ONCE: u64 = 20;
+
+/// 1 M × 4 KiB, 1 GiB, Zipf 0.99: left alone, rescaled to 2 GiB and back, and beside compaction.
+pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let (keys, mebibytes): (u64, u64) = if run.short { (100_000, 100) } else { (1_000_000, 1_024) };
+    let memory = format!("{mebibytes}MiB");
+    let database = run.servers.database(&["--memory", &memory], Cores::Any)?;
+    let server = &database.server;
+    run.show("storing", 0.1);
+    Session::connect(server.address)?.set_all(keys, PAGE)?;
+    let draw = Draw::Zipf(Zipf::new(keys, 0.99));
+    let base = Load { keys, draw, value_bytes: PAGE, ..load(run, server, Operation::Get, 1, 7) };
+    run.show("warming", 0.4);
+    Load { duration: run.round() * 5, ..base }.run()?;
+    let base = Load { duration: run.round() * 6, ..base };
+    run.show("measuring", 0.6);
+    let alone = beside(base, |_| Ok(()))?;
+    run.show("measuring while rescaling", 0.7);
+    let rescaling = beside(base, |pause| rescale_twice(server, mebibytes, pause))?;
+    let resident = server.resident_bytes()? / f64::from(1 << 20);
+    run.show("measuring while compacting", 0.8);
+    let compacting = beside(base, |pause| overwrite(server, keys, pause))?;
+    let case = format!("{keys} × 4 KiB, {mebibytes} MiB, 50 connections");
+    let ops = Figure::compared(
+        "zipf-1M-quarter-ops",
+        (alone.outcome.per_second(), 30_000.0),
+        "GETs/s",
+        "the issue's 30,000",
+        Goal::RatioMin(1.0),
+    );
+    let mut figures = vec![ops.note(format!("{case}; {}", alone.note()))];
+    for (name, part, what) in [
+        ("quarter", &alone, String::new()),
+        (
+            "rescaling",
+            &rescaling,
+            format!(" → {} → {mebibytes} MiB, resident after {resident:.0}", mebibytes * 2),
+        ),
+        ("compacting", &compacting, format!(", {OVERWRITES_PER_SECOND} overwritten a second")),
+    ] {
+        let note =
+            format!("{case}{what}; {:.0} GETs/s; {}", part.outcome.per_second(), part.note());
+        for (suffix, share) in [("max", 1.0), ("p99.99", 0.9999)] {
+            let name = format!("zipf-1M-{name}-{suffix}-ms");
+            let value = part.outcome.within_ms(share);
+            figures.push(Figure::alone(&name, value, "ms", 5.0).note(note.clone()));
+        }
+    }
+    Ok(figures)
+}
+
+/// What lookups took, and what the machine did to a thread that only wanted the time.
+struct Part {
+    outcome: Outcome,
+    /// The longest pauses of that thread, in ms: the longest, and the 99.99th percentile.
+    floor: (f64, f64),
+}
+
+impl Part {
+    fn note(&self) -> String {
+        let at = |share| self.outcome.within_ms(share);
+        format!(
+            "p50 {:.3}, p99 {:.3}, p99.99 {:.3}, max {:.2} ms; a thread that only asks for the time every \
+             millisecond waited {:.2} ms at most, {:.2} at p99.99",
+            at(0.5),
+            at(0.99),
+            at(0.9999),
+            at(1.0),
+            self.floor.0,
+            self.floor.1
+        )
+    }
+}
+
+/// Lookups while something else is done, which is told a third of their time.
+fn beside(
+    load: Load,
+    other: impl FnOnce(Duration) -> anyhow::Result<()> + Send,
+) -> anyhow::Result<Part> {
+    thread::scope(|scope| {
+        let other = scope.spawn(move || other(load.duration / 3));
+        let floor = scope.spawn(move || noise(load.duration));
+        let outcome = load.run();
+        other.join().map_err(|_| anyhow::anyhow!("what was done beside panicked"))??;
+        let floor = floor.join().map_err(|_| anyhow::anyhow!("the noise panicked"))?;
+        Ok(Part { outcome: outcome?, floor })
+    })
+}
+
+fn rescale_twice(server: &Server, mebibytes: u64, pause: Duration) -> anyhow::Result<()> {
+    let mut session = Session::connect(server.address)?;
+    for megabytes in [mebibytes * 2, mebibytes] {
+        thread::sleep(pause);
+        rescale(&mut session, megabytes << 20)?;
+    }
+    Ok(())
+}
+
+/// Overwrites values at a steady rate, so that segments have to be emptied.
+fn overwrite(server: &Server, keys: u64, pause: Duration) -> anyhow::Result<()> {
+    let mut session = Session::connect(server.address)?;
+    let (began, mut written) = (Instant::now(), 0);
+    while began.elapsed() < 3 * pause {
+        // A prime apart, so that every segment loses some.
+        session.set_some(OVERWRITES_AT_ONCE, PAGE, |at| (written + at) * 15_485_863 % keys)?;
+        written += OVERWRITES_AT_ONCE;
+        let due = Duration::from_secs_f64(written as f64 / OVERWRITES_PER_SECOND as f64);
+        thread::sleep(due.saturating_sub(began.elapsed()));
+    }
+    Ok(())
+}
+
+/// The longest times, in ms, a thread that only asks for the time was not let run: the longest, and
+/// the 99.99th percentile.
+fn noise(duration: Duration) -> (f64, f64) {
+    let began = Instant::now();
+    let (mut last, mut pauses) = (began, Vec::new());
+    while began.elapsed() < duration {
+        // It must not take the core from those it watches.
+        thread::sleep(Duration::from_millis(1));
+        let now = Instant::now();
+        pauses.push(now.duration_since(last).saturating_sub(Duration::from_millis(1)));
+        last = now;
+    }
+    pauses.sort_unstable();
+    let at = |share: f64| pauses[((pauses.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    (at(1.0), at(0.9999))
+}

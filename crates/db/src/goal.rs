@@ -1,0 +1,108 @@
+//! What the database is to hold by changing its own memory: `p99=1ms,max=4GiB`.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::parameters::{MEMORY_BYTES_MIN, parse_bytes};
+
+/// A latency to be held with the least memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Goal {
+    /// Of 100 lookups, 99 are answered in this time, waiting for the disk included.
+    pub lookup_p99: Duration,
+    /// The most memory the whole process may take for it, in bytes.
+    pub memory_bytes_max: u64,
+}
+
+/// The shortest latency that can be asked for: what is measured has steps of about this.
+const LOOKUP_P99_MIN: Duration = Duration::from_micros(2);
+
+impl FromStr for Goal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("`{text}` {why}; write for example p99=1ms,max=4GiB");
+        let (mut lookup_p99, mut memory_bytes_max) = (None, None);
+        for part in text.split(',') {
+            match part.trim().split_once('=') {
+                Some(("p99", value)) if lookup_p99.is_none() => {
+                    let duration = parse_duration(value).filter(|&p99| p99 >= LOOKUP_P99_MIN);
+                    lookup_p99 = Some(
+                        duration.ok_or_else(|| wrong("needs p99 in us, ms or s, 2us or more"))?,
+                    );
+                }
+                Some(("max", value)) if memory_bytes_max.is_none() => {
+                    let bytes = parse_bytes(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
+                    memory_bytes_max =
+                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 8MiB or more"))?);
+                }
+                _ => return Err(wrong("has something else than one p99 and one max")),
+            }
+        }
+        match (lookup_p99, memory_bytes_max) {
+            (Some(lookup_p99), Some(memory_bytes_max)) => Ok(Self { lookup_p99, memory_bytes_max }),
+            _ => Err(wrong("lacks p99 or max")),
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.lookup_p99.as_micros();
+        match micros % 1_000 {
+            0 => write!(out, "p99={}ms,", micros / 1_000)?,
+            _ => write!(out, "p99={micros}us,")?,
+        }
+        match self.memory_bytes_max % (1 << 20) {
+            0 => write!(out, "max={}MiB", self.memory_bytes_max >> 20),
+            _ => write!(out, "max={}", self.memory_bytes_max),
+        }
+    }
+}
+
+/// Whole microseconds, milliseconds or seconds: `250us`, `1ms`, `2s`.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|each: char| !each.is_ascii_digit())?;
+    let (count, unit) = text.split_at(digits);
+    let count = count.parse().ok()?;
+    match unit {
+        "us" => Some(Duration::from_micros(count)),
+        "ms" => Some(Duration::from_millis(count)),
+        "s" => Some(Duration::from_secs(count)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_read() {
+        for (text, shown) in [
+            ("p99=1ms,max=4GiB", "p99=1ms,max=4096MiB"),
+            ("max=64mb, p99=250us", "p99=250us,max=64MiB"),
+            ("p99=2s,max=10000001", "p99=2000ms,max=10000001"),
+        ] {
+            let goal: Goal = text.parse().expect("a goal");
+            assert_eq!(goal.to_string(), shown);
+            assert_eq!(shown.parse(), Ok(goal));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for text in [
+            "",
+            "p99=1ms",
+            "max=4GiB",
+            "p99=1,max=4GiB",
+            "p99=1ms,max=1MiB",
+            "p99=1us,max=4GiB",
+            "p99=1ms,max=4GiB,min=1GiB",
+            "p99=1ms,p99=2ms,max=4GiB",
+            "p99=-1ms,max=4GiB",
+        ] {
+            assert!(text.parse::<Goal>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! An admitted command and the shards it needs: held, its keys loaded, done, and told of.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use smallvec::SmallVec;
+use store::elastic::{Position, Ticket};
+
+use super::{Scene, Session, Step};
+use crate::{
+    command::{Call, Command, Flags, Scope},
+    failure::Failure,
+    keyspace::{Held, Keyspace, Shards, shard_of},
+    reply::Reply,
+    server::Server,
+    shard::Shard,
+};
+
+impl Session {
+    /// Executes an admitted command with the shards it needs.
+    pub(super) fn perform<S: Shards>(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        scene: &mut Scene<'_, S>,
+    ) -> Step {
+        let count = scene.shards.count();
+        let mut wanted = SmallVec::<[usize; 8]>::new();
+        match command.scope {
+            Scope::None => {}
+            Scope::All => wanted.extend(0..count),
+            Scope::Keys => {
+                for at in command.keys.of(args.len()) {
+                    let index = shard_of(self.database, args[at], count);
+                    if !wanted.contains(&index) {
+                        wanted.push(index);
+                    }
+                }
+            }
+        }
+        if let [index] = *wanted {
+            let mut shard = scene.shards.lock(index);
+            let keys = self.keyspace(Held::One(index, &mut shard), count, scene.now);
+            return self.with_keys(command, args, keys, scene);
+        }
+        wanted.sort_unstable();
+        let mut guards: SmallVec<[S::Guard<'_>; 16]> =
+            wanted.iter().map(|&index| scene.shards.lock(index)).collect();
+        let keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), count, scene.now);
+        self.with_keys(command, args, keys, scene)
+    }
+
+    pub(super) fn keyspace<'k>(&self, held: Held<'k>, count: usize, now: Duration) -> Keyspace<'k> {
+        let (database, client) = (self.database, self.client.id);
+        Keyspace { held, count, database, client, now, missing: SmallVec::new(), busy: false }
+    }
+
+    fn with_keys<S>(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        mut keys: Keyspace<'_>,
+        scene: &mut Scene<'_, S>,
+    ) -> Step {
+        let start = scene.out.len();
+        let outcome = self.load_and_run(command, args, &mut keys, scene);
+        if !keys.missing.is_empty() {
+            return self.park(&mut keys, scene);
+        }
+        if keys.busy {
+            return Step::Busy;
+        }
+        if std::mem::take(&mut self.again) {
+            return Step::Again;
+        }
+        if let Err(failure) = outcome {
+            scene.out.truncate(start);
+            self.refuse(&failure, scene);
+        }
+        self.settle(&mut keys, scene.server);
+        self.sleep.take().map_or(Step::Done, Step::Sleep)
+    }
+
+    /// Waits for what is missing. The shards are still held, so nothing can arrive unnoticed.
+    pub(super) fn park<S>(&mut self, keys: &mut Keyspace<'_>, scene: &Scene<'_, S>) -> Step {
+        self.client.wait_for(keys.missing.len());
+        self.tickets.extend(keys.missing.drain(..));
+        scene.server.stats.waits.fetch_add(1, Relaxed);
+        Step::Wait
+    }
+
+    fn load_and_run<S>(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        keys: &mut Keyspace<'_>,
+        scene: &mut Scene<'_, S>,
+    ) -> Result<(), Failure> {
+        if command.scope == Scope::None {
+            return self.run(command, args, keys, scene);
+        }
+        let database = keys.database;
+        for at in command.keys.of(args.len()) {
+            keys.load(database, args[at], command.flags.has(Flags::WRITE))?;
+        }
+        if !keys.missing.is_empty() {
+            return Ok(());
+        }
+        if command.flags.has(Flags::WRITE) && !keys.accept_writes()? {
+            return Ok(());
+        }
+        self.run(command, args, keys, scene)
+    }
+
+    /// Runs a command all of whose keys are loaded.
+    pub(super) fn run<S>(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        keys: &mut Keyspace<'_>,
+        scene: &mut Scene<'_, S>,
+    ) -> Result<(), Failure> {
+        let reply = Reply { out: &mut *scene.out, version: self.version };
+        let mut call =
+            Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
+        (command.handler)(&mut call)?;
+        if command.flags.has(Flags::READONLY)
+            && let Some(no_loop) = self.tracking.remembers()
+        {
+            let (database, client) = (keys.database, self.client.id);
+            for at in command.keys.of(args.len()) {
+                keys.remember(database, args[at], client, no_loop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells others what has changed, and notes what is to become durable.
+    pub(super) fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
+        let mut notices = Vec::new();
+        for (index, shard) in keys.held_with_index() {
+            if shard.tracking.has_notices() {
+                notices.append(&mut shard.tracking.take_notices());
+            }
+            let position = std::mem::take(&mut shard.written);
+            if position != Position::default() {
+                self.unsynced.push((index, position));
+            }
+        }
+        if !notices.is_empty() {
+            server.deliver(notices);
+        }
+    }
+}
+
+pub(super) fn release<S: Shards>(tickets: Vec<(usize, Ticket)>, shards: &S) {
+    for (index, ticket) in tickets {
+        shards.lock(index).release(ticket);
+    }
+}
+
+/// The shards of `guards`, each at its index.
+pub(super) fn spread<'g, G: std::ops::DerefMut<Target = Shard>>(
+    guards: &'g mut [G],
+    indices: &[usize],
+    count: usize,
+) -> SmallVec<[Option<&'g mut Shard>; 16]> {
+    let mut shards: SmallVec<[Option<&'g mut Shard>; 16]> = SmallVec::new();
+    if !indices.is_empty() {
+        shards.resize_with(count, || None);
+    }
+    for (guard, &index) in guards.iter_mut().zip(indices) {
+        shards[index] = Some(&mut **guard);
+    }
+    shards
+}

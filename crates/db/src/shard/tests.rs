@@ -1,0 +1,53 @@
+use store::{
+    Faults, SimulatedDevice,
+    device::carry_out,
+    elastic::{Config, Elastic, Position, Sync},
+};
+
+use super::*;
+
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+
+fn finish(shard: &mut Shard, device: &SimulatedDevice) {
+    while let Some(command) = shard.store.poll_device(NOW) {
+        shard.store.complete(carry_out(device, &command), NOW);
+    }
+}
+
+/// What an answer to reading `key` has to wait for.
+fn reads(shard: &mut Shard, key: &StoredKey) -> Position {
+    shard.written = Position::default();
+    shard.read(key, NOW);
+    std::mem::take(&mut shard.written)
+}
+
+#[test]
+fn what_is_read_is_durable_before_it_is_told() {
+    let device = SimulatedDevice::new(1, Faults::default());
+    let config = |sync| Config { sync, segment_bytes: 64 << 10, ..Config::default() };
+    let mut shard = Shard::new(Elastic::open(config(Sync::Always), &device, NOW).expect("opens"));
+    let (key, other) = (StoredKey::new(0, b"key"), StoredKey::new(0, b"other"));
+    let none = Position::default();
+    for value in [b"first", b"other"] {
+        shard.load(&key, true, 1, NOW);
+        shard.write(&key, value, None, 1, NOW).expect("written");
+        let written = shard.written;
+        assert_eq!(reads(&mut shard, &key), written, "another client would see it too early");
+        assert_eq!(reads(&mut shard, &other), none, "nothing was said of this one");
+        finish(&mut shard, &device);
+        assert_eq!(reads(&mut shard, &key), none);
+    }
+    shard.load(&key, true, 1, NOW);
+    assert!(shard.remove(&key, 1, NOW).expect("removed"));
+    let removed = shard.written;
+    assert_eq!(reads(&mut shard, &key), removed, "that it is gone is not safe either");
+    finish(&mut shard, &device);
+    assert_eq!(reads(&mut shard, &key), none);
+
+    // What was there at the start is safe, and the other modes promise nothing.
+    let mut shard = Shard::new(Elastic::open(config(Sync::Always), &device, NOW).expect("opens"));
+    shard.load(&other, true, 1, NOW);
+    shard.write(&other, b"value", None, 1, NOW).expect("written");
+    shard.store.set_sync(Sync::EverySecond);
+    assert_eq!(reads(&mut shard, &other), none);
+}

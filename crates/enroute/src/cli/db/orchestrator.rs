@@ -1,0 +1,163 @@
+//! `enroute db orchestrator`: the reference receiver of `docs/formats/rescale.md`. It grants what it
+//! may and makes it the limit of a cgroup.
+
+use std::{
+    convert::Infallible,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::CONTENT_TYPE,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tracing::{debug, info, warn};
+
+use crate::{
+    cli::signal::EndSignal,
+    config,
+    database::orchestrator::{Granted, Rescale, VERSION},
+};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  A database that takes what memory its goal needs, 4 GiB at most, in a group with that limit:
+    enroute db orchestrator --cgroup /sys/fs/cgroup/database --max 4GiB
+    enroute db --autoscale p99=1ms,max=8GiB --orchestrator http://127.0.0.1:9130/rescale
+
+  What it is asked: docs/formats/rescale.md.";
+
+/// Grant a database the memory it asks for, by the limit of a cgroup
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Where databases ask; whoever reaches it may ask
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9130")]
+    listen: SocketAddr,
+
+    /// Directory of the cgroup the database is in, of either version
+    #[arg(long, value_name = "DIRECTORY")]
+    cgroup: PathBuf,
+
+    /// The most memory granted; the group's limit is an eighth above what is granted, for what the
+    /// kernel keeps for the process
+    #[arg(long, value_name = "SIZE")]
+    max: config::Bytes,
+}
+
+/// Longest request.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Longest time from accepting a connection to the end of its one answer.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What requests are judged by.
+struct Receiver {
+    /// The file that holds the group's limit.
+    limit: PathBuf,
+    max_bytes: u64,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let receiver =
+        Receiver { limit: limit_of(&arguments.cgroup)?, max_bytes: arguments.max.count() as u64 };
+    let end = EndSignal::listen()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = runtime
+        .block_on(TcpListener::bind(arguments.listen))
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    eprintln!("http://{}/rescale grants memory", listener.local_addr()?);
+    std::thread::Builder::new().name("receiver".into()).spawn(move || {
+        if let Err(error) = runtime.block_on(receiver.serve(&listener)) {
+            tracing::error!("no more requests are taken: {error}");
+        }
+    })?;
+    end.wait(None);
+    Ok(())
+}
+
+/// The file of a group's limit: the second version's, or the first's.
+fn limit_of(cgroup: &Path) -> anyhow::Result<PathBuf> {
+    let files = ["memory.max", "memory.limit_in_bytes"].map(|name| cgroup.join(name));
+    match files.into_iter().find(|file| file.is_file()) {
+        Some(file) => Ok(file),
+        None => bail!(
+            "{} is no cgroup with a memory limit: neither memory.max nor memory.limit_in_bytes is there",
+            cgroup.display()
+        ),
+    }
+}
+
+impl Receiver {
+    /// One request after the other: grants are rare, and each counts on the one before.
+    async fn serve(&self, listener: &TcpListener) -> std::io::Result<()> {
+        loop {
+            let (stream, peer) = listener.accept().await?;
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service_fn(|request| self.answer(request)));
+            match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => debug!(%peer, "connection: {error}"),
+                Err(_) => debug!(%peer, "connection: no end after {CONNECTION_TIMEOUT:?}"),
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let (status, body) = match self.judge(request).await {
+            Ok(granted) => (StatusCode::OK, serde_json::json!(granted)),
+            Err((status, error)) => (status, serde_json::json!({ "error": error })),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(format!("{body}\n"))));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().expect("a value"));
+        Ok(response)
+    }
+
+    async fn judge(&self, request: Request<Incoming>) -> Result<Granted, (StatusCode, String)> {
+        if request.uri().path() != "/rescale" {
+            return Err((StatusCode::NOT_FOUND, "there is only POST /rescale".to_owned()));
+        }
+        if request.method() != Method::POST {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "/rescale answers to POST".to_owned()));
+        }
+        let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?.to_bytes();
+        let asked: Rescale = serde_json::from_slice(&body)
+            .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+        if asked.version != VERSION {
+            let why = format!("version {}: expected {VERSION}", asked.version);
+            return Err((StatusCode::BAD_REQUEST, why));
+        }
+        let granted_bytes = asked.memory_bytes.min(self.max_bytes);
+        let limit_bytes = granted_bytes + granted_bytes / 8;
+        if let Err(error) = fs::write(&self.limit, limit_bytes.to_string()) {
+            let why = format!("{}: {error}", self.limit.display());
+            warn!(limit_bytes, "the limit stays as it was: {why}");
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        info!(
+            process_id = asked.process_id,
+            asked_bytes = asked.memory_bytes,
+            granted_bytes,
+            limit_bytes,
+            "granted: {}",
+            asked.reason
+        );
+        Ok(Granted { granted_bytes })
+    }
+}

@@ -1,0 +1,200 @@
+//! The thread that keeps the process within its memory, and changes that memory without being told
+//! how much: after the cgroup's limit, to hold a goal, or because the orchestrator is to be asked.
+
+use std::{
+    sync::atomic::Ordering::SeqCst,
+    thread,
+    time::{Duration, Instant},
+};
+
+use db::{goal::Goal, parameters::MEMORY_BYTES_MIN};
+use store::elastic::{
+    Advice,
+    autoscale::{Autoscale, Config, Observation},
+};
+use tracing::{info, warn};
+
+use super::{Shared, cgroup, heap, lookups::Counts, orchestrator::Orchestrator};
+
+/// Between two looks at what was asked for.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Between two measurements of what is resident.
+const MEASURE_PAUSE: Duration = Duration::from_millis(50);
+/// Between two times that the heap gives back what it has free.
+const TRIM_PAUSE: Duration = Duration::from_secs(1);
+/// Between two steps of the controller.
+const STEP_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the thread knows.
+pub(super) struct Budget<'s> {
+    shared: &'s Shared,
+    follow_percent: Option<u8>,
+    orchestrator: Option<Orchestrator>,
+    limit_bytes: Option<u64>,
+    controller: Option<(Goal, Autoscale)>,
+    looked: Instant,
+    stepped: Instant,
+    trimmed: Instant,
+    before: Counts,
+    /// What is to be given back to the orchestrator as soon as the process has let go of it.
+    to_give_back: Option<u64>,
+}
+
+impl<'s> Budget<'s> {
+    pub(super) fn new(
+        shared: &'s Shared,
+        follow_percent: Option<u8>,
+        orchestrator: Option<Orchestrator>,
+    ) -> Self {
+        Self {
+            shared,
+            follow_percent,
+            orchestrator,
+            limit_bytes: None,
+            controller: None,
+            looked: Instant::now(),
+            stepped: Instant::now(),
+            trimmed: Instant::now(),
+            before: shared.lookups.counts(),
+            to_give_back: None,
+        }
+    }
+
+    /// Looks after the memory until the end.
+    pub(super) fn run(mut self) {
+        while !self.shared.is_ending() {
+            self.measure();
+            if self.looked.elapsed() >= LOOK_PAUSE {
+                self.looked = Instant::now();
+                self.look();
+            }
+            if self.stepped.elapsed() >= STEP_PAUSE {
+                self.stepped = Instant::now();
+                self.step();
+            }
+            thread::sleep(MEASURE_PAUSE);
+        }
+    }
+
+    /// Does what was asked for since the last look.
+    fn look(&mut self) {
+        if let Some(percent) = self.follow_percent {
+            self.follow(percent);
+        }
+        match self.shared.server.parameters.memory_bytes_wanted.swap(0, SeqCst) {
+            0 => {}
+            bytes => self.change(bytes, "a client asked for it"),
+        }
+        self.give_back();
+    }
+
+    /// Keeps the memory at `percent` of the cgroup's limit.
+    fn follow(&mut self, percent: u8) {
+        let limit_bytes = cgroup::limit();
+        if limit_bytes != self.limit_bytes {
+            match limit_bytes {
+                Some(bytes) => {
+                    let memory_bytes = bytes / 100 * u64::from(percent);
+                    info!(limit_bytes = bytes, memory_bytes, "following the cgroup");
+                    self.shared.rescale(memory_bytes.max(MEMORY_BYTES_MIN));
+                }
+                None => warn!("the cgroup has no memory limit to follow"),
+            }
+            self.limit_bytes = limit_bytes;
+        }
+    }
+
+    /// One step towards the goal, if there is one.
+    fn step(&mut self) {
+        let goal = self.shared.server.parameters.goal();
+        if self.controller.as_ref().map(|(goal, _)| *goal) != goal {
+            self.controller = goal.map(|goal| (goal, Autoscale::new(self.limits(goal))));
+            self.before = self.shared.lookups.counts();
+            if let Some(goal) = goal
+                && self.present() > goal.memory_bytes_max
+            {
+                self.change(goal.memory_bytes_max, "the most that the goal allows");
+            }
+            return;
+        }
+        let present = self.present();
+        let Some((goal, controller)) = &mut self.controller else { return };
+        let counts = self.shared.lookups.counts();
+        let p99 = counts.p99_since(&self.before);
+        self.before = counts;
+        let locks = &self.shared.locks;
+        let shards: Vec<Advice> =
+            (0..locks.len()).map(|index| locks.hold(index).store.advice()).collect();
+        let seen = Observation {
+            p99,
+            memory_bytes: self.shared.overhead.for_shards(present) as usize,
+            advice: Advice::merge(&shards),
+        };
+        let Some(next) = controller.step(&seen, self.shared.now()) else { return };
+        let bytes = self.shared.overhead.for_process(next as u64).min(goal.memory_bytes_max);
+        let reason = format!("p99 {:?} of {:?}", p99.unwrap_or_default(), goal.lookup_p99);
+        self.change(bytes, &reason);
+    }
+
+    fn present(&self) -> u64 {
+        self.shared.server.parameters.memory_bytes.load(SeqCst)
+    }
+
+    /// Changes the memory to `bytes`, or to what is granted of it.
+    fn change(&mut self, bytes: u64, reason: &str) {
+        let present = self.present();
+        let bytes = match &self.orchestrator {
+            Some(orchestrator) if bytes > present => {
+                match orchestrator.ask(present, bytes, reason) {
+                    Ok(granted) => granted.clamp(present, bytes),
+                    Err(error) => {
+                        warn!("memory stays at {present} bytes, as no more was granted: {error:#}");
+                        return;
+                    }
+                }
+            }
+            _ => bytes,
+        };
+        // Less is given back when the process has let go of it; more is there already.
+        self.to_give_back = (self.orchestrator.is_some() && bytes < present).then_some(bytes);
+        info!(memory_bytes = bytes, before_bytes = present, "rescaling: {reason}");
+        self.shared.rescale(bytes);
+    }
+
+    fn give_back(&mut self) {
+        let (Some(bytes), Some(orchestrator)) = (self.to_give_back, &self.orchestrator) else {
+            return;
+        };
+        let resident = self.shared.server.host.resident_bytes();
+        if resident <= bytes {
+            self.to_give_back = None;
+            if let Err(error) = orchestrator.ask(bytes, bytes, "given back") {
+                warn!("the orchestrator does not know of memory given back: {error:#}");
+            }
+        }
+    }
+
+    fn limits(&self, goal: Goal) -> Config {
+        let for_shards = |bytes| self.shared.overhead.for_shards(bytes) as usize;
+        Config {
+            target_p99: goal.lookup_p99,
+            min_bytes: for_shards(MEMORY_BYTES_MIN),
+            max_bytes: for_shards(goal.memory_bytes_max),
+        }
+    }
+
+    /// Keeps what the whole process has resident within its memory.
+    fn measure(&mut self) {
+        let shared = self.shared;
+        let accounted = |index| shared.locks.hold(index).store.stats().memory_bytes as u64;
+        let shards: u64 = (0..shared.locks.len()).map(accounted).sum();
+        let resident = shared.server.host.resident_bytes();
+        if resident > self.present() && self.trimmed.elapsed() >= TRIM_PAUSE {
+            self.trimmed = Instant::now();
+            heap::trim();
+        }
+        if shared.overhead.measure(resident, shards) {
+            shared.share_out();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Asking an orchestrator for memory (dReDBox key server, §5: the `rescale` call, a JSON object
+//! sent through a socket and a response). The format is `docs/formats/rescale.md`.
+
+use std::{str::FromStr, time::Duration};
+
+use anyhow::{Context, bail};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Request, StatusCode, Uri,
+    body::Bytes,
+    client::conn::http1,
+    header::{CONTENT_TYPE, HOST},
+};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+use tokio::{net::TcpStream, runtime::Runtime, time::timeout};
+
+/// Longest wait for an answer, connecting included.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// What an orchestrator is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rescale {
+    /// The version of the format: 1.
+    pub version: u32,
+    /// The process that asks.
+    pub process_id: u32,
+    /// The memory it wants, in bytes, for everything it has resident.
+    pub memory_bytes: u64,
+    /// The memory it has now; the same if it has just given some back.
+    pub present_bytes: u64,
+    /// What it has resident now, in bytes.
+    pub resident_bytes: u64,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The memory the process may use from now on, in bytes: what it has at least, what it asked
+    /// for at most.
+    pub granted_bytes: u64,
+}
+
+/// The present version of the format.
+pub const VERSION: u32 = 1;
+
+/// Where an orchestrator is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    host_port: String,
+    path: String,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no place; write for example http://127.0.0.1:9130/rescale");
+        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(wrong());
+        };
+        let port = authority.port_u16().unwrap_or(80);
+        let host_port = format!("{}:{port}", authority.host());
+        Ok(Self { host_port, path: uri.path().to_owned() })
+    }
+}
+
+/// An orchestrator that can be asked.
+pub(super) struct Orchestrator {
+    place: Place,
+    runtime: Runtime,
+}
+
+impl Orchestrator {
+    pub(super) fn new(place: Place) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Ok(Self { place, runtime: runtime.context("cannot prepare to ask the orchestrator")? })
+    }
+
+    /// Asks for `memory_bytes` in place of `present_bytes`; what was granted.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses.
+    pub(super) fn ask(
+        &self,
+        present_bytes: u64,
+        memory_bytes: u64,
+        reason: &str,
+    ) -> anyhow::Result<u64> {
+        let rescale = Rescale {
+            version: VERSION,
+            process_id: std::process::id(),
+            memory_bytes,
+            present_bytes,
+            resident_bytes: super::host::resident_bytes(),
+            reason: reason.to_owned(),
+        };
+        let asked =
+            self.runtime.block_on(async { timeout(PATIENCE, self.exchange(&rescale)).await });
+        asked
+            .unwrap_or_else(|_| bail!("no answer within {PATIENCE:?}"))
+            .with_context(|| format!("the orchestrator at {}", self.place.host_port))
+    }
+
+    async fn exchange(&self, rescale: &Rescale) -> anyhow::Result<u64> {
+        let stream = TcpStream::connect(&self.place.host_port).await.context("cannot connect")?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let request = Request::post(&self.place.path)
+            .header(HOST, &self.place.host_port)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(serde_json::to_vec(rescale)?)))?;
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.context("no answer")?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+        if status != StatusCode::OK {
+            bail!("it answered {status}: {}", String::from_utf8_lossy(&body).trim());
+        }
+        let granted: Granted = serde_json::from_slice(&body)
+            .context("expected {\"granted_bytes\": …} as docs/formats/rescale.md says")?;
+        Ok(granted.granted_bytes)
+    }
+}

@@ -1,0 +1,76 @@
+//! What the process has resident beside its shards, measured: code, threads, connections, and what
+//! the heap keeps. The shards get the rest of the budget, so that the whole stays within it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What the heap keeps for connections and what is on its way to and from the disk, before anything
+/// is measured.
+const HEAP_BYTES: u64 = 8 << 20;
+/// A part of the budget that is set aside: what is measured is always a little late.
+const RESERVE: u64 = 32;
+/// The shards keep at least this part of the budget.
+const SHARDS_LEAST: u64 = 8;
+/// Measured less than before, this part of the difference is believed.
+const DECAY: u64 = 1_024;
+
+/// Memory the process needs beside its shards.
+pub(super) struct Overhead {
+    bytes: AtomicU64,
+}
+
+impl Overhead {
+    /// The process has `resident` bytes before its shards are opened.
+    pub(super) fn new(resident: u64) -> Self {
+        Self { bytes: AtomicU64::new(resident + HEAP_BYTES) }
+    }
+
+    /// What of `bytes` for the whole process the shards may have.
+    pub(super) fn for_shards(&self, bytes: u64) -> u64 {
+        let taken = self.bytes.load(Relaxed) + bytes / RESERVE;
+        bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
+    }
+
+    /// The budget for the whole process that gives the shards `bytes`.
+    pub(super) fn for_process(&self, bytes: u64) -> u64 {
+        (bytes + self.bytes.load(Relaxed)) / (RESERVE - 1) * RESERVE
+    }
+
+    /// Notes what the process has resident, and what of it the shards know of, in bytes; true if it
+    /// has changed by enough that the shards should be told.
+    pub(super) fn measure(&self, resident: u64, shards: u64) -> bool {
+        let before = self.bytes.load(Relaxed);
+        let measured = resident.saturating_sub(shards);
+        // Soon believed when it is more, and late when it is less: it comes and goes with the load.
+        let now = if measured > before { measured } else { before - (before - measured) / DECAY };
+        self.bytes.store(now, Relaxed);
+        now.abs_diff(before) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn shards_get_what_the_process_does_not_need() {
+        let overhead = Overhead::new(6 * MIB);
+        assert_eq!(overhead.for_shards(64 * MIB), 48 * MIB);
+        assert!(overhead.measure(68 * MIB, 48 * MIB));
+        assert_eq!(overhead.for_shards(64 * MIB), 42 * MIB);
+        // A moment with less is not believed at once.
+        assert!(overhead.measure(50 * MIB, 42 * MIB));
+        assert!(overhead.for_shards(64 * MIB) < 43 * MIB);
+        for _ in 0..20_000 {
+            overhead.measure(50 * MIB, 42 * MIB);
+        }
+        assert!(overhead.for_shards(64 * MIB) > 53 * MIB);
+        // However little there is, the shards keep a part.
+        overhead.measure(64 * MIB, 0);
+        assert_eq!(overhead.for_shards(64 * MIB), 8 * MIB);
+        let overhead = Overhead::new(6 * MIB);
+        let shards = overhead.for_shards(512 * MIB);
+        assert!(overhead.for_process(shards).abs_diff(512 * MIB) < 64);
+    }
+}

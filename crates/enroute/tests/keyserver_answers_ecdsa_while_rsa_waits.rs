@@ -1,0 +1,74 @@
+//! RSA operations wait for each other; ECDSA operations behind them, on the same connection, do not.
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use enroute::keyserver::{Client, ClientConfiguration};
+use support::keyserver::Site;
+use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
+
+/// They take far longer than all of ECDSA.
+const RSA_REQUESTS: usize = 100;
+const ECDSA_REQUESTS: usize = 5;
+
+fn request(id: &str, scheme: Scheme) -> Request {
+    Request {
+        key: KeyId::decode(id).expect("an id"),
+        server_name: None,
+        operation: Operation::CertificateVerify {
+            transcript_hash: TranscriptHash::Sha256([7; 32]),
+            scheme,
+        },
+    }
+}
+
+#[test]
+fn ecdsa_overtakes_rsa() {
+    let Some(site) = Site::create() else { return };
+    site.key("ecdsa", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+    site.key("rsa", "-algorithm RSA -pkeyopt rsa_keygen_bits:2048");
+    let ecdsa = request(&site.import("ecdsa", &[]), Scheme::EcdsaP256Sha256);
+    let rsa = request(&site.import("rsa", &[]), Scheme::RsaPssSha256);
+    let server = site.serve(&["--workers", "1", "--slow-workers", "1"]);
+    let client = Client::new(ClientConfiguration {
+        address: server.address.to_string(),
+        server_name: Some("localhost".to_owned()),
+        authorities: site.path("ca.pem"),
+        certificate: site.path("edge1.example.pem"),
+        key: site.path("edge1.example.key"),
+        connections: 1,
+        patience: Duration::from_secs(60),
+    })
+    .expect("certificates");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+    let answered = Arc::new(AtomicUsize::new(0));
+    runtime.block_on(async {
+        client.ask(&ecdsa).await.expect("a signature");
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..RSA_REQUESTS {
+            let (client, rsa, answered) = (client.clone(), rsa.clone(), Arc::clone(&answered));
+            flood.spawn(async move {
+                client.ask(&rsa).await.expect("a signature");
+                answered.fetch_add(1, SeqCst);
+            });
+        }
+        // Once one is answered all are there: they were sent at once.
+        flood.join_next().await.expect("some").expect("a signature");
+        for _ in 0..ECDSA_REQUESTS {
+            client.ask(&ecdsa).await.expect("a signature");
+        }
+        let overtaken = RSA_REQUESTS - answered.load(SeqCst);
+        assert!(overtaken > 0, "ECDSA was answered after all of RSA");
+        while let Some(ended) = flood.join_next().await {
+            ended.expect("a signature");
+        }
+    });
+    assert_eq!(answered.load(SeqCst), RSA_REQUESTS);
+}

@@ -1,0 +1,90 @@
+//! What a client may send inside of TLS to hurt a server: frames of HTTP/2 and heads of HTTP/1.1.
+//! `openssl s_client` carries it, so that no client library puts it right.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+/// `:method: POST`, `:scheme: https`, `:path: /`, by their places in HPACK's table.
+const REQUEST: &[u8] = &[0x83, 0x87, 0x84];
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Each is named, and ends with bytes that are no frame, so that a server that has taken everything
+/// before must close in the end.
+pub fn of_http2() -> Vec<(&'static str, Vec<u8>)> {
+    let header = |stream: u32| frame(HEADERS, END_HEADERS, stream, REQUEST);
+    let many = |count: u32, of: &dyn Fn(u32) -> Vec<u8>| (0..count).flat_map(of).collect();
+    let reset =
+        |stream: u32| [header(stream), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat();
+    let attacks: Vec<(&'static str, Vec<u8>)> = vec![
+        ("settings of seven bytes", frame(SETTINGS, 0, 0, &[0; 7])),
+        ("a frame of 16 MiB", [&[0xff, 0xff, 0xff, DATA, 0], &[0; 4][..]].concat()),
+        ("headers on stream 0", header(0)),
+        ("data on a stream nobody opened", frame(DATA, 0, 5, b"x")),
+        ("an index outside of HPACK's table", frame(HEADERS, END_HEADERS, 1, &[0xff; 8])),
+        ("a number without end in HPACK", frame(HEADERS, END_HEADERS, 1, &[0x7f, 0xff, 0xff])),
+        ("a window beyond 2^31", many(2, &|_| frame(WINDOW_UPDATE, 0, 0, &[0x7f, 255, 255, 255]))),
+        ("streams opened and reset", many(3000, &|number| reset(2 * number + 1))),
+        ("headers that go on and on", {
+            let first = frame(HEADERS, 0, 1, REQUEST);
+            [first, many(200, &|_| frame(CONTINUATION, 0, 1, &[0x40; 16_000]))].concat()
+        }),
+        ("settings again and again", many(20_000, &|_| frame(SETTINGS, 0, 0, &[]))),
+    ];
+    let whole =
+        |bytes: Vec<u8>| [PREFACE, &frame(SETTINGS, 0, 0, &[]), &bytes, &[0xff; 64]].concat();
+    let mut attacks: Vec<_> = attacks.into_iter().map(|(name, sent)| (name, whole(sent))).collect();
+    attacks.push(("no preface", vec![0x5a; 10_000]));
+    attacks
+}
+
+/// The one of [`of_http1`] that a server may answer.
+pub const BOTH_LENGTHS: &str = "both lengths";
+
+/// Requests whose length two servers may see differently, or that have no end.
+pub fn of_http1() -> Vec<(&'static str, Vec<u8>)> {
+    let head = |lines: &str| format!("POST / HTTP/1.1\r\nHost: shop.example\r\n{lines}\r\n\r\n");
+    [
+        (BOTH_LENGTHS, head("Content-Length: 3\r\nTransfer-Encoding: chunked") + "0\r\n\r\nGET"),
+        ("two lengths", head("Content-Length: 3\r\nContent-Length: 4") + "abcd"),
+        ("a length below zero", head("Content-Length: -1")),
+        ("a chunk of no number", head("Transfer-Encoding: chunked") + "zz\r\n\r\n"),
+        ("a chunk of 2^64", head("Transfer-Encoding: chunked") + "fffffffffffffffff\r\n"),
+        ("a name with a space", head("X y: z")),
+        ("a bare line feed in a value", head("X: a\nb")),
+        ("a line without end", "GET /".to_owned() + &"a".repeat(200_000)),
+        ("a thousand headers", head(&vec!["a: b"; 1000].join("\r\n"))),
+        ("no request at all", "\0\0\0\0\r\n\r\n".to_owned()),
+    ]
+    .map(|(name, sent)| (name, sent.into_bytes()))
+    .into()
+}
+
+/// Sends `bytes` through `openssl s_client` with these options; what was answered, or `None` if the
+/// server left the connection open.
+pub fn send(directory: &Path, options: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    std::fs::write(directory.join("attack"), bytes).expect("writable");
+    let command =
+        format!("timeout 20 openssl s_client -quiet {options} <attack 2>/dev/null || exit $?");
+    let output = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    // What `timeout` says when it had to end it.
+    (output.status.code() != Some(124)).then_some(output.stdout)
+}

@@ -1,0 +1,188 @@
+//! What the log asks of the device, and what the ends of that mean.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::spares::Spare;
+use super::{Log, WRITE_BYTES};
+use crate::device::{FileName, Operation};
+use crate::elastic::{Error, Sync};
+
+/// Written after this time, however little waits.
+const WRITE_AFTER: Duration = Duration::from_millis(50);
+const SYNC_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a command was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::elastic) enum Purpose {
+    Write,
+    /// Makes the log durable up to a position, and its open segment up to an offset.
+    Sync {
+        number: u64,
+        position: u64,
+        offset: u64,
+    },
+    Create(Spare),
+    Remove {
+        slot: usize,
+    },
+}
+
+impl Log {
+    /// The next thing to do for the log, in the order it must be done.
+    pub(in crate::elastic) fn poll(
+        &mut self,
+        sync: Sync,
+        now: Duration,
+    ) -> Option<(FileName, Operation, Purpose)> {
+        self.poll_space(now).or_else(|| self.poll_write(sync, now))
+    }
+
+    fn poll_space(&mut self, now: Duration) -> Option<(FileName, Operation, Purpose)> {
+        if let Some((slot, number)) = self.segments.removable(self.durable) {
+            return Some((FileName::Segment(number), Operation::Remove, Purpose::Remove { slot }));
+        }
+        if self.failed.is_some() {
+            return None;
+        }
+        let spare = self.spares.missing(self.segments.live(), self.segments.bytes_max(), now)?;
+        let create = Operation::Create { bytes: spare.bytes };
+        Some((FileName::Segment(spare.number), create, Purpose::Create(spare)))
+    }
+
+    fn poll_write(&mut self, sync: Sync, now: Duration) -> Option<(FileName, Operation, Purpose)> {
+        if self.writing || self.syncing || self.failed.is_some() {
+            return None;
+        }
+        if let Some(number) = self.sealed_unsynced {
+            return Some(self.sync_command(number, 0));
+        }
+        if self.jobs.is_empty() && self.is_write_due(sync, now) {
+            self.cut_job();
+        }
+        if let Some(job) = self.jobs.front().filter(|_| !self.is_full()) {
+            self.writing = true;
+            let write = Operation::Write { offset: job.base, bytes: Arc::clone(&job.bytes) };
+            return Some((FileName::Segment(job.number), write, Purpose::Write));
+        }
+        if self.is_sync_due(sync, now) {
+            let open = self.open.as_ref()?;
+            let (number, offset) = (open.number, open.written);
+            self.synced_at = now;
+            return Some(self.sync_command(number, offset));
+        }
+        None
+    }
+
+    fn sync_command(&mut self, number: u64, offset: u64) -> (FileName, Operation, Purpose) {
+        self.syncing = true;
+        let purpose = Purpose::Sync { number, position: self.written, offset };
+        (FileName::Segment(number), Operation::Sync, purpose)
+    }
+
+    fn is_write_due(&self, sync: Sync, now: Duration) -> bool {
+        let Some(since) = self.unwritten_since else { return false };
+        sync == Sync::Always
+            || self.flush_wanted > self.written
+            || now >= since + WRITE_AFTER
+            || self.open.as_ref().is_some_and(|open| open.buffer.len() >= WRITE_BYTES)
+    }
+
+    fn is_sync_due(&self, sync: Sync, now: Duration) -> bool {
+        self.durable < self.written
+            && (self.flush_wanted > self.durable
+                || match sync {
+                    Sync::Always => true,
+                    Sync::EverySecond => now >= self.synced_at + SYNC_AFTER,
+                    Sync::Never => false,
+                })
+    }
+
+    /// When [`Log::poll`] has something to do at the latest, if nothing else happens.
+    pub(in crate::elastic) fn timeout(&self, sync: Sync) -> Option<Duration> {
+        let write = self.unwritten_since.map(|since| since + WRITE_AFTER);
+        let late = self.durable < self.written && sync == Sync::EverySecond;
+        let sync = late.then(|| self.synced_at + SYNC_AFTER);
+        [write, sync, self.spares.retry_at()].into_iter().flatten().min()
+    }
+
+    /// Takes the result of a command of [`Log::poll`].
+    pub(in crate::elastic) fn complete(
+        &mut self,
+        purpose: Purpose,
+        result: io::Result<()>,
+        now: Duration,
+    ) {
+        match purpose {
+            Purpose::Write => self.wrote(result, now),
+            Purpose::Sync { number, position, offset } => {
+                self.syncing = false;
+                match result {
+                    Ok(()) => self.synced(number, position, offset),
+                    Err(error) => self.fail(number, &error),
+                }
+            }
+            Purpose::Create(spare) => {
+                self.spares.created(result.is_ok().then_some(spare));
+                match result {
+                    Err(error) if is_full(&error) => self.spares.note_full(now),
+                    Err(error) => self.fail(spare.number, &error),
+                    Ok(()) => {}
+                }
+            }
+            Purpose::Remove { slot } => {
+                // A file that cannot be removed only takes room; it counts for nothing.
+                self.segments.removed(slot);
+                self.spares.note_room();
+            }
+        }
+    }
+
+    fn wrote(&mut self, result: io::Result<()>, now: Duration) {
+        self.writing = false;
+        match result {
+            Ok(()) => {
+                let job = self.jobs.pop_front().expect("it was being written");
+                self.written = job.position;
+                self.keep_buffer(job.bytes);
+                if job.seals {
+                    self.sealed_unsynced = Some(job.number);
+                }
+            }
+            Err(error) if is_full(&error) => self.spares.note_full(now),
+            Err(error) => {
+                let number = self.jobs.front().map_or(0, |job| job.number);
+                self.fail(number, &error);
+            }
+        }
+    }
+
+    fn keep_buffer(&mut self, bytes: Arc<Vec<u8>>) {
+        // Whoever wrote it may hold it still.
+        if let Ok(mut bytes) = Arc::try_unwrap(bytes)
+            && bytes.capacity() <= 2 * WRITE_BYTES
+        {
+            bytes.clear();
+            self.unused.0 = bytes;
+        }
+    }
+
+    fn synced(&mut self, number: u64, position: u64, offset: u64) {
+        self.durable = self.durable.max(position);
+        if self.sealed_unsynced == Some(number) {
+            self.sealed_unsynced = None;
+        } else if let Some(open) = self.open.as_mut().filter(|open| open.number == number) {
+            open.durable = offset;
+        }
+    }
+
+    fn fail(&mut self, number: u64, error: &io::Error) {
+        let file = FileName::Segment(number);
+        self.failed.get_or_insert(Error::WriteFailed { file, reason: error.to_string() });
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}

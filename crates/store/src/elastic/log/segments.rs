@@ -1,0 +1,246 @@
+//! The segments there are: where their records lie, and how much of each is alive.
+
+use hashbrown::HashMap;
+
+use crate::elastic::record::{Address, Class, UNIT_BYTES};
+use crate::elastic::segment::{BLOCK_BYTES, Trailer};
+use crate::elastic::table::Location;
+
+/// One segment there is.
+#[derive(Debug)]
+pub(in crate::elastic) struct Segment {
+    pub(in crate::elastic) number: u64,
+    /// Length of its file.
+    pub(in crate::elastic) bytes: u64,
+    /// Bytes of records the table points to.
+    pub(in crate::elastic) live: u64,
+    /// No entry here expires before, in seconds.
+    pub(in crate::elastic) expires_s: u32,
+    /// Holds damage, so it stays.
+    pub(in crate::elastic) damaged: bool,
+    /// Reads under way.
+    pub(in crate::elastic) reads: u32,
+    /// What its trailer says, once it is sealed.
+    pub(in crate::elastic) trailer: Option<Trailer>,
+    /// Nothing here counts once the log is durable up to there.
+    pub(in crate::elastic) doomed: Option<u64>,
+    pub(super) removing: bool,
+}
+
+impl Segment {
+    pub(in crate::elastic) fn new(number: u64, bytes: u64) -> Self {
+        Self {
+            number,
+            bytes,
+            live: 0,
+            expires_s: u32::MAX,
+            damaged: false,
+            reads: 0,
+            trailer: None,
+            doomed: None,
+            removing: false,
+        }
+    }
+
+    /// Bytes of its records, dead ones included, once it is sealed.
+    pub(in crate::elastic) fn data_bytes(&self) -> u64 {
+        self.trailer.map_or(0, |trailer| trailer.data_end - BLOCK_BYTES as u64)
+    }
+}
+
+/// All segments, each in a slot that its records' locations name.
+#[derive(Debug)]
+pub(in crate::elastic) struct Segments {
+    /// No segment is longer; a slot has room for as much.
+    bytes_max: u64,
+    slots: Vec<Option<Segment>>,
+    slot_of: HashMap<u64, usize>,
+    /// Bytes of their files.
+    file_bytes: u64,
+    live: u64,
+    /// Bytes of records in sealed segments that are not doomed.
+    sealed_bytes: u64,
+    /// Slots of segments that are.
+    doomed: Vec<usize>,
+    /// No entry expires before, in seconds.
+    expires_s: u32,
+}
+
+impl Segments {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self {
+            bytes_max,
+            slots: Vec::new(),
+            slot_of: HashMap::new(),
+            file_bytes: 0,
+            live: 0,
+            sealed_bytes: 0,
+            doomed: Vec::new(),
+            expires_s: u32::MAX,
+        }
+    }
+
+    /// Takes in a segment found at the start, or made there.
+    pub(super) fn adopt(&mut self, segment: Segment) -> usize {
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slot_of.insert(segment.number, slot);
+        self.file_bytes += segment.bytes;
+        self.sealed_bytes += segment.data_bytes();
+        self.expires_s = self.expires_s.min(segment.expires_s);
+        self.slots[slot] = Some(segment);
+        slot
+    }
+
+    pub(in crate::elastic) fn at(&self, slot: usize) -> &Segment {
+        self.slots[slot].as_ref().expect("a segment the table points to is there")
+    }
+
+    pub(in crate::elastic) fn at_mut(&mut self, slot: usize) -> &mut Segment {
+        self.slots[slot].as_mut().expect("a segment the table points to is there")
+    }
+
+    pub(in crate::elastic) fn iter(&self) -> impl Iterator<Item = (usize, &Segment)> {
+        self.slots.iter().enumerate().filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
+    }
+
+    /// No segment is longer, in bytes.
+    pub(in crate::elastic) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Bytes of records the table points to.
+    pub(in crate::elastic) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes of records in sealed segments that still count, dead ones included.
+    pub(in crate::elastic) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Bytes of memory this table takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.len() * size_of::<Segment>() * 2
+    }
+
+    pub(in crate::elastic) fn slot(&self, location: Location) -> usize {
+        (location / (self.bytes_max / UNIT_BYTES as u64)) as usize
+    }
+
+    pub(in crate::elastic) fn offset(&self, location: Location) -> u64 {
+        location % (self.bytes_max / UNIT_BYTES as u64) * UNIT_BYTES as u64
+    }
+
+    /// Offset and length of what has to be read for a record.
+    pub(in crate::elastic) fn extent(&self, location: Location, class: Class) -> (u64, usize) {
+        let (offset, end) = (self.offset(location), self.at(self.slot(location)).bytes);
+        // The class rounds up, and a segment ends.
+        (offset, (class.bytes() as u64).min(end - offset) as usize)
+    }
+
+    pub(in crate::elastic) fn location(&self, slot: usize, offset: u64) -> Location {
+        (slot as u64 * self.bytes_max + offset) / UNIT_BYTES as u64
+    }
+
+    pub(in crate::elastic) fn address(&self, location: Location) -> Address {
+        Address::new(self.at(self.slot(location)).number, self.offset(location))
+    }
+
+    /// True if a record of that address may still be on disk.
+    pub(in crate::elastic) fn has(&self, number: u64) -> bool {
+        self.slot_of.contains_key(&number)
+    }
+
+    pub(super) fn slot_of(&self, number: u64) -> usize {
+        self.slot_of[&number]
+    }
+
+    /// Counts a record the table points to from now on.
+    pub(in crate::elastic) fn revive(&mut self, location: Location, class: Class) {
+        let slot = self.slot(location);
+        self.at_mut(slot).live += class.bytes() as u64;
+        self.live += class.bytes() as u64;
+    }
+
+    /// Counts a record the table points to no more.
+    pub(in crate::elastic) fn kill(&mut self, location: Location, class: Class) {
+        let slot = self.slot(location);
+        self.at_mut(slot).live -= class.bytes() as u64;
+        self.live -= class.bytes() as u64;
+    }
+
+    /// When the first entry anywhere expires, in seconds.
+    pub(in crate::elastic) fn expires_s(&self) -> u32 {
+        self.expires_s
+    }
+
+    pub(in crate::elastic) fn note_expiry(&mut self, slot: usize, expires_s: u32) {
+        let segment = self.at_mut(slot);
+        segment.expires_s = segment.expires_s.min(expires_s);
+        self.expires_s = self.expires_s.min(expires_s);
+    }
+
+    /// Works out when the first entry anywhere expires, given that nothing readable is due at
+    /// `now_s`.
+    pub(super) fn recount_expiry(&mut self, now_s: u32) {
+        // One still being written is due when it is there.
+        let counting = self.iter().filter(|(_, segment)| segment.doomed.is_none());
+        let next = counting.map(|(_, segment)| segment.expires_s).min().unwrap_or(u32::MAX);
+        self.expires_s = if next == u32::MAX { next } else { next.max(now_s + 1) };
+    }
+
+    /// The segment is sealed.
+    pub(super) fn seal(&mut self, slot: usize, trailer: Trailer) {
+        self.at_mut(slot).trailer = Some(trailer);
+        self.sealed_bytes += self.at(slot).data_bytes();
+    }
+
+    /// Gives up a sealed segment once the log is durable up to `position`.
+    pub(in crate::elastic) fn doom(&mut self, slot: usize, position: u64) {
+        let segment = self.at_mut(slot);
+        segment.doomed = Some(position);
+        let data = segment.data_bytes();
+        self.sealed_bytes -= data;
+        self.doomed.push(slot);
+    }
+
+    /// Nothing in any segment is alive, and all but that in `kept` are doomed.
+    pub(super) fn clear(&mut self, kept: usize, position: u64) {
+        for slot in (0..self.slots.len()).filter(|&slot| slot != kept) {
+            if self.slots[slot].as_ref().is_some_and(|segment| segment.doomed.is_none()) {
+                self.doom(slot, position);
+            }
+        }
+        self.slots.iter_mut().flatten().for_each(|segment| segment.live = 0);
+        self.live = 0;
+    }
+
+    /// A doomed segment whose file may go, now that the log is durable up to `durable`.
+    pub(super) fn removable(&mut self, durable: u64) -> Option<(usize, u64)> {
+        for &slot in &self.doomed {
+            let segment = self.slots[slot].as_mut().expect("doomed, not yet removed");
+            let safe = segment.doomed.is_some_and(|position| position <= durable);
+            if safe && !segment.removing && segment.reads == 0 {
+                segment.removing = true;
+                return Some((slot, segment.number));
+            }
+        }
+        None
+    }
+
+    /// The file of a doomed segment is gone.
+    pub(super) fn removed(&mut self, slot: usize) {
+        self.doomed.retain(|&other| other != slot);
+        if let Some(segment) = self.slots[slot].take() {
+            self.slot_of.remove(&segment.number);
+            self.file_bytes -= segment.bytes;
+        }
+    }
+}

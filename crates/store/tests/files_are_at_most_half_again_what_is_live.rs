@@ -1,0 +1,44 @@
+//! Space is reclaimed while serving, in small stores too.
+
+#[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
+mod elastic;
+
+use elastic::Run;
+use store::Faults;
+
+/// Entries of 4 KiB overwritten evenly in a store of a 10th of what segments of full length ask for.
+#[test]
+fn under_overwrite() {
+    let entries = 2_500;
+    let mut run = Run::with(1, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();
+    run.keys = entries;
+    for number in 0..entries {
+        run.put_value(number, &[1; 4096]);
+    }
+    let mut most: f64 = 0.0;
+    for _ in 0..4 * entries {
+        let number = run.random.below(entries);
+        run.put_value(number, &[2; 4096]);
+        run.store.step(run.now);
+        let stats = run.store.stats();
+        most = most.max(stats.file_bytes as f64 / stats.live_bytes as f64);
+    }
+    let stats = run.store.stats();
+    assert!(stats.compacted_bytes > 0, "nothing was reclaimed: {stats:?}");
+    assert!(most <= 1.5, "files took {most:.2} of what is live: {stats:?}");
+}
+
+/// A record longer than the segments a small store makes has one made, or grown, for it.
+#[test]
+fn a_long_record_has_a_segment_of_its_own_length() {
+    let mut run = Run::with(2, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();
+    run.keys = 40;
+    let long = vec![7; 900_000];
+    for number in 0..run.keys {
+        run.put_value(number, if number % 8 == 3 { &long } else { &[1; 100] });
+    }
+    run.settle();
+    run.restart(Faults::default(), false);
+    let entry = run.fetch_number(11).expect("it was stored");
+    assert!(entry.0 == long, "another value");
+}

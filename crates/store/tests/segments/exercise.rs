@@ -1,0 +1,63 @@
+//! Bytes nobody wrote as the files of a store: it opens or says why not, and serves nothing but what
+//! passes its checksum. Shared by a test and the fuzz target.
+
+use std::time::Duration;
+
+use store::device::{Device, FileName, carry_out};
+use store::elastic::{Config, Elastic, Scan};
+use store::{Faults, SimulatedDevice};
+
+/// Longest segment of the store.
+pub const SEGMENT_BYTES: usize = 64 << 10;
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+
+/// A configuration for it.
+pub fn config() -> Config {
+    Config { segment_bytes: SEGMENT_BYTES as u64, hash_key: [1, 2], ..Config::default() }
+}
+
+/// Does everything its device is asked for.
+pub fn drain(store: &mut Elastic, device: &SimulatedDevice) {
+    while let Some(command) = store.poll_device(NOW) {
+        store.complete(carry_out(device, &command), NOW);
+    }
+}
+
+/// Opens a store with these segments, by number, and walks over it; returns how many keys it has, if
+/// it opens.
+pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
+    let device = SimulatedDevice::new(1, Faults::default());
+    drop(Elastic::open(config(), &device, NOW).expect("an empty disk is a new store"));
+    for &(number, bytes) in segments {
+        let file = FileName::Segment(number);
+        let bytes = &bytes[..bytes.len().min(SEGMENT_BYTES)];
+        device.create(file, bytes.len() as u64).expect("created");
+        device.write(file, 0, bytes).expect("written");
+        device.sync(file).expect("synced");
+    }
+    let mut store = Elastic::open(config(), &device, NOW).ok()?;
+    let (mut cursor, mut count, mut held) = (0, 0, Vec::new());
+    for _ in 0..1000 {
+        match store.scan(cursor, 100, NOW) {
+            Scan::Ready { cursor: next, keys } => {
+                held.drain(..).for_each(|ticket| store.release(ticket));
+                count += keys.len();
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            Scan::Failed(_) => break,
+            Scan::Pending(tickets) => {
+                held.extend(tickets);
+                drain(&mut store, &device);
+            }
+        }
+    }
+    // Upkeep meets the same bytes.
+    for _ in 0..64 {
+        store.step(NOW);
+        drain(&mut store, &device);
+    }
+    Some(count)
+}
