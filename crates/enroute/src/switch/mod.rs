@@ -163,13 +163,16 @@ impl Switch {
             plane.lookup.places().filter(|place| Counters(plane).is_valid(*place)).count()
         };
         while served(&self.plane) < keys.len() && now() < until {
-            for some in keys.chunks(WARM_AT_ONCE) {
-                for key in some {
-                    self.controller.insert(key.clone(), false, now());
+            for key in keys {
+                self.controller.insert(key.clone(), false, now());
+                // More under way would be sent again before their turn comes.
+                while self.controller.waiting() >= WARM_AT_ONCE && now() < until {
+                    self.step(Event::Tick)?;
+                    self.turn()?;
                 }
-                self.step(Event::Tick)?;
-                self.turn()?;
             }
+            self.step(Event::Tick)?;
+            self.turn()?;
         }
         Ok(served(&self.plane))
     }

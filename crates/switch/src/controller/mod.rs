@@ -228,6 +228,11 @@ impl Controller {
         self.ready.pop_front()
     }
 
+    /// Keys whose servers were asked for their values.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether something is waited for, so that ticks should come soon.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.asks.is_empty()
