@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short bench-cache bench-db bench-fabric bench-keyserver bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -54,6 +54,14 @@ lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
 	cargo build --release -p enroute --features highs
 	$(PYTHON) -m lab.fabric --short
 
+lab-switch: deps ## Repeat the NetCache paper's figures, as root: half an hour
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.switch
+
+lab-switch-short: deps ## The same with shorter runs and fewer points: ten minutes
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.switch --short
+
 bench-cache: deps ## Measure what the cache costs and saves
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
@@ -71,7 +79,7 @@ bench-keyserver: deps ## Measure signatures, the key server's answers and handsh
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver
 
-bench-switch: ## Measure what a packet costs in the kernel's data plane; needs root and clang
+bench-switch: deps ## Measure the kernel's data plane beside memcached and the smallest responder; as root
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- switch
 

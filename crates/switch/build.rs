@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-const PROGRAMS: &[&str] = &["switch", "smallest", "again"];
+const PROGRAMS: &[&str] = &["switch", "smallest", "again", "flood"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(data_plane)");

@@ -44,7 +44,7 @@ enum Command {
     /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
     Keyserver(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
-    Switch(Switch),
+    Switch(Choice),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
     Stub {
@@ -72,28 +72,13 @@ struct Choice {
     output: PathBuf,
 }
 
-#[derive(Debug, Args)]
-struct Switch {
-    /// Interleaved rounds
-    #[arg(long, value_name = "COUNT", default_value_t = 7)]
-    rounds: usize,
-
-    /// The binary measured
-    #[arg(long, value_name = "FILE", default_value = "target/release/enroute")]
-    enroute: PathBuf,
-
-    /// Where results go
-    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
-    output: PathBuf,
-}
-
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
         Command::Db(choice) => measure("db", measure::DATABASE, &choice),
         Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
         Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
-        Command::Switch(arguments) => switch(&arguments),
+        Command::Switch(choice) => measure("switch", measure::SWITCH, &choice),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
     match outcome {
@@ -140,17 +125,6 @@ fn measure(
     }
     println!("{}", figure::table(&figures));
     println!("results: {}", run.results().display());
-    Ok(())
-}
-
-#[allow(clippy::print_stdout, reason = "the table is what was asked for")]
-fn switch(arguments: &Switch) -> anyhow::Result<()> {
-    let figures = measure::switch::figures(&arguments.enroute, arguments.rounds)?;
-    std::fs::create_dir_all(&arguments.output)?;
-    let path = arguments.output.join("switch.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(&figures)?)?;
-    println!("{}", figure::table(&figures));
-    println!("results: {}", path.display());
     Ok(())
 }
 

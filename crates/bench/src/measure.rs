@@ -11,7 +11,7 @@ mod memory;
 mod mongo;
 mod redis;
 mod scenario;
-pub(crate) mod switch;
+mod switch;
 
 /// One measurement.
 pub(crate) struct Measurement {
@@ -172,4 +172,42 @@ pub(crate) const FABRIC: &[Measurement] = &[
         rounds: 0.0,
         run: fabric::hop_cost,
     },
+];
+
+/// All of `enroute switch`; as root.
+pub(crate) const SWITCH: &[Measurement] = &[
+    Measurement {
+        names: &[
+            "hit-ns-over-floor",
+            "miss-ns-added",
+            "hit-ns-1024B-over-16B",
+            "hit-ns-1M-over-1k",
+            "hit-ns-registers-over-slots",
+            "hit-ns-registers-over-slots-1M",
+            "put-ns-added",
+        ],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: switch::packets,
+    },
+    Measurement {
+        names: &["veth-gets-vs-memcached-udp"],
+        seconds: 30.0,
+        rounds: 0.0,
+        run: switch::veth,
+    },
+    Measurement {
+        names: &["veth-misses-vs-direct"],
+        seconds: 20.0,
+        rounds: 0.0,
+        run: switch::misses,
+    },
+    Measurement { names: &["link-300us-p50"], seconds: 20.0, rounds: 0.0, run: switch::link },
+    Measurement {
+        names: &["rack-zipf-0.9", "rack-zipf-0.95", "rack-zipf-0.99"],
+        seconds: 80.0,
+        rounds: 0.0,
+        run: switch::racks,
+    },
+    Measurement { names: &["hot-in-recovery-s"], seconds: 60.0, rounds: 0.0, run: switch::hot_in },
 ];

@@ -56,7 +56,7 @@ fn sessions_go_on_new_ones_are_told_and_recover() {
     let file = |name: &str| workshop.path(name).display().to_string();
     let options = format!(
         "[edge.identity]\ncertificate = \"{}\"\nkey = \"{}\"\nauthorities = \"{}\"\n\
-         key_server_name = \"localhost\"\n",
+         key_server_name = \"localhost\"\ntimeout = \"9s\"\n",
         file("edge1.example.pem"),
         file("edge1.example.key"),
         file("ca.pem")

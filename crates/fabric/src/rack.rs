@@ -11,7 +11,7 @@ mod zipf;
 use std::collections::HashMap;
 
 use crate::{Error, random::Random};
-use zipf::Zipf;
+pub use zipf::Zipf;
 
 /// A rack and what its clients ask (NetCache, §7: 128 servers of 10 M queries a second, 10,000 items
 /// cached).

@@ -8,26 +8,45 @@ struct cached {
     u32 place;
 };
 
-INLINE int same_name(const struct name *a, const struct name *b)
+INLINE int same_name(const void *a, const void *b)
 {
-    const u64 *left = (const u64 *)a, *right = (const u64 *)b;
+    const u64 *left = a, *right = b;
     return left[0] == right[0] && left[1] == right[1];
 }
 
-// The entry of a key, if this server's is cached.
-INLINE struct cached find(const struct name *name, const u8 *server, u16 port, u32 protocol)
+// The entry of that name; `hash` is hash_of_name(name). No two names with the same tag are ever in
+// one bucket (user space sees to that), so the first that matches is the only one.
+INLINE struct cached find_name(const struct name *name, u64 hash)
 {
-    struct cached cached = {0, 0};
-    u32 *place = map_lookup(&lookup, name);
-    if (!place)
-        return cached;
-    cached.place = *place;
+    struct cached none = {0, 0};
+    u32 number = hash >> lookup_shift, tag = (u32)hash | 1;
+    struct bucket *bucket = map_lookup(&lookup, &number);
+    if (!bucket)
+        return none;
+    u64 word = 0;
+    UNROLL
+    for (int slot = 0; slot < BUCKET_WORDS; slot++) {
+        u64 here = READ_ONCE(bucket->words[slot]);
+        if ((u32)here == tag)
+            word = here;
+    }
+    if (!word)
+        return none;
+    struct cached cached = {0, word >> 32};
     struct entry *entry = map_lookup(&entries, &cached.place);
-    if (!entry || entry->protocol != protocol || entry->port != port)
-        return cached;
-    if (!same_name((const struct name *)entry->server, (const struct name *)server))
-        return cached;
-    cached.entry = entry;
+    if (entry && same_name(&entry->name, name))
+        cached.entry = entry;
+    return cached;
+}
+
+// The entry of a key, if this server's is cached.
+INLINE struct cached find(const struct name *name, u64 hash, const u8 *server, u16 port, u32 protocol)
+{
+    struct cached cached = find_name(name, hash);
+    struct entry *entry = cached.entry;
+    if (entry && ((entry->kind & KIND_PROTOCOL) != protocol || entry->port != port
+                  || !same_name(entry->server, server)))
+        cached.entry = 0;
     return cached;
 }
 

@@ -19,7 +19,8 @@ typedef long long s64;
 // The compiler may not move loads and stores across. The processor is not told: loader.rs refuses
 // machines that reorder loads with loads or stores with stores.
 #define IN_ORDER() __asm__ volatile("" ::: "memory")
-// The compiler may not move the use of a variable before this: before the check above it, that is.
+// The compiler may not move the use of a variable before this: before the check above it, that is, nor
+// compute it a second time.
 #define CHECKED(variable) __asm__ volatile("" : "+r"(variable))
 #define READ_ONCE(place) (*(const volatile __typeof__(place) *)&(place))
 #define WRITE_ONCE(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
@@ -38,14 +39,26 @@ typedef long long s64;
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
+// The kernel's functions; where this is compiled for a machine to be tried on, the trial's own.
+#ifdef __bpf__
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const now_coarse_ns)(void) = (void *)160;                         // 5.11
-static u64 (*const now_ns)(void) = (void *)5;
 static long (*const ringbuf_output)(void *map, void *data, u64 bytes, u64 flags) = (void *)130;
+static u32 (*const processor_number)(void) = (void *)8;
+static long (*const xdp_adjust_head)(void *context, int delta) = (void *)44;
 static long (*const xdp_adjust_tail)(void *context, int delta) = (void *)65;   // growing: 5.8
 static long (*const skb_pull_data)(void *context, u32 bytes) = (void *)39;
-static long (*const skb_load_bytes)(const void *context, u32 offset, void *to, u32 bytes) = (void *)26;
+#else
+void *map_lookup(void *map, const void *key);
+long map_update(void *map, const void *key, const void *value, u64 flags);
+u64 now_coarse_ns(void);
+long ringbuf_output(void *map, void *data, u64 bytes, u64 flags);
+u32 processor_number(void);
+long xdp_adjust_head(void *context, int delta);
+long xdp_adjust_tail(void *context, int delta);
+long skb_pull_data(void *context, u32 bytes);
+#endif
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX };
 enum { TC_ACT_OK = 0 };
@@ -58,6 +71,23 @@ struct __sk_buff {
     u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority;
     u32 ingress_ifindex, ifindex, tc_index, cb[5], hash, tc_classid, data, data_end;
 };
+
+// The fields hold 32 bits and mean pointers. A compiler that knows only the former may keep half of
+// one on the stack, which the verifier refuses.
+#ifdef __bpf__
+#define POINTER_AT(context, offset) \
+    ({ void *pointer; __asm__ volatile("%0 = *(u32 *)(%1 + " #offset ")" : "=r"(pointer) : "r"(context)); \
+       pointer; })
+INLINE void *start_of(struct xdp_md *context) { return POINTER_AT(context, 0); }
+INLINE void *end_of(struct xdp_md *context) { return POINTER_AT(context, 4); }
+INLINE void *start_of_skb(struct __sk_buff *context) { return POINTER_AT(context, 76); }
+INLINE void *end_of_skb(struct __sk_buff *context) { return POINTER_AT(context, 80); }
+#else
+void *start_of(struct xdp_md *context);
+void *end_of(struct xdp_md *context);
+void *start_of_skb(struct __sk_buff *context);
+void *end_of_skb(struct __sk_buff *context);
+#endif
 
 struct ethernet {
     u8 destination[6], source[6];

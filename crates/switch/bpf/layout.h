@@ -16,37 +16,49 @@ enum {
 
 enum protocol { PROTOCOL_NONE = 0, PROTOCOL_NETCACHE = 1, PROTOCOL_MEMCACHE = 2 };
 
-// One cached key. It may be served while valid_version == version: a write raises version with one
-// atomic addition, which makes the entry invalid and gives the write its tag at the same time; only
-// the value of that very write makes it valid again.
-struct entry {
-    u64 version;
-    u64 valid_version;
-    u64 writing;        // claimed by whoever stores a value
-    u64 expires_ns;     // by the coarse monotonic clock; no lease or memcached item outlives it
-    u64 epoch;          // memcached: served only in the epoch it was filled in
-    u32 lease;          // NetCache: which server's lease
-    u32 place;          // where its units are
-    u32 bitmap;         // which register arrays hold a unit of it
-    u16 value_bytes;
-    u16 value_sum;      // ones' complement sum of the value, so that a reply needs no pass over it
-    u16 key_bytes;
-    u16 port;           // of the server, network order
-    u8 protocol;
-    u8 absent;          // NetCache: the value is that there is none
-    u8 unused[2];
-    u8 server[16];      // IPv4 as ::ffff:a.b.c.d
-    u64 written_ns;     // memcached: when a write was seen last
-    u8 key[KEY_BYTES_BUFFER];
-};
-_Static_assert(sizeof(struct entry) == 344, "layout.rs");
-
 struct name {
     u8 bytes[16];
 };
 
+// One cached key. It may be served while valid_version == version: a write raises version with one
+// atomic addition, which makes the entry invalid and gives the write its tag at the same time; only
+// the value of that very write makes it valid again.
+//
+// What a get of NetCache's protocol reads is the first line.
+struct entry {
+    u64 version;
+    u64 valid_version;
+    struct name name;
+    u8 server[16];      // IPv4 as ::ffff:a.b.c.d
+    u32 place;          // where its units are
+    u16 bitmap;         // which register arrays hold a unit of it
+    u16 lease;          // NetCache: which server's lease
+    u16 value_bytes;
+    u16 value_sum;      // ones' complement sum of the value, so that a reply needs no pass over it
+    u16 port;           // of the server, network order
+    u8 key_bytes;
+    u8 kind;            // protocol, KIND_ABSENT
+
+    u64 epoch;          // memcached: served only in the epoch it was filled in
+    u64 expires_ns;     // by the coarse monotonic clock; no memcached item outlives it
+    u64 writing;        // claimed by whoever stores a value
+    u64 written_ns;     // memcached: when a write was seen last
+    u8 key[KEY_BYTES_BUFFER];
+    u8 unused[32];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct entry) == 384, "layout.rs");
+
+enum { KIND_PROTOCOL = 3, KIND_ABSENT = 4 };  // NetCache: the value is that there is none
+
 struct line {
     u8 bytes[64];
+};
+
+// The lookup table: a line for each value of the hash's first bits, with room for 8 keys. A key's
+// word is its tag and the number of its entry; 0 is none.
+enum { BUCKET_WORDS = 8 };
+struct bucket {
+    u64 words[BUCKET_WORDS];
 };
 
 struct slot {
@@ -117,3 +129,10 @@ enum counter {
     COUNT_NO_ROOM,     // the driver left no room behind the packet for a longer one: passed
     COUNTERS,
 };
+
+// What one processor counts, and where its sampling is.
+struct processor {
+    u64 counts[COUNTERS];
+    u64 drawn;
+};
+_Static_assert(sizeof(struct processor) == 128, "layout.rs");

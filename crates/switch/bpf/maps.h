@@ -2,11 +2,17 @@
 #pragma once
 #include "layout.h"
 
-// Constants to the verifier, which drops the branches they rule out.
-const volatile u16 netcache_port = 0;      // network order; 0: not spoken
-const volatile u16 memcache_port = 0;
+// Constants to the verifier, which drops the branches they rule out. Ports are in network order; 0: not
+// spoken, unless this is compiled for a trial.
+#ifndef NETCACHE_PORT
+#define NETCACHE_PORT 0
+#define MEMCACHE_PORT 0
+#endif
+const volatile u16 netcache_port = HTONS(NETCACHE_PORT);
+const volatile u16 memcache_port = HTONS(MEMCACHE_PORT);
 const volatile u32 registers = 0;          // values in register arrays, not in fixed slots
 const volatile u32 rows = ENTRIES_DEFAULT; // of each register array
+const volatile u32 lookup_shift = 48;      // a hash's bits that do not choose the bucket
 const volatile u64 seed = 0;
 const volatile u32 sampled_per_65536 = 65536;
 const volatile u32 threshold = 128;
@@ -17,10 +23,9 @@ const volatile u64 answer_wait_ns = 1000000000;
 
 #define LINES(bytes) ((bytes) / 64)
 
-struct { OF_TYPE(MAP_HASH); OF_ENTRIES(ENTRIES_DEFAULT); OF_KEY(struct name); OF_VALUE(u32); } lookup MAP;
-
 #define ARRAY(name, entries, what) \
     struct { OF_TYPE(MAP_ARRAY); OF_FLAGS(MAP_MMAPABLE); OF_ENTRIES(entries); OF_KEY(u32); OF_VALUE(what); } name MAP
+ARRAY(lookup, ENTRIES_DEFAULT, struct bucket);
 ARRAY(entries, ENTRIES_DEFAULT, struct entry);
 ARRAY(slots, ENTRIES_DEFAULT, struct slot);
 ARRAY(units, 1, struct unit);
@@ -33,8 +38,7 @@ ARRAY(filter, LINES((3 << 18) / 8), struct line);
 
 struct { OF_TYPE(MAP_RINGBUF); OF_ENTRIES(1 << 18); } reports MAP;
 struct { OF_TYPE(MAP_LRU_HASH); OF_ENTRIES(65536); OF_KEY(struct flow_key); OF_VALUE(struct flow); } flows MAP;
-struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(COUNTERS); OF_KEY(u32); OF_VALUE(u64); } counts MAP;
-struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(u64); } samplers MAP;
+struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(struct processor); } processors MAP;
 
 enum { LINES_MAX = 32, ITEMS_MAX = 16 };
 
@@ -51,8 +55,8 @@ struct scratch {
     u32 payload_bytes;
     u32 key_bytes;
     u32 lines;
-    u32 unsure;                  // something could not be understood: flush
     u32 reply_bytes;
+    u32 is_plain;                // a get read where it lies: `payload` is an earlier packet's
     u64 server_mix;              // makes names of equal keys of different servers different
     u16 line[LINES_MAX];
     u32 item[ITEMS_MAX];         // entries of a get's keys
@@ -60,11 +64,18 @@ struct scratch {
 };
 struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(struct scratch); } scratches MAP;
 
+INLINE struct processor *this_processor(void)
+{
+    u32 zero = 0;
+    return map_lookup(&processors, &zero);
+}
+
+// Where only counting needs the processor's memory.
 INLINE void count(u32 what)
 {
-    u64 *counter = map_lookup(&counts, &what);
-    if (counter)
-        *counter += 1;
+    struct processor *self = this_processor();
+    if (self)
+        self->counts[what] += 1;
 }
 
 INLINE struct scratch *scratch_of_processor(void)

@@ -27,9 +27,8 @@ struct netcache {
 } __attribute__((packed));
 _Static_assert(sizeof(struct netcache) == 32, "wire::netcache");
 
-// Whether the bytes at `offset` begin with this entry's long key. Sequence as in store_value: every
-// step is bounded by the frame and by the buffer.
-APART int same_long_key(struct xdp_md *context, u32 offset, u32 place)
+// Whether the `asked` bytes at `offset` are this entry's long key, behind its length.
+APART int same_long_key(struct xdp_md *context, u32 offset, u32 asked, u32 place)
 {
     struct entry *entry = map_lookup(&entries, &place);
     if (!entry || offset > 256)
@@ -37,7 +36,8 @@ APART int same_long_key(struct xdp_md *context, u32 offset, u32 place)
     u8 *at = start_of(context) + offset;
     void *end = end_of(context);
     u32 bytes = entry->key_bytes;
-    if ((void *)(at + 1) > end || *at != bytes)
+    // What lies behind the payload is padding.
+    if (asked != bytes + 1 || (void *)(at + 1) > end || *at != bytes)
         return 0;
     at++;
     ROLLED
@@ -71,11 +71,11 @@ INLINE void report_hot(const struct netcache *header, const struct packet *packe
     send_report(report);
 }
 
-INLINE int miss(const struct netcache *header, const struct packet *packet, const u8 *server)
+INLINE int miss(struct processor *self, const struct netcache *header, const struct packet *packet,
+                const u8 *server, u64 hash)
 {
-    count(COUNT_MISS);
-    u64 hash = hash_of_name(&header->key);
-    u32 estimate = count_uncached(hash);
+    self->counts[COUNT_MISS] += 1;
+    u32 estimate = count_uncached(self, hash);
     if (UNLIKELY(estimate))
         report_hot(header, packet, server, hash, estimate);
     return XDP_PASS;
@@ -89,64 +89,66 @@ INLINE int reply(struct xdp_md *context, const struct packet *packet, u32 op, u3
     struct netcache *header = start + packet->payload;
     if ((void *)(header + 1) > end)
         return XDP_DROP;
-    header->op = op;
-    header->flags = flags;
-    header->balance = 0;
+    // Operation, flags, no balance.
+    u32 *words = (u32 *)header, first = op | flags << 8;
+    words[0] = first;
     header->version = version;
+    sum += (u64)first + (u32)version + (version >> 32);
     UNROLL
-    for (int word = 0; word < sizeof(*header) / 4; word++)
-        sum += ((u32 *)header)[word];
+    for (int word = 1; word < 6; word++)
+        sum += words[word];
     if (!turn_round(start, end, packet, sizeof(*header) + value_bytes, sum))
         return XDP_DROP;
     return XDP_TX;
 }
 
-INLINE int answer_get(struct xdp_md *context, struct packet *packet, const struct netcache *header,
-                      const u8 *server)
+INLINE int answer_get(struct xdp_md *context, struct packet *packet, struct processor *self,
+                      const struct netcache *header, const u8 *server)
 {
-    struct cached cached = find(&header->key, server, packet->destination, PROTOCOL_NETCACHE);
+    u64 hash = hash_of_name(&header->key);
+    struct cached cached = find(&header->key, hash, server, packet->destination, PROTOCOL_NETCACHE);
     struct entry *entry = cached.entry;
     if (!entry)
-        return miss(header, packet, server);
+        return miss(self, header, packet, server, hash);
     u32 flags = header->flags & FLAG_LONG_KEY;
     u32 frame_bytes = length_of(context);
     u64 version = READ_ONCE(entry->version);
     IN_ORDER();
     int valid = is_valid(entry, version);
-    if (flags) {
-        if (!same_long_key(context, packet->payload + sizeof(*header), cached.place))
-            return miss(header, packet, server);
+    u32 offset = packet->payload + sizeof(*header);
+    if (UNLIKELY(flags)) {
+        if (!same_long_key(context, offset, packet->payload_bytes - sizeof(*header), cached.place))
+            return miss(self, header, packet, server, hash);
     } else if (entry->key_bytes) {
-        return miss(header, packet, server);
+        return miss(self, header, packet, server, hash);
     }
     // A key whose value is on its way is as hot as it was.
-    count_cached(cached.place);
+    count_cached(self, cached.place);
     if (!valid) {
-        count(COUNT_INVALID);
+        self->counts[COUNT_INVALID] += 1;
         return XDP_PASS;
     }
     u32 lease = entry->lease;
     u64 *until_ns = map_lookup(&leases, &lease);
     if (!until_ns || now_coarse_ns() >= READ_ONCE(*until_ns)) {
-        count(COUNT_EXPIRED);
+        self->counts[COUNT_EXPIRED] += 1;
         return XDP_PASS;
     }
     u32 bytes = entry->value_bytes;
     u64 sum = entry->value_sum;
-    u32 offset = packet->payload + sizeof(*header);
-    flags |= FLAG_SWITCH | (entry->absent ? 0 : FLAG_FOUND);
-    if (!resize(context, offset + bytes)) {
-        count(COUNT_NO_ROOM);
+    flags |= FLAG_SWITCH | (entry->kind & KIND_ABSENT ? 0 : FLAG_FOUND);
+    if (!make_room(context, offset + bytes, offset)) {
+        self->counts[COUNT_NO_ROOM] += 1;
         return XDP_PASS;
     }
     int loaded = load_value(context, offset, entry->place, entry->bitmap, bytes);
     IN_ORDER();
     if (!loaded || READ_ONCE(entry->version) != version || !is_valid(entry, version)) {
         // What was asked for is still there: its long key is what the value begins with.
-        count(COUNT_TORN);
-        return resize(context, frame_bytes) ? XDP_PASS : XDP_DROP;
+        self->counts[COUNT_TORN] += 1;
+        return loaded && resize(context, frame_bytes) ? XDP_PASS : XDP_DROP;
     }
-    count(COUNT_HIT);
+    self->counts[COUNT_HIT] += 1;
     return reply(context, packet, OP_GET_REPLY, flags, 0, bytes, sum);
 }
 
@@ -154,7 +156,8 @@ INLINE int answer_get(struct xdp_md *context, struct packet *packet, const struc
 // balance keep the UDP checksum what it was, whether it is complete or left to the card.
 INLINE int tag_write(struct packet *packet, struct netcache *header, const u8 *server)
 {
-    struct cached cached = find(&header->key, server, packet->destination, PROTOCOL_NETCACHE);
+    struct cached cached = find(&header->key, hash_of_name(&header->key), server, packet->destination,
+                                PROTOCOL_NETCACHE);
     if (!cached.entry)
         return XDP_PASS;
     count(COUNT_WRITE);
@@ -180,7 +183,8 @@ INLINE int tag_write(struct packet *packet, struct netcache *header, const u8 *s
 INLINE int take_update(struct xdp_md *context, struct packet *packet, const struct netcache *header,
                        const u8 *source)
 {
-    struct cached cached = find(&header->key, source, packet->source, PROTOCOL_NETCACHE);
+    struct cached cached = find(&header->key, hash_of_name(&header->key), source, packet->source,
+                                PROTOCOL_NETCACHE);
     struct entry *entry = cached.entry;
     u32 offset = packet->payload + sizeof(*header);
     u32 bytes = packet->payload_bytes - sizeof(*header);
@@ -200,7 +204,7 @@ INLINE int take_update(struct xdp_md *context, struct packet *packet, const stru
         if (sum != NO_ROOM) {
             entry->value_bytes = bytes;
             entry->value_sum = sum;
-            entry->absent = !found;
+            entry->kind = PROTOCOL_NETCACHE | (found ? 0 : KIND_ABSENT);
             IN_ORDER();
             WRITE_ONCE(entry->valid_version, version);
             count(COUNT_UPDATE);
@@ -219,7 +223,8 @@ acknowledge:
 INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
                            const struct netcache *header, const u8 *source)
 {
-    struct cached cached = find(&header->key, source, packet->source, PROTOCOL_NETCACHE);
+    struct cached cached = find(&header->key, hash_of_name(&header->key), source, packet->source,
+                                PROTOCOL_NETCACHE);
     u32 offset = packet->payload + sizeof(*header);
     u32 flags = header->flags & FLAG_LONG_KEY;
     u64 tag = 0;
@@ -238,7 +243,10 @@ INLINE int netcache(struct xdp_md *context, struct packet *packet)
     void *start = start_of(context), *end = end_of(context);
     struct netcache *header = start + packet->payload;
     u8 source[16] __attribute__((aligned(8))), server[16] __attribute__((aligned(8)));
-    count(COUNT_PACKETS);
+    struct processor *self = this_processor();
+    if (!self)
+        return XDP_PASS;
+    self->counts[COUNT_PACKETS] += 1;
     if (packet->payload_bytes < sizeof(*header) || (void *)(header + 1) > end)
         goto opaque;
     if (!addresses(start, end, packet, source, server))
@@ -248,7 +256,7 @@ INLINE int netcache(struct xdp_md *context, struct packet *packet)
     case OP_GET:
         if (value_bytes && !(header->flags & FLAG_LONG_KEY))
             goto opaque;
-        return answer_get(context, packet, header, server);
+        return answer_get(context, packet, self, header, server);
     case OP_PUT:
     case OP_DELETE:
         return tag_write(packet, header, server);
@@ -258,6 +266,6 @@ INLINE int netcache(struct xdp_md *context, struct packet *packet)
         return take_invalidate(context, packet, header, source);
     }
 opaque:
-    count(COUNT_OPAQUE);
+    self->counts[COUNT_OPAQUE] += 1;
     return XDP_PASS;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "maps.h"
 
-enum { VLAN_TAGS_MAX = 2, LAYER3_MAX = 14 + 4 * VLAN_TAGS_MAX };
+enum { VLAN_TAGS_MAX = 2, HOPS = 64 };
 
 // Offsets from the start of the frame. All are small constants once the verifier has seen the
 // branches, and every use checks against data_end again.
@@ -13,22 +13,6 @@ struct packet {
     u8 version;            // 4 or 6
     u8 transport;
 };
-
-// The fields hold 32 bits and mean pointers. A compiler that knows only the former may keep half of
-// one on the stack, which the verifier refuses.
-INLINE void *start_of(struct xdp_md *context)
-{
-    void *start;
-    __asm__ volatile("%0 = *(u32 *)(%1 + 0)" : "=r"(start) : "r"(context));
-    return start;
-}
-
-INLINE void *end_of(struct xdp_md *context)
-{
-    void *end;
-    __asm__ volatile("%0 = *(u32 *)(%1 + 4)" : "=r"(end) : "r"(context));
-    return end;
-}
 
 enum parsed {
     PARSED,
@@ -158,14 +142,13 @@ INLINE int addresses(void *start, void *end, const struct packet *packet, u8 *so
     return 1;
 }
 
+// The ones' complement sum in 16 bits: adding a half to the other leaves the carry where it belongs.
 INLINE u16 fold(u64 sum)
 {
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
+    sum += sum >> 32 | sum << 32;
+    u32 half = sum >> 32;
+    half += half >> 16 | half << 16;
+    return half >> 16;
 }
 
 // Back to where it came from, as UDP with `payload_bytes` whose ones' complement sum is given.
@@ -181,24 +164,22 @@ INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 p
     __builtin_memcpy(ethernet->source, ethernet->destination, 6);
     __builtin_memcpy(ethernet->destination, station, 6);
 
+    // Words are built before they are stored: reading one back from its parts would wait for them.
     u32 udp_bytes = sizeof(*udp) + payload_bytes;
-    u16 length = HTONS(udp_bytes);
+    u32 length = HTONS(udp_bytes);
     if (packet->version == 4) {
         struct ipv4 *ip = start + packet->layer3;
         if ((void *)(ip + 1) > end)
             return 0;
-        u32 address = ip->source;
-        ip->source = ip->destination;
-        ip->destination = address;
-        ip->total_bytes = HTONS(sizeof(*ip) + udp_bytes);
-        ip->hops = 64;
-        ip->checksum = 0;
-        u64 header = 0;
-        UNROLL
-        for (int word = 0; word < 5; word++)
-            header += ((u32 *)ip)[word];
-        ip->checksum = ~fold(header);
-        sum += (u64)ip->source + ip->destination;
+        u32 *words = (u32 *)ip, from = words[3], to = words[4];
+        u32 first = (words[0] & 0xffff) | (u32)HTONS(sizeof(*ip) + udp_bytes) << 16;
+        u32 third = HOPS | IP_UDP << 8;
+        u64 header = (u64)first + words[1] + third + from + to;
+        words[0] = first;
+        words[2] = third | (u32)(u16)~fold(header) << 16;
+        words[3] = to;
+        words[4] = from;
+        sum += (u64)from + to;
     } else {
         struct ipv6 *ip = start + packet->layer3;
         if ((void *)(ip + 1) > end)
@@ -211,16 +192,13 @@ INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 p
             sum += (u64)address + ip->source[word];
         }
         ip->payload_bytes = length;
-        ip->hops = 64;
+        ip->hops = HOPS;
     }
-    u16 port = udp->source;
-    udp->source = udp->destination;
-    udp->destination = port;
-    udp->bytes = length;
-    udp->checksum = 0;
-    sum += (u64)udp->source + udp->destination + length + length + HTONS(IP_UDP);
+    u32 *words = (u32 *)udp, ports = words[0] >> 16 | words[0] << 16;
+    sum += (u64)ports + length + length + HTONS(IP_UDP);
     u16 checksum = ~fold(sum);
-    udp->checksum = checksum ? checksum : 0xffff;
+    words[0] = ports;
+    words[1] = length | (u32)(checksum ? checksum : 0xffff) << 16;
     return 1;
 }
 
@@ -231,9 +209,54 @@ INLINE u32 length_of(struct xdp_md *context)
     return bytes;
 }
 
-// Makes the frame `bytes` long.
+// Makes the frame `bytes` long, at its end.
 INLINE int resize(struct xdp_md *context, u32 bytes)
 {
     int delta = (int)bytes - (int)length_of(context);
     return delta == 0 || xdp_adjust_tail(context, delta) == 0;
+}
+
+enum { KEPT_BYTES_MAX = 104, GROWN_BYTES_MAX = 2048 };
+
+// Makes the frame `grown` bytes longer at its start; the first `kept` bytes, an even number, are what
+// they were, and no others. 0 if there is no room there either.
+APART int grow_at_start(struct xdp_md *context, u32 grown, u32 kept)
+{
+    if (!grown || grown > GROWN_BYTES_MAX || kept > KEPT_BYTES_MAX || length_of(context) < kept)
+        return 0;
+    if (xdp_adjust_head(context, -(int)grown))
+        return 0;
+    u8 *to = start_of(context);
+    void *end = end_of(context);
+    u8 *from = to + grown;
+    CHECKED(from);
+    // The frame is long enough, which the verifier does not know.
+    ROLLED
+    for (u32 word = 0; word < KEPT_BYTES_MAX / 8; word++) {
+        if (kept < 8 || (void *)(from + 8) > end || (void *)(to + 8) > end)
+            break;
+        *(u64 *)to = *(u64 *)from;
+        to += 8;
+        from += 8;
+        kept -= 8;
+    }
+    ROLLED
+    for (u32 half = 0; half < 4; half++) {
+        if (!kept || (void *)(from + 2) > end || (void *)(to + 2) > end)
+            break;
+        *(u16 *)to = *(u16 *)from;
+        to += 2;
+        from += 2;
+        kept -= 2;
+    }
+    return 1;
+}
+
+// Makes room for a reply: the frame is `bytes` long, its first `kept` bytes are as they were. A driver
+// that makes a frame of a packet from a socket (veth) leaves no room behind it, but some before it.
+INLINE int make_room(struct xdp_md *context, u32 bytes, u32 kept)
+{
+    int delta = (int)bytes - (int)length_of(context);
+    return delta == 0 || xdp_adjust_tail(context, delta) == 0
+        || (delta > 0 && grow_at_start(context, delta, kept));
 }

@@ -37,15 +37,12 @@ INLINE u64 hash_of_name(const struct name *name)
     return mix_last(mix_word(mix_word(seed ^ 16, words[0]), words[1]));
 }
 
-INLINE int sampled(void)
+// Every processor draws from a sequence of its own; the first one's begins with the seed.
+INLINE int sampled(struct processor *self)
 {
     if (sampled_per_65536 >= 65536 || sampled_per_65536 == 0)
         return sampled_per_65536 != 0;
-    u32 zero = 0;
-    u64 *state = map_lookup(&samplers, &zero);
-    if (!state)
-        return 0;
-    u64 drawn = *state += WORD_FACTOR;
+    u64 drawn = (self->drawn += WORD_FACTOR) + seed + ((u64)processor_number() << 48);
     drawn = (drawn ^ drawn >> 30) * LAST_FACTOR;
     drawn = (drawn ^ drawn >> 27) * 0x94d049bb133111ebull;
     return drawn >> 48 < sampled_per_65536;
@@ -101,9 +98,9 @@ INLINE int filter_insert(u64 hash)
 }
 
 // An access to a key that is cached.
-INLINE void count_cached(u32 place)
+INLINE void count_cached(struct processor *self, u32 place)
 {
-    if (!sampled())
+    if (!sampled(self))
         return;
     u32 number = place / 32;
     struct line *line = map_lookup(&counters, &number);
@@ -117,9 +114,9 @@ INLINE void send_report(struct report *report)
 }
 
 // An access to a key that is not: the estimate if it is to be reported as hot, else 0.
-INLINE u32 count_uncached(u64 hash)
+INLINE u32 count_uncached(struct processor *self, u64 hash)
 {
-    if (!sampled())
+    if (!sampled(self))
         return 0;
     u32 estimate = sketch_add(hash);
     return estimate >= threshold && filter_insert(hash) ? estimate : 0;

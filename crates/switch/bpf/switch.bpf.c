@@ -30,9 +30,7 @@ SECTION("xdp") int serve(struct xdp_md *context)
 SECTION("classifier") int answered(struct __sk_buff *context)
 {
     skb_pull_data(context, context->len < 128 ? context->len : 128);
-    void *start, *end;
-    __asm__ volatile("%0 = *(u32 *)(%1 + 76)" : "=r"(start) : "r"(context));
-    __asm__ volatile("%0 = *(u32 *)(%1 + 80)" : "=r"(end) : "r"(context));
+    void *start = start_of_skb(context), *end = end_of_skb(context);
     struct packet packet = {0};
     if (parse(start, end, &packet) == NOT_OURS || !memcache_port || packet.source != memcache_port)
         return TC_ACT_OK;

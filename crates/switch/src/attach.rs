@@ -76,7 +76,8 @@ impl DataPlane {
     /// # Errors
     /// The kernel refuses.
     pub fn clear(&mut self) -> Result<(), Error> {
-        for (name, place) in self.names() {
+        for place in self.lookup.places().collect::<Vec<_>>() {
+            let name = self.entries[place as usize].name();
             self.evict(place, &name);
         }
         self.shared().epoch.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
@@ -87,23 +88,38 @@ impl DataPlane {
     }
 }
 
-/// Lets frames in that a program at the other end of a veth pair sends back: its driver drops them
-/// where no program receives. Stays when this process ends.
+/// A program that lets everything in, where frames of a program at the other end of a veth pair come
+/// back: its driver drops them where no program receives. Ends with this, unless it is pinned.
+#[derive(Debug)]
+pub struct Accepting(FdLink);
+
+/// Accepts at an interface.
 ///
 /// # Errors
 /// There is no such interface, or the kernel refuses.
-pub fn accept(pins: &Path, interface: &str) -> Result<(), Error> {
+pub fn accept(interface: &str) -> Result<Accepting, Error> {
     let object = crate::object::SMALLEST.ok_or(Error::NotBuilt)?;
     let what = format!("cannot accept at {interface}");
-    fs::create_dir_all(pins).map_err(Error::kernel(&what))?;
     let mut ebpf = aya::Ebpf::load(object).map_err(Error::kernel(&what))?;
     let program = ebpf.program_mut("pass").ok_or(Error::Missing("pass"))?;
     let xdp = <&mut Xdp>::try_from(program).map_err(Error::kernel(&what))?;
     xdp.load().map_err(Error::kernel(&what))?;
     let id = xdp.attach(interface, XdpMode::Driver).map_err(Error::kernel(&what))?;
     let link = xdp.take_link(id).map_err(Error::kernel(&what))?;
-    let link = FdLink::try_from(link).map_err(Error::kernel(&what))?;
-    link.pin(pins.join(format!("accept-{interface}"))).map(drop).map_err(Error::kernel(&what))
+    Ok(Accepting(FdLink::try_from(link).map_err(Error::kernel(&what))?))
+}
+
+impl Accepting {
+    /// Lets it stay when this process ends.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn pin(self, pins: &Path, interface: &str) -> Result<(), Error> {
+        let what = format!("cannot pin the program at {interface}");
+        fs::create_dir_all(pins).map_err(Error::kernel(&what))?;
+        let pin = pins.join(format!("accept-{interface}"));
+        self.0.pin(pin).map(drop).map_err(Error::kernel(&what))
+    }
 }
 
 /// Takes the programs away from an interface; fine if there are none.

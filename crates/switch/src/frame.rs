@@ -112,13 +112,25 @@ impl Frame {
     /// # Errors
     /// Says what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<(Self, Vec<u8>), String> {
+        Self::parse(bytes, true)
+    }
+
+    /// As [`Frame::read`], whatever the checksums.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn read_unchecked(bytes: &[u8]) -> Result<(Self, Vec<u8>), String> {
+        Self::parse(bytes, false)
+    }
+
+    fn parse(bytes: &[u8], checked: bool) -> Result<(Self, Vec<u8>), String> {
         let short = || format!("{} bytes are too few", bytes.len());
         let mut at = 12;
         let mut vlans = Vec::new();
         let u16_at = |at: usize| {
             bytes.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]])).ok_or_else(short)
         };
-        while u16_at(at)? == 0x8100 && vlans.len() < 2 {
+        while matches!(u16_at(at)?, 0x8100 | 0x88a8) && vlans.len() < 2 {
             vlans.push(u16_at(at + 2)?);
             at += 4;
         }
@@ -128,7 +140,7 @@ impl Frame {
         let (source, destination, number, hops, length, header) = match kind {
             0x0800 => {
                 let header = slice(at, at + 20)?;
-                if ones_complement(header) != 0xffff {
+                if checked && ones_complement(header) != 0xffff {
                     return Err("the IPv4 checksum is wrong".into());
                 }
                 let length = usize::from(u16_at(at + 2)?).checked_sub(20).ok_or_else(short)?;
@@ -158,7 +170,7 @@ impl Frame {
             Transport::Udp => 8,
             Transport::Tcp => usize::from(segment.get(12).ok_or_else(short)? >> 4) * 4,
         };
-        let unchecked = transport == Transport::Udp && u16_at(at + 6)? == 0;
+        let unchecked = !checked || transport == Transport::Udp && u16_at(at + 6)? == 0;
         let whole = [frame.pseudo_header(length), segment.to_vec()].concat();
         if !unchecked && ones_complement(&whole) != 0xffff {
             return Err("the checksum of the transport is wrong".into());

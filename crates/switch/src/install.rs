@@ -8,10 +8,10 @@ use std::{
 };
 
 use crate::{
-    Error,
     frame::ones_complement,
     layout::{
-        Entry, Name, Protocol, UNIT_BYTES, UNIT_WORDS, UNITS_MAX, VALUE_BYTES_MAX, address_bytes,
+        Entry, KIND_ABSENT, Name, Protocol, UNIT_BYTES, UNIT_WORDS, UNITS_MAX, VALUE_BYTES_MAX,
+        address_bytes,
     },
     plane::{DataPlane, Values},
 };
@@ -67,23 +67,22 @@ pub struct Value {
 
 impl DataPlane {
     /// Makes entry `number` stand for `key`: known to the data plane, not served yet. Writes from
-    /// now on raise its version above `version`. The entry must be one nothing stands in.
-    ///
-    /// # Errors
-    /// The lookup table is full.
-    pub fn admit(&mut self, number: u32, key: &Key, room: Room, version: u64) -> Result<(), Error> {
-        let Some(entry) = self.entries.get(number as usize) else {
-            return Err(Error::Missing("entry of this number"));
-        };
+    /// now on raise its version above `version`. The entry must be one nothing stands in. False if
+    /// the lookup table has no room for this key: it is not found, and not cached.
+    pub fn admit(&self, number: u32, key: &Key, room: Room, version: u64) -> bool {
+        let Some(entry) = self.entries.get(number as usize) else { return false };
         claim(entry);
         entry.valid_version.store(0, Relaxed);
         entry.version.store(version, Release);
-        entry.lease.store(key.lease, Relaxed);
+        entry.lease.store(key.lease as u16, Relaxed);
         entry.place.store(room.place, Relaxed);
-        entry.bitmap.store(room.bitmap, Relaxed);
-        entry.key_bytes.store(key.bytes.len() as u16, Relaxed);
+        entry.bitmap.store(room.bitmap as u16, Relaxed);
+        entry.key_bytes.store(key.bytes.len() as u8, Relaxed);
         entry.port.store(key.server.port().to_be(), Relaxed);
-        entry.protocol.store(key.protocol as u8, Relaxed);
+        entry.kind.store(key.protocol as u8, Relaxed);
+        for (word, bytes) in entry.name.iter().zip(key.name.chunks(8)) {
+            word.store(word_of(bytes), Relaxed);
+        }
         for (word, bytes) in entry.server.iter().zip(address_bytes(key.server.ip()).chunks(8)) {
             word.store(word_of(bytes), Relaxed);
         }
@@ -92,14 +91,15 @@ impl DataPlane {
             word.store(bytes.next().map_or(0, word_of), Relaxed);
         }
         entry.writing.store(0, Release);
-        self.show(&key.name, number)
+        self.lookup.show(&key.name, number)
     }
 
     /// Serves `value` from entry `number`, if nothing was written since `version`. False if
     /// something was, or the value does not fit.
     pub fn fill(&self, number: u32, version: u64, value: &Value) -> bool {
         let Some(entry) = self.entries.get(number as usize) else { return false };
-        let room = Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed) };
+        let room =
+            Room { place: entry.place.load(Relaxed), bitmap: entry.bitmap.load(Relaxed).into() };
         if value.bytes.len() > room.bytes(self.config().values) {
             return false;
         }
@@ -119,7 +119,8 @@ impl DataPlane {
             entry.value_bytes.store(value.bytes.len() as u16, Relaxed);
             // As the data plane adds: in memory order.
             entry.value_sum.store(ones_complement(&value.bytes).to_be(), Relaxed);
-            entry.absent.store(u8::from(value.absent), Relaxed);
+            let absent = if value.absent { KIND_ABSENT } else { 0 };
+            entry.kind.store(entry.protocol() as u8 | absent, Relaxed);
             entry.expires_ns.store(value.expires_ns, Relaxed);
             entry.epoch.store(value.epoch, Relaxed);
             entry.valid_version.store(version, Release);
@@ -146,8 +147,8 @@ impl DataPlane {
 
     /// Takes a key out. What it leaves is not to be given to another key before every processor has
     /// finished the packet it was at: the controller waits a period.
-    pub fn evict(&mut self, number: u32, name: &Name) {
-        self.hide(name);
+    pub fn evict(&self, number: u32, name: &Name) {
+        self.lookup.hide(name, number);
         if let Some(entry) = self.entries.get(number as usize) {
             claim(entry);
             // No update carries it, and adding to it does not come round in this age.

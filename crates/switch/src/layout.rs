@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 /// Longest key in bytes: memcached's limit.
@@ -36,28 +36,58 @@ pub enum Protocol {
 }
 
 /// One cached key; `struct entry` says what the fields mean.
-#[repr(C)]
+#[repr(C, align(64))]
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "documented in bpf/layout.h, once")]
 pub struct Entry {
     pub version: AtomicU64,
     pub valid_version: AtomicU64,
-    pub writing: AtomicU64,
-    pub expires_ns: AtomicU64,
-    pub epoch: AtomicU64,
-    pub lease: AtomicU32,
+    pub name: [AtomicU64; 2],
+    pub server: [AtomicU64; 2],
     pub place: AtomicU32,
-    pub bitmap: AtomicU32,
+    pub bitmap: AtomicU16,
+    pub lease: AtomicU16,
     pub value_bytes: AtomicU16,
     pub value_sum: AtomicU16,
-    pub key_bytes: AtomicU16,
     pub port: AtomicU16,
-    pub protocol: AtomicU8,
-    pub absent: AtomicU8,
-    pub unused: [AtomicU8; 2],
-    pub server: [AtomicU64; 2],
+    pub key_bytes: AtomicU8,
+    pub kind: AtomicU8,
+
+    pub epoch: AtomicU64,
+    pub expires_ns: AtomicU64,
+    pub writing: AtomicU64,
     pub written_ns: AtomicU64,
     pub key: KeyWords,
+    pub unused: [AtomicU64; 4],
+}
+
+/// In [`Entry::kind`], beside the protocol: the value is that there is none (NetCache).
+pub const KIND_ABSENT: u8 = 4;
+
+impl Entry {
+    /// Whose protocol the key is served by.
+    pub fn protocol(&self) -> Protocol {
+        if self.kind.load(Relaxed) & !KIND_ABSENT == Protocol::Memcache as u8 {
+            Protocol::Memcache
+        } else {
+            Protocol::NetCache
+        }
+    }
+
+    /// How the key stands in the lookup table.
+    pub fn name(&self) -> Name {
+        let mut name = [0; 16];
+        for (bytes, word) in name.chunks_mut(8).zip(&self.name) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+        name
+    }
+
+    /// The key itself; empty if the name is the key.
+    pub fn key(&self) -> Vec<u8> {
+        let bytes = self.key.0.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+        bytes.take(self.key_bytes.load(Relaxed).into()).collect()
+    }
 }
 
 /// A key, padded with zero bytes.
@@ -73,6 +103,8 @@ impl Default for KeyWords {
 
 /// 64 bytes of counters or bits.
 pub type Line = [AtomicU64; 8];
+/// The keys of one hash's first bits, in the lookup table.
+pub type Bucket = Line;
 /// A value in the fixed layout.
 pub type Slot = [AtomicU64; VALUE_WORDS];
 /// A part of a value in register arrays.
@@ -88,8 +120,23 @@ pub struct Shared {
     pub fills_blocked_ns: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Entry>() == 344);
+const _: () = assert!(size_of::<Entry>() == 384);
 const _: () = assert!(Report::BYTES == 320);
+const _: () = assert!(size_of::<Processor>() == 128);
+
+/// What one processor counts, in the order of [`COUNTERS`], and where its sampling is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Processor {
+    /// How often each.
+    pub counts: [u64; COUNTERS.len()],
+    /// What the sampling drew last.
+    pub drawn: u64,
+}
+
+// SAFETY: integers only, no padding.
+#[allow(unsafe_code, reason = "what aya asks of a map's value")]
+unsafe impl aya::Pod for Processor {}
 
 /// Why the data plane reports a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

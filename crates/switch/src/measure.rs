@@ -1,7 +1,7 @@
 //! What a packet costs, by `BPF_PROG_TEST_RUN`: ours beside the smallest possible responder.
 
 use aya::{
-    Ebpf,
+    Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, ProgramArray},
     programs::{ProgramFd, Xdp},
 };
@@ -65,13 +65,15 @@ pub enum Program<'a> {
 }
 
 impl Measure {
-    /// Loads both.
+    /// Loads both; the smallest responder has room for so many keys.
     ///
     /// # Errors
     /// This build has no data plane, or the kernel refuses.
-    pub fn load() -> Result<Self, Error> {
+    pub fn load(keys: u32) -> Result<Self, Error> {
         let load = |object: Option<&[u8]>, names: &[&'static str]| -> Result<Ebpf, Error> {
-            let mut ebpf = Ebpf::load(object.ok_or(Error::NotBuilt)?)
+            let mut ebpf = EbpfLoader::new()
+                .map_max_entries("items", keys)
+                .load(object.ok_or(Error::NotBuilt)?)
                 .map_err(Error::kernel("cannot load what is measured with"))?;
             for name in names {
                 let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;

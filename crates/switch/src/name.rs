@@ -1,4 +1,4 @@
-//! How memcached's keys stand in the lookup table: two hashes, as `bpf/memcache.h` makes them.
+//! How memcached's keys stand in the lookup table: two hashes, as `bpf/text.h` makes them.
 
 use std::net::SocketAddr;
 

@@ -26,3 +26,12 @@ pub const AGAIN: Option<&[u8]> =
 /// Runs a program over and over, for measurements.
 #[cfg(not(data_plane))]
 pub const AGAIN: Option<&[u8]> = None;
+
+/// Asks and counts answers, for measurements.
+#[cfg(data_plane)]
+pub const FLOOD: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/flood.bpf.o")));
+
+/// Asks and counts answers, for measurements.
+#[cfg(not(data_plane))]
+pub const FLOOD: Option<&[u8]> = None;

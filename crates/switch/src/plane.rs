@@ -10,14 +10,15 @@ use std::{
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    maps::{MapData, PerCpuArray, RingBuf},
     programs::{Program, SchedClassifier, TestRun, TestRunOptions, Xdp, links::FdLink},
 };
 use policy::hotkey;
 
 use crate::{
     Error,
-    layout::{COUNTERS, Entry, LEASES_MAX, Line, Name, Report, Shared, Slot, UNITS_MAX, Unit},
+    layout::{COUNTERS, Entry, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX, Unit},
+    lookup::{self, Lookup},
     mapped::Mapped,
     object,
 };
@@ -119,8 +120,9 @@ pub struct DataPlane {
     /// The Bloom filter.
     pub filter: Mapped<Line>,
     shared: Mapped<Shared>,
-    lookup: HashMap<MapData, Name, u32>,
-    counts: PerCpuArray<MapData, u64>,
+    /// Which entry stands for which name.
+    pub lookup: Lookup,
+    processors: PerCpuArray<MapData, Processor>,
     reports: RingBuf<MapData>,
     ebpf: Ebpf,
     config: Config,
@@ -134,12 +136,12 @@ impl std::fmt::Debug for DataPlane {
     }
 }
 
-const ARRAYS: [&str; 8] =
-    ["entries", "slots", "units", "leases", "shared", "counters", "sketch", "filter"];
-const OTHERS: [&str; 4] = ["lookup", "reports", "flows", "counts"];
+const ARRAYS: [&str; 9] =
+    ["entries", "slots", "units", "leases", "shared", "counters", "sketch", "filter", "lookup"];
+const OTHERS: [&str; 3] = ["reports", "flows", "processors"];
 
 /// Elements of each array, in the order of `ARRAYS`.
-fn lengths(config: &Config) -> [u32; 8] {
+fn lengths(config: &Config) -> [u32; 9] {
     let statistics = &config.statistics;
     let (slots, units) = match config.values {
         Values::Slots => (config.entries, 1),
@@ -158,6 +160,7 @@ fn lengths(config: &Config) -> [u32; 8] {
         counters,
         lines(2 * sketch),
         lines(filter / 8),
+        lookup::buckets(config.entries),
     ]
 }
 
@@ -167,6 +170,23 @@ impl DataPlane {
     /// # Errors
     /// This build has no data plane, a size is out of range, or the kernel refuses.
     pub fn load(config: Config) -> Result<Self, Error> {
+        let mut plane = Self::open(config)?;
+        for name in ["serve", "answered"] {
+            let program = plane.program(name)?;
+            let loaded = match name {
+                "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
+                _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
+            };
+            loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
+        }
+        Ok(plane)
+    }
+
+    /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
+    ///
+    /// # Errors
+    /// As for [`DataPlane::load`].
+    pub fn open(config: Config) -> Result<Self, Error> {
         let object = object::SWITCH.ok_or(Error::NotBuilt)?;
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Processor(std::env::consts::ARCH));
@@ -180,7 +200,6 @@ impl DataPlane {
         for (name, length) in ARRAYS.iter().zip(lengths) {
             loader.map_max_entries(name, length);
         }
-        loader.map_max_entries("lookup", config.entries);
         if let Some(pins) = &config.pins {
             fs::create_dir_all(pins)
                 .map_err(Error::kernel(format!("cannot create {}", pins.display())))?;
@@ -194,9 +213,10 @@ impl DataPlane {
             Values::Registers { rows } => (1, rows),
         };
         let ports = [config.netcache_port.to_be(), config.memcache_port.to_be()];
-        let numbers: [(&str, u32); 8] = [
+        let numbers: [(&str, u32); 9] = [
             ("registers", registers),
             ("rows", rows),
+            ("lookup_shift", lookup::shift(config.entries)),
             ("sampled_per_65536", statistics.sampled_per_65536),
             ("threshold", u32::from(statistics.threshold)),
             ("sketch_rows", statistics.sketch_rows as u32),
@@ -210,26 +230,15 @@ impl DataPlane {
         for (name, number) in &numbers {
             loader.override_global(name, number, true);
         }
-        let mut ebpf = loader.load(object).map_err(Error::kernel("cannot load the data plane"))?;
-        for name in ["serve", "answered"] {
-            let program = ebpf.program_mut(name).ok_or(Error::Missing("program"))?;
-            let loaded = match name {
-                "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
-                _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
-            };
-            loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
-        }
+        let ebpf = loader.load(object).map_err(Error::kernel("cannot load the data plane"))?;
         Self::over(ebpf, config, lengths)
     }
 
-    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 8]) -> Result<Self, Error> {
-        let lookup =
-            HashMap::try_from(take(&mut ebpf, "lookup")?).map_err(Error::kernel("lookup"))?;
-        let counts =
-            PerCpuArray::try_from(take(&mut ebpf, "counts")?).map_err(Error::kernel("counts"))?;
+    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 9]) -> Result<Self, Error> {
+        let processors = PerCpuArray::try_from(take(&mut ebpf, "processors")?)
+            .map_err(Error::kernel("processors"))?;
         let reports =
             RingBuf::try_from(take(&mut ebpf, "reports")?).map_err(Error::kernel("reports"))?;
-        seed_samplers(&mut ebpf, config.seed)?;
         Ok(Self {
             entries: array(&mut ebpf, "entries", lengths[0])?,
             slots: array(&mut ebpf, "slots", lengths[1])?,
@@ -239,8 +248,8 @@ impl DataPlane {
             counters: array(&mut ebpf, "counters", lengths[5])?,
             sketch: array(&mut ebpf, "sketch", lengths[6])?,
             filter: array(&mut ebpf, "filter", lengths[7])?,
-            lookup,
-            counts,
+            lookup: Lookup::new(array(&mut ebpf, "lookup", lengths[8])?, config.seed),
+            processors,
             reports,
             ebpf,
             config,
@@ -276,27 +285,6 @@ impl DataPlane {
         &self.shared[0]
     }
 
-    /// Lets the data plane find an entry.
-    ///
-    /// # Errors
-    /// The kernel refuses, for example because the table is full.
-    pub fn show(&mut self, name: &Name, place: u32) -> Result<(), Error> {
-        self.lookup
-            .insert(name, place, 0)
-            .map_err(Error::kernel("cannot insert into the lookup table"))
-    }
-
-    /// Lets it not find it any more; fine if it could not.
-    pub fn hide(&mut self, name: &Name) {
-        // The only error is that there is none.
-        let _ = self.lookup.remove(name);
-    }
-
-    /// All keys in the lookup table.
-    pub fn names(&self) -> Vec<(Name, u32)> {
-        self.lookup.iter().filter_map(Result::ok).collect()
-    }
-
     /// The next report, if there is one.
     pub fn report(&mut self) -> Option<Report> {
         self.reports.next().and_then(|bytes| Report::read(&bytes))
@@ -308,9 +296,10 @@ impl DataPlane {
     /// The kernel refuses.
     pub fn counts(&self) -> Result<[u64; COUNTERS.len()], Error> {
         let mut counts = [0; COUNTERS.len()];
-        for (number, count) in counts.iter_mut().enumerate() {
-            let values = self.counts.get(&(number as u32), 0).map_err(Error::kernel("counters"))?;
-            *count = values.iter().sum();
+        for processor in self.processors.get(&0, 0).map_err(Error::kernel("counters"))?.iter() {
+            for (sum, count) in counts.iter_mut().zip(processor.counts) {
+                *sum += count;
+            }
         }
         Ok(counts)
     }
@@ -359,15 +348,4 @@ fn array<T: crate::mapped::Plain>(
 ) -> Result<Mapped<T>, Error> {
     let aya::maps::Map::Array(data) = take(ebpf, name)? else { return Err(Error::Missing(name)) };
     Mapped::new(data.fd().as_fd(), length as usize)
-}
-
-/// Every processor samples from a state of its own.
-fn seed_samplers(ebpf: &mut Ebpf, seed: u64) -> Result<(), Error> {
-    let mut samplers: PerCpuArray<MapData, u64> =
-        PerCpuArray::try_from(take(ebpf, "samplers")?).map_err(Error::kernel("samplers"))?;
-    let processors = aya::util::nr_cpus().map_err(|(what, error)| Error::kernel(what)(error))?;
-    let states =
-        (0..processors as u64).map(|number| seed.wrapping_add(number << 48)).collect::<Vec<_>>();
-    let states = aya::maps::PerCpuValues::try_from(states).map_err(Error::kernel("samplers"))?;
-    samplers.set(0, states, 0).map_err(Error::kernel("samplers"))
 }

@@ -203,7 +203,7 @@ impl World {
             match command {
                 Do::Send(to, bytes) => self.send(at(CONTROLLER), to, &bytes, true),
                 Do::Admit(place, key, room, version) => {
-                    self.plane.admit(place, &key, room, version).expect("there is room");
+                    self.plane.admit(place, &key, room, version);
                 }
                 Do::Fill(place, version, value) => drop(self.plane.fill(place, version, &value)),
                 Do::Evict(place, name) => self.plane.evict(place, &name),
@@ -315,8 +315,7 @@ impl World {
             1 => self.agent = agent(self.now.as_nanos() as u64, self.now),
             2 => self.leases.iter_mut().for_each(|until| *until = Duration::ZERO),
             3..=60 => {
-                let names = self.plane.names();
-                if !names.is_empty() {
+                if self.plane.lookup.places().next().is_some() {
                     self.step(Event::Period);
                 }
             }

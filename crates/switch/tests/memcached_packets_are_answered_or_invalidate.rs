@@ -39,7 +39,7 @@ fn cache_text(plane: &mut DataPlane, number: u32, key: &str, meta: bool, text: &
         protocol: Protocol::Memcache,
         lease: 0,
     };
-    plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100).expect("there is room");
+    assert!(plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100), "there is room");
     let epoch = plane.shared().epoch.load(Relaxed);
     assert!(plane.fill(number, 100, &Value { epoch, ..value(text) }));
 }

@@ -186,7 +186,7 @@ fn long_keys_are_compared_whole() {
         lease: 0,
     };
     plane.leases[0].store(u64::MAX, Relaxed);
-    plane.admit(1, &key, Room { place: 1, bitmap: 0 }, 100).expect("there is room");
+    assert!(plane.admit(1, &key, Room { place: 1, bitmap: 0 }, 100), "there is room");
     assert!(plane.fill(1, 100, &support::value(&tail(&long, b"value"))));
     let asked = |key: &[u8]| {
         let value = tail(key, b"");

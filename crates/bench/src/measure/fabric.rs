@@ -202,7 +202,7 @@ fn spread(trace: &Path, factor: u32) -> anyhow::Result<PathBuf> {
 fn packet_hops_per_s(said: &str) -> anyhow::Result<f64> {
     let rate = said.rsplit_once(" packet-hops a second").map(|(before, _)| before);
     let rate = rate.and_then(|before| before.rsplit(' ').next()).context("no cost was said")?;
-    rate.parse().with_context(|| format!("a number of packet-hops, not {rate}"))
+    rate.parse::<f64>().with_context(|| format!("a number of packet-hops, not {rate}"))
 }
 
 /// Draws a workload into a file.

@@ -19,6 +19,8 @@ use crate::{
     servers::Database,
 };
 
+/// One thread of a client takes more processor time for an answer than the server does.
+const CLIENT_THREADS: &str = "2";
 /// Requests under way at once, over all connections, when the most is asked for.
 const OUTSTANDING: &str = "256";
 const ECDSA: &str = "ecdsa_secp256r1_sha256";
@@ -281,6 +283,7 @@ impl Site {
         command.args(["--authorities", "ca.pem", "--server", &self.server.address.to_string()]);
         command.args(["--certificate", "edge1.example.pem", "--key", "edge1.example.key"]);
         command.args(["--spki", spki, "--scheme", scheme, "--connections", "4"]);
+        command.args(["--threads", CLIENT_THREADS]);
         command.args(["--seconds", &time.as_secs_f64().to_string()]).args(options);
         command
     }

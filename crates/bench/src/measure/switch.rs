@@ -1,57 +1,171 @@
-//! What a packet costs in the kernel's data plane: `enroute switch measure` runs it by
-//! `BPF_PROG_TEST_RUN` beside the smallest possible responder, in interleaved rounds.
+//! The data plane: what a packet costs in the kernel beside the smallest possible responder, what a
+//! flood over a veth pair gets beside memcached, and what NetCache's rack gains.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, process::Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use crate::figure::{Figure, Goal, median};
+use crate::{
+    figure::{Figure, Goal, median},
+    run::Run,
+};
 
 #[derive(Debug, Deserialize)]
 struct Reading {
     name: String,
-    ns: Vec<f64>,
+    values: Vec<f64>,
 }
 
-/// All figures of the data plane.
-pub(crate) fn figures(enroute: &Path, rounds: usize) -> anyhow::Result<Vec<Figure>> {
-    let output = Command::new(enroute)
-        .args(["switch", "measure", "--rounds", &rounds.to_string()])
-        .stderr(std::process::Stdio::inherit())
+/// What a rack is said to have done.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    throughput_qps: f64,
+    switch_qps: f64,
+    loss: f64,
+    rejected: bool,
+    recovery_s: Vec<f64>,
+}
+
+fn said(run: &Run, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output = run
+        .servers
+        .enroute()
+        .arg("switch")
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .stdout(Stdio::piped())
         .output()
-        .with_context(|| format!("cannot run {}", enroute.display()))?;
+        .context("cannot run enroute")?;
     if !output.status.success() {
-        bail!("enroute switch measure failed; it needs root, and a build with clang");
+        bail!("enroute switch {} failed; it needs root, and clang", arguments.join(" "));
     }
-    let readings: Vec<Reading> = serde_json::from_slice(&output.stdout)?;
-    let ns: BTreeMap<&str, f64> = readings
+    Ok(output.stdout)
+}
+
+/// Medians of what `enroute switch measure` says, by name.
+fn measured(run: &Run, what: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+    run.show("measuring", 0.0);
+    let text = said(run, &["measure", what, "--rounds", &run.rounds.to_string()])?;
+    let readings: Vec<Reading> = serde_json::from_slice(&text)?;
+    let all: BTreeMap<&String, &Vec<f64>> =
+        readings.iter().map(|reading| (&reading.name, &reading.values)).collect();
+    run.keep(&format!("switch-{what}"), &all)?;
+    Ok(readings
         .iter()
-        .map(|reading| (reading.name.as_str(), median(reading.ns.iter().copied())))
-        .collect();
-    let of = |name: &str| ns.get(name).copied().with_context(|| format!("no reading of {name}"));
+        .map(|reading| (reading.name.clone(), median(reading.values.iter().copied())))
+        .collect())
+}
+
+fn of(readings: &BTreeMap<String, f64>, name: &str) -> anyhow::Result<f64> {
+    readings.get(name).copied().with_context(|| format!("no reading of {name}"))
+}
+
+/// Nanoseconds a packet, by `BPF_PROG_TEST_RUN`.
+pub(super) fn packets(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let ns = measured(run, "packets")?;
     let against = |figure: &str, ours: &str, peer: &str, goal| -> anyhow::Result<Figure> {
         let note = "medians, what measuring costs taken off both".to_owned();
-        Ok(Figure::compared(figure, (of(ours)?, of(peer)?), "ns", peer, goal).note(note))
+        Ok(Figure::compared(figure, (of(&ns, ours)?, of(&ns, peer)?), "ns", peer, goal).note(note))
     };
-    let added = of("miss")?;
+    let small = of(&ns, "smallest hit 128 B")?;
+    let large = of(&ns, "smallest hit 128 B of 1048576 keys")?;
     Ok(vec![
         against("hit-ns-over-floor", "hit 128 B", "smallest hit 128 B", Goal::RatioMax(1.5))?,
-        Figure::alone("miss-ns-added", added, "ns", 60.0)
-            .note(format!("the smallest responder adds {:.0}", of("smallest miss")?)),
+        Figure::alone("miss-ns-added", of(&ns, "miss")?, "ns", 60.0)
+            .note(format!("the smallest responder adds {:.0}", of(&ns, "smallest miss")?)),
         against("hit-ns-1024B-over-16B", "hit 1024 B", "hit 16 B", Goal::RatioMax(2.0))?,
         against(
             "hit-ns-1M-over-1k",
-            "hit 128 B of 1048576 keys in registers",
-            "hit 128 B in registers",
+            "hit 128 B of 1048576 keys",
+            "hit 128 B",
             Goal::RatioMax(1.5),
-        )?,
+        )?
+        .note(format!(
+            "uniform keys; the smallest responder's ratio is {:.1} ({large:.0} over {small:.0})",
+            large / small
+        )),
         against(
             "hit-ns-registers-over-slots",
             "hit 128 B in registers",
             "hit 128 B",
             Goal::RatioMax(1.2),
         )?,
-        Figure::alone("put-ns-added", of("put of a cached key")?, "ns", 120.0),
+        against(
+            "hit-ns-registers-over-slots-1M",
+            "hit 128 B of 1048576 keys in registers",
+            "hit 128 B of 1048576 keys",
+            Goal::RatioMax(1.2),
+        )?,
+        Figure::alone("put-ns-added", of(&ns, "put of a cached key")?, "ns", 120.0),
+    ])
+}
+
+/// Answers a second to the same flood.
+pub(super) fn veth(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let rates = measured(run, "veth")?;
+    let both = (of(&rates, "gets")?, of(&rates, "memcached")?);
+    let figure = "veth-gets-vs-memcached-udp";
+    Ok(vec![
+        Figure::compared(figure, both, "1/s", "memcached over UDP", Goal::RatioMin(8.0))
+            .note("a flood on one core; program or memcached on the other; best rate each".into()),
+    ])
+}
+
+/// memcached's answers to what is not cached.
+pub(super) fn misses(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let rates = measured(run, "misses")?;
+    let both = (of(&rates, "misses")?, of(&rates, "without the program")?);
+    let figure = "veth-misses-vs-direct";
+    Ok(vec![
+        Figure::compared(figure, both, "1/s", "without the program", Goal::RatioMin(0.97))
+            .note("32 gets under way from sockets".into()),
+    ])
+}
+
+/// The cache at the clients' node, memcached behind a link.
+pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let times = measured(run, "link")?;
+    let both = (of(&times, "get over the link, cached")?, of(&times, "get over the link")?);
+    Ok(vec![Figure::compared("link-300us-p50", both, "us", "no cache", Goal::RatioMax(0.2))])
+}
+
+fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
+    let text = said(run, &[&["rack"][..], arguments].concat())?;
+    let outcome: Outcome = serde_json::from_slice(&text)?;
+    run.keep(
+        &format!("rack {}", arguments.join(" ")),
+        &serde_json::from_slice::<serde_json::Value>(&text)?,
+    )?;
+    ensure!(!outcome.rejected, "rack {}: {:.3} lost", arguments.join(" "), outcome.loss);
+    Ok(outcome)
+}
+
+/// The rack's throughput with and without 10,000 cached items (Figure 10 a).
+pub(super) fn racks(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (number, (skew, times)) in [("0.9", 3.6), ("0.95", 6.5), ("0.99", 10.0)].iter().enumerate()
+    {
+        run.show(&format!("skew {skew}"), number as f64 / 3.0);
+        let with = rack(run, &["--skew", skew])?;
+        let without = rack(run, &["--skew", skew, "--cached", "0"])?;
+        let both = (with.throughput_qps, without.throughput_qps);
+        let name = format!("rack-zipf-{skew}");
+        let share = with.switch_qps / with.throughput_qps;
+        let note = format!("the paper's ratio is {times}; the switch answers {share:.2} of all");
+        figures.push(
+            Figure::compared(&name, both, "1/s", "no cache", Goal::RatioMin(*times)).note(note),
+        );
+    }
+    Ok(figures)
+}
+
+/// How long throughput is down after 200 cold keys became the hottest (Figure 11 a).
+pub(super) fn hot_in(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let outcome = rack(run, &["--change", "hot-in", "--seconds", "50"])?;
+    let recovery = median(outcome.recovery_s.iter().copied());
+    Ok(vec![
+        Figure::alone("hot-in-recovery-s", recovery, "s", 3.0)
+            .note(format!("to 90 % of before; each: {:?}", outcome.recovery_s)),
     ])
 }

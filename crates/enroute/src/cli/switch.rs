@@ -12,12 +12,14 @@ use clap::{Args, Subcommand};
 use switch::{
     agent::Memory,
     attach,
-    layout::{COUNTERS, Protocol},
+    layout::COUNTERS,
     plane::{DataPlane, Mode},
 };
 
 use super::signal::EndSignal;
-use crate::switch::{Saved, Switch, agent, explain, frame_of, measure, mount, remove, saved};
+use crate::switch::{
+    LAYOUT, Saved, Switch, agent, explain, frame_of, measure, mount, rack, remove, saved,
+};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -33,6 +35,10 @@ EXAMPLES:
 
   A key-value server that speaks NetCache's protocol, behind the switch at 10.0.0.254:
     enroute switch agent --listen 10.0.0.2:50000 --switch 10.0.0.254
+
+  NetCache's rack of 128 servers on this machine, with and without the cache:
+    enroute switch rack --skew 0.99
+    enroute switch rack --skew 0.99 --cached 0
 
   Take everything away again:
     enroute switch detach
@@ -81,12 +87,88 @@ enum Action {
     /// Measure what a packet costs, as JSON
     #[command(hide = true)]
     Measure {
+        /// What is measured
+        #[arg(value_enum)]
+        what: measure::What,
+
         /// Interleaved rounds
         #[arg(long, value_name = "COUNT", default_value_t = 5)]
         rounds: usize,
     },
     /// Serve NetCache's protocol from memory, kept coherent with a switch
     Agent(Agent),
+    /// Run NetCache's rack in network namespaces: clients, the program, rate-limited servers
+    Rack(Rack),
+}
+
+#[derive(Debug, Args)]
+struct Rack {
+    /// Servers, each a queue of its own
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().servers)]
+    servers: u32,
+
+    /// Queries a server answers in a second
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().server_qps)]
+    server_qps: u32,
+
+    /// Hottest keys cached from the start; 0 runs without the program
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().cached)]
+    cached: u32,
+
+    /// Keys there are
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().keys)]
+    keys: u64,
+
+    /// The exponent of their popularity; 0 is uniform
+    #[arg(long, value_name = "NUMBER", default_value_t = rack::Config::default().skew)]
+    skew: f64,
+
+    /// Share of writes
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    writes: f64,
+
+    /// The exponent of the written keys' popularity
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+    write_skew: f64,
+
+    /// How popularity changes while the rack runs
+    #[arg(long, value_enum, default_value_t = rack::Change::None)]
+    change: rack::Change,
+
+    /// Seconds measured
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().seconds)]
+    seconds: u32,
+
+    /// Seconds before, while the rate is found at which little is lost
+    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().settle_s)]
+    settle: u32,
+
+    /// Decides who asks for what
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Simulate it packet by packet, at the paper's rates, instead of running it
+    #[arg(long)]
+    simulated: bool,
+}
+
+impl Rack {
+    fn config(&self) -> rack::Config {
+        rack::Config {
+            servers: self.servers,
+            server_qps: self.server_qps,
+            cached: self.cached,
+            keys: self.keys,
+            skew: self.skew,
+            writes: self.writes,
+            write_skew: self.write_skew,
+            change: self.change,
+            seconds: self.seconds,
+            settle_s: self.settle,
+            seed: self.seed,
+            ..rack::Config::default()
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -158,19 +240,33 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Action::Top(top) => show_top(&arguments.pins, top),
         Action::Explain { packet } => {
             let frame = frame_of(packet)?;
-            print(&explain(&mut open(&arguments.pins)?, &frame)?);
+            print(&explain(&mut loaded(&arguments.pins)?, &frame)?);
             Ok(())
         }
         Action::Accept { interface } => {
             mount(&arguments.pins)?;
-            Ok(attach::accept(&arguments.pins, interface)?)
+            Ok(attach::accept(interface)?.pin(&arguments.pins, interface)?)
         }
-        Action::Measure { rounds } => {
-            let readings = measure::measure(*rounds, |what| eprintln!("{what}"))?;
+        Action::Measure { what, rounds } => {
+            let readings = measure::measure(*what, *rounds, |what| eprintln!("{what}"))?;
             print(&serde_json::to_string_pretty(&readings)?);
             Ok(())
         }
         Action::Agent(agent) => serve(agent),
+        Action::Rack(arguments) if arguments.simulated => {
+            print(&serde_json::to_string_pretty(&rack::simulate(&arguments.config())?)?);
+            Ok(())
+        }
+        Action::Rack(arguments) => {
+            let outcome = rack::run(&arguments.config(), |second| {
+                let answered = second.switch + second.servers;
+                let share = second.switch as f64 / answered.max(1) as f64;
+                let loss = second.loss();
+                eprintln!("{answered} answers/s, {share:.2} by the switch, {loss:.3} lost");
+            })?;
+            print(&serde_json::to_string_pretty(&outcome)?);
+            Ok(())
+        }
     }
 }
 
@@ -182,6 +278,7 @@ fn print(text: &str) {
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     let stop = EndSignal::flag()?;
     let loaded = Saved {
+        layout: LAYOUT,
         netcache_port: arguments.netcache_port,
         memcache_port: arguments.memcache_port,
         entries: arguments.entries,
@@ -233,6 +330,11 @@ fn detach(pins: &Path) -> anyhow::Result<()> {
 }
 
 fn open(pins: &Path) -> anyhow::Result<DataPlane> {
+    Ok(DataPlane::open(saved(pins)?.config(pins.into()))?)
+}
+
+/// With the program, to run packets through it.
+fn loaded(pins: &Path) -> anyhow::Result<DataPlane> {
     Ok(DataPlane::load(saved(pins)?.config(pins.into()))?)
 }
 
@@ -244,7 +346,7 @@ fn status(pins: &Path) -> anyhow::Result<()> {
         attach::interfaces(pins).join(", "),
         config.netcache_port,
         config.memcache_port,
-        plane.names().len(),
+        plane.lookup.places().count(),
         config.entries
     );
     for ((name, meaning), count) in COUNTERS.iter().zip(plane.counts()?) {
@@ -270,12 +372,14 @@ fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
             }
         }
         out.push('\n');
-        for (count, name, protocol) in Switch::hottest(&plane, arguments.keys) {
-            let key = match protocol {
-                Protocol::NetCache => name.escape_ascii().to_string(),
-                Protocol::Memcache => key_of(&plane, &name),
+        for (count, place) in Switch::hottest(&plane, arguments.keys) {
+            let entry = &plane.entries[place as usize];
+            let key = if entry.key_bytes.load(Relaxed) == 0 {
+                entry.name().to_vec()
+            } else {
+                entry.key()
             };
-            out.push_str(&format!("{count:>8}  {key}\n"));
+            out.push_str(&format!("{count:>8}  {}\n", key.escape_ascii()));
         }
         print(&out);
         before = counts;
@@ -283,23 +387,13 @@ fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A memcached key, by its name.
-fn key_of(plane: &DataPlane, name: &switch::layout::Name) -> String {
-    let place = plane.names().into_iter().find(|(found, _)| found == name).map(|(_, place)| place);
-    let Some(entry) = place.and_then(|place| plane.entries.get(place as usize)) else {
-        return String::new();
-    };
-    let bytes = entry.key.0.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
-    let key: Vec<u8> = bytes.take(entry.key_bytes.load(Relaxed).into()).collect();
-    key.escape_ascii().to_string()
-}
-
 fn serve(arguments: &Agent) -> anyhow::Result<()> {
     let stop = EndSignal::flag()?;
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);
-    let stats = agent::serve(&socket, arguments.switch, &mut Memory::default(), &stop)?;
+    let stats =
+        agent::serve(&socket, arguments.switch, &mut Memory::default(), |_, _| true, &stop)?;
     eprintln!("{stats:?}");
     Ok(())
 }

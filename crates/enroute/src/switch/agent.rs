@@ -16,7 +16,7 @@ use super::{CONTROL_PORT_ABOVE, now};
 /// Longest wait for a packet, so that a signal is seen.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Serves `store` until told to stop.
+/// Serves `store` until told to stop; messages that `takes` refuses are dropped.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -24,6 +24,7 @@ pub fn serve(
     socket: &UdpSocket,
     switch: IpAddr,
     store: &mut impl Store,
+    mut takes: impl FnMut(&Message<'_>, Duration) -> bool,
     stop: &AtomicBool,
 ) -> anyhow::Result<Stats> {
     let port = socket.local_addr()?.port();
@@ -39,7 +40,10 @@ pub fn serve(
         socket.set_read_timeout(Some(until.max(Duration::from_micros(100))))?;
         match socket.recv_from(&mut buffer) {
             Ok((bytes, from)) => match Message::decode(&buffer[..bytes]) {
-                Ok(message) => agent.receive(from, &message, store, now()),
+                Ok(message) if takes(&message, now()) => {
+                    agent.receive(from, &message, store, now());
+                }
+                Ok(_) => {}
                 Err(error) => tracing::debug!("{from}: {error}"),
             },
             Err(error) if is_nothing(&error) => {}

@@ -6,9 +6,10 @@ pub mod agent;
 mod explain;
 pub mod measure;
 mod pins;
+pub mod rack;
 
 pub use explain::{explain, frame_of};
-pub use pins::{Saved, mount, remove, saved};
+pub use pins::{LAYOUT, Saved, mount, remove, saved};
 
 use std::{
     collections::HashMap,
@@ -21,11 +22,13 @@ use std::{
 use anyhow::Context;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    net::sockopt::set_socket_recv_buffer_size,
     time::{ClockId, clock_gettime},
 };
 use switch::{
     controller::{Command, Config, Controller, Event, View},
-    layout::{Name, Protocol},
+    install::Key,
+    layout::Protocol,
     plane::DataPlane,
 };
 use wire::{
@@ -41,6 +44,10 @@ const TICK: Duration = Duration::from_millis(2);
 /// Reports taken before messages are.
 const REPORTS_MAX: usize = 1024;
 const DATAGRAM_BYTES: usize = 65_536;
+/// Room for answers that come together; the kernel may allow less.
+const SOCKET_BYTES: usize = 4 << 20;
+/// Keys asked for at once while the cache is filled beforehand.
+const WARM_AT_ONCE: usize = 64;
 /// Questions to memcached servers that may be under way.
 const QUESTIONS_MAX: usize = 16_384;
 
@@ -78,7 +85,7 @@ impl View for Counters<'_> {
 
     fn is_valid(&self, place: u32) -> bool {
         let entry = &self.0.entries[place as usize];
-        let is_of_epoch = entry.protocol.load(Relaxed) != Protocol::Memcache as u8
+        let is_of_epoch = entry.protocol() != Protocol::Memcache
             || entry.epoch.load(Relaxed) == self.0.shared().epoch.load(Relaxed);
         is_of_epoch && self.0.version(place).is_some_and(|(_, valid)| valid)
     }
@@ -96,6 +103,9 @@ impl Switch {
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
         let ask =
             UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+        for socket in [&control, &ask] {
+            set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
+        }
         control.set_nonblocking(true)?;
         ask.set_nonblocking(true)?;
         let config = Config {
@@ -121,21 +131,50 @@ impl Switch {
     /// The kernel refuses something it never should.
     pub fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         while !stop.load(Relaxed) {
-            self.wait()?;
-            for _ in 0..REPORTS_MAX {
-                let Some(report) = self.plane.report() else { break };
-                self.step(Event::Report(report))?;
-            }
-            self.take_messages()?;
-            self.take_answers()?;
-            if now() >= self.period_ends {
-                self.period_ends = now() + PERIOD;
-                self.step(Event::Period)?;
-                self.questions.retain(|_, question| question.asked + PERIOD > now());
-            }
-            self.step(Event::Tick)?;
+            self.turn()?;
         }
         Ok(())
+    }
+
+    /// Takes what there is, after waiting for it a while.
+    fn turn(&mut self) -> anyhow::Result<()> {
+        self.wait()?;
+        for _ in 0..REPORTS_MAX {
+            let Some(report) = self.plane.report() else { break };
+            self.step(Event::Report(report))?;
+        }
+        self.take_messages()?;
+        self.take_answers()?;
+        if now() >= self.period_ends {
+            self.period_ends = now() + PERIOD;
+            self.step(Event::Period)?;
+            self.questions.retain(|_, question| question.asked + PERIOD > now());
+        }
+        self.step(Event::Tick)
+    }
+
+    /// Caches `keys` before anybody asks for them, for as long as `wait` allows: how many are served.
+    ///
+    /// # Errors
+    /// As for [`Switch::run`].
+    pub fn warm(&mut self, keys: &[Key], wait: Duration) -> anyhow::Result<usize> {
+        let until = now() + wait;
+        let served = |plane: &DataPlane| {
+            plane.lookup.places().filter(|place| Counters(plane).is_valid(*place)).count()
+        };
+        while served(&self.plane) < keys.len() && now() < until {
+            for key in keys {
+                self.controller.insert(key.clone(), false, now());
+                // More under way would be sent again before their turn comes.
+                while self.controller.waiting() >= WARM_AT_ONCE && now() < until {
+                    self.step(Event::Tick)?;
+                    self.turn()?;
+                }
+            }
+            self.step(Event::Tick)?;
+            self.turn()?;
+        }
+        Ok(served(&self.plane))
     }
 
     /// What the controller did, and how many keys are cached.
@@ -200,8 +239,9 @@ impl Switch {
         match command {
             // An address that cannot be reached answers nothing, which the controller expects.
             Command::Send(to, bytes) => drop(self.control.send_to(&bytes, to)),
+            // One that finds no room is not asked for, and leaves as the coldest.
             Command::Admit(place, key, room, version) => {
-                self.plane.admit(place, &key, room, version)?;
+                self.plane.admit(place, &key, room, version);
             }
             Command::Fill(place, version, value) => drop(self.plane.fill(place, version, &value)),
             Command::Evict(place, name) => self.plane.evict(place, &name),
@@ -243,20 +283,13 @@ impl Switch {
         }
     }
 
-    /// The cached keys asked for most in this period.
-    pub fn hottest(plane: &DataPlane, count: usize) -> Vec<(u16, Name, Protocol)> {
-        let mut names: Vec<_> = plane
-            .names()
-            .into_iter()
-            .map(|(name, place)| {
-                let protocol = plane.entries[place as usize].protocol.load(Relaxed);
-                let protocol = if protocol == 2 { Protocol::Memcache } else { Protocol::NetCache };
-                (plane.counters.counter(place), name, protocol)
-            })
-            .collect();
-        names.sort_by(|a, b| b.cmp(a));
-        names.truncate(count);
-        names
+    /// The cached keys asked for most in this period: how often, sampled, and where they are.
+    pub fn hottest(plane: &DataPlane, count: usize) -> Vec<(u16, u32)> {
+        let counted = |place: u32| (plane.counters.counter(place), place);
+        let mut places: Vec<(u16, u32)> = plane.lookup.places().map(counted).collect();
+        places.sort_by(|a, b| b.cmp(a));
+        places.truncate(count);
+        places
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use policy::hotkey;
 use rustix::{fs::statfs, mount::MountFlags};
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,15 @@ use switch::plane::{Config, Values};
 
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
+/// Raised whenever `bpf/layout.h` changes: maps of another layout are not taken over.
+pub const LAYOUT: u32 = 2;
+
 /// What a data plane was loaded with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Saved {
+    /// [`LAYOUT`] of the build that did; 0 before there was one.
+    #[serde(default)]
+    pub layout: u32,
     /// UDP port of NetCache's protocol.
     pub netcache_port: u16,
     /// Port of memcached.
@@ -83,7 +89,14 @@ pub fn saved(pins: &Path) -> anyhow::Result<Saved> {
     let text = fs::read(file(pins)).with_context(|| {
         format!("no data plane at {}; `enroute switch attach` makes one", pins.display())
     })?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file(pins).display()))
+    let saved: Saved = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is damaged", file(pins).display()))?;
+    ensure!(
+        saved.layout == LAYOUT,
+        "the data plane at {} is another version's; `enroute switch attach` makes a new one",
+        pins.display()
+    );
+    Ok(saved)
 }
 
 /// Makes sure that `pins` is on a BPF file system.

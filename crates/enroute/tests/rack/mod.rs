@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::BufRead,
     net::UdpSocket,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -104,6 +105,22 @@ impl Rack {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The first line that `enroute switch`, which goes on, says on standard error.
+    pub(crate) fn said_by(&self, end: &str, arguments: &[&str]) -> String {
+        let pins = self.pins.with_file_name(format!("said-{end}"));
+        let pins = pins.to_str().expect("a path");
+        let arguments: Vec<&str> =
+            ["switch", "--pins", pins].iter().chain(arguments).copied().collect();
+        let mut command = self.command(end, PROGRAM, &arguments);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let said = child.stderr.take().expect("piped");
+        std::io::BufReader::new(said).read_line(&mut line).expect("a line");
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        line
+    }
+
     /// A program at one end, until it is killed or the rack is taken down.
     pub(crate) fn start(&mut self, end: &str, program: &str, arguments: &[&str]) -> u32 {
         let child = self.command(end, program, arguments).spawn().expect("it starts");
@@ -186,9 +203,9 @@ fn run(arguments: &[&str]) -> bool {
 
 /// Waits for a condition.
 pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        assert!(Instant::now() < deadline, "{what}: not within 60 s");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -4,8 +4,9 @@
 /// one part in a hundred thousand there.
 const EXACT: u64 = 1 << 16;
 
+/// See the module: a key's rank, drawn.
 #[derive(Debug)]
-pub(super) struct Zipf {
+pub struct Zipf {
     /// Sums of weights of the exact ranks.
     sums: Vec<f64>,
     /// Weight of all others.
@@ -15,7 +16,9 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    pub(super) fn new(keys: u64, skew: f64) -> Self {
+    /// So many keys; `skew` 0 is uniform.
+    #[must_use]
+    pub fn new(keys: u64, skew: f64) -> Self {
         let exact = keys.min(EXACT);
         let mut sum = 0.0;
         let sums = (1..=exact)
@@ -33,7 +36,8 @@ impl Zipf {
     }
 
     /// The rank at this point of the distribution, from 0 to 1.
-    pub(super) fn rank(&self, point: f64) -> u64 {
+    #[must_use]
+    pub fn rank(&self, point: f64) -> u64 {
         let exact = self.sums[self.sums.len() - 1];
         let weight = point * (exact + self.tail);
         if weight < exact || self.tail == 0.0 {

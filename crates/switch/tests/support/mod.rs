@@ -78,6 +78,6 @@ pub(crate) fn cache_at(plane: &mut DataPlane, number: u32, bytes: &[u8], server:
     };
     plane.leases[0].store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
     let room = Room { place: number, bitmap: 0x7ff };
-    plane.admit(number, &key, room, 100).expect("there is room");
+    assert!(plane.admit(number, &key, room, 100), "there is room");
     assert!(plane.fill(number, 100, &value(bytes)));
 }

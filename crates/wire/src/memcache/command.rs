@@ -1,5 +1,5 @@
 //! What a packet on its way to a server may write. The data plane says the same in C
-//! (`crates/switch/bpf/memcache.h`), and is held against this.
+//! (`crates/switch/bpf/writes.h`), and is held against this.
 
 /// Commands whose word tells which keys they may change, and where these stand.
 pub const COMMANDS: [(&str, Shape); 17] = [

@@ -1,6 +1,5 @@
 //! What a packet costs in the kernel, ours and the smallest responder's, in interleaved rounds.
 
-use serde::Serialize;
 use switch::{
     frame::Frame,
     install::{Key, Room, Value},
@@ -10,19 +9,12 @@ use switch::{
 };
 use wire::netcache::{self, Message, Op};
 
+use super::Reading;
+
 /// Packets of one reading.
 const PACKETS: u32 = 200_000;
 const SMALL: u32 = 1024;
 const LARGE: u32 = 1 << 20;
-
-/// Nanoseconds a packet, one number for each round.
-#[derive(Debug, Serialize)]
-pub struct Reading {
-    /// What was measured.
-    pub name: String,
-    /// Nanoseconds, what measuring costs taken off.
-    pub ns: Vec<f64>,
-}
 
 struct Side {
     name: String,
@@ -39,7 +31,7 @@ fn name(number: u32) -> netcache::Key {
 }
 
 fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPlane> {
-    let mut plane = DataPlane::load(Config { entries: keys, values, ..Config::default() })?;
+    let plane = DataPlane::load(Config { entries: keys, values, ..Config::default() })?;
     let key = |number| Key {
         name: name(number),
         bytes: Vec::new(),
@@ -59,24 +51,25 @@ fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPl
                 bitmap: ((1 << units) - 1) << (number % share * units),
             },
         };
-        plane.admit(number, &key(number), room, 1)?;
+        // A full bucket leaves one in a million out.
+        plane.admit(number, &key(number), room, 1);
         plane.fill(number, 1, &value);
     }
     Ok(plane)
 }
 
-/// Measures `rounds` times, each thing once a round; `show` is told what is being done.
-///
-/// # Errors
-/// There is no data plane, or the kernel refuses.
-pub fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<Reading>> {
-    let mut measure = Measure::load()?;
-    for number in 0..SMALL {
-        measure.store(name(number), [7; 16])?;
-    }
+pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<Reading>> {
+    let smallest = |keys| -> anyhow::Result<Measure> {
+        let mut measure = Measure::load(keys)?;
+        for number in 0..keys {
+            measure.store(name(number), [7; 16])?;
+        }
+        Ok(measure)
+    };
+    show("filling caches");
+    let (mut measure, mut large) = (smallest(SMALL)?, smallest(LARGE)?);
     let side =
         |name: &str, plane, keys, first, op| Side { name: name.into(), plane, keys, first, op };
-    show("filling caches");
     let mut sides = vec![
         side("smallest hit 128 B", None, SMALL, 0, Op::Get),
         side("smallest miss", None, SMALL, 1 << 24, Op::Get),
@@ -105,12 +98,18 @@ pub fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<Reading
             Op::Get,
         ));
     }
-    let mut readings: Vec<Reading> =
-        sides.iter().map(|side| Reading { name: side.name.clone(), ns: Vec::new() }).collect();
+    let slots = plane(LARGE, 128, Values::Slots)?;
+    sides.push(side(&format!("hit 128 B of {LARGE} keys"), Some(slots), LARGE, 0, Op::Get));
+    sides.push(side(&format!("smallest hit 128 B of {LARGE} keys"), None, LARGE, 0, Op::Get));
+    let mut readings: Vec<Reading> = sides
+        .iter()
+        .map(|side| Reading { name: side.name.clone(), values: Vec::new(), unit: "ns" })
+        .collect();
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         for (side, reading) in sides.iter().zip(&mut readings) {
-            reading.ns.push(read(&mut measure, side)?);
+            let measure = if side.keys == LARGE { &mut large } else { &mut measure };
+            reading.values.push(read(measure, side)?);
         }
     }
     Ok(readings)

@@ -6,6 +6,10 @@
 //! like any client would. [`Controller::step`] takes what happened, [`Controller::ready`] gives what
 //! is to be done.
 
+mod items;
+mod leases;
+mod places;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::SocketAddr,
@@ -17,9 +21,10 @@ use wire::netcache::{Flags, Message, Op};
 use crate::{
     allocation::Allocation,
     install::{Key, Room, Value},
-    layout::{LEASES_MAX, Name, Protocol, Report, ReportKind, UNIT_BYTES, VALUE_BYTES_MAX},
+    layout::{Name, Protocol, Report, ReportKind, VALUE_BYTES_MAX},
     plane::Values,
 };
+use leases::Server;
 
 /// Limits and times.
 #[derive(Debug, Clone)]
@@ -147,15 +152,6 @@ struct Waiting {
     since: Duration,
 }
 
-#[derive(Debug, Clone)]
-struct Server {
-    lease: u32,
-    generation: u64,
-    /// Sequence, time and generation of the last question.
-    asked: (u32, Duration, u64),
-    granted: bool,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Controller {
@@ -232,6 +228,11 @@ impl Controller {
         self.ready.pop_front()
     }
 
+    /// Keys whose servers were asked for their values.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether something is waited for, so that ticks should come soon.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.asks.is_empty()
@@ -279,31 +280,6 @@ impl Controller {
         self.insert(key, is_long, now);
     }
 
-    /// Places kept free, so that a hot key need not wait for an evicted one's to rest.
-    fn reserve(&self) -> usize {
-        self.config.entries as usize / 16
-    }
-
-    /// Of a few cached keys the one asked for least.
-    fn coldest(&mut self, view: &impl View) -> Option<u32> {
-        let places = self.cached.len() as u64;
-        let mut drawn = Vec::with_capacity(self.config.compared);
-        // Most places are taken when this is asked; a bound all the same.
-        for _ in 0..self.config.compared * 8 {
-            self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let place = ((u128::from(mixed) * u128::from(places)) >> 64) as u32;
-            if self.cached[place as usize].is_some() {
-                drawn.push(place);
-            }
-            if drawn.len() == self.config.compared {
-                break;
-            }
-        }
-        drawn.into_iter().min_by_key(|place| view.count(*place))
-    }
-
     /// Versions grow beyond whatever writes made of earlier ones, as the clock does.
     fn next_version(&mut self, now: Duration) -> u64 {
         self.version = (self.version + 1).max(now.as_nanos() as u64);
@@ -320,30 +296,6 @@ impl Controller {
         self.waiting.insert(key.name, Waiting { key, version, since: now });
     }
 
-    /// The server's lease; asks for one if it is new.
-    fn server(&mut self, address: SocketAddr, now: Duration) -> Option<u32> {
-        if !self.servers.contains_key(&address) {
-            if self.servers.len() >= LEASES_MAX {
-                return None;
-            }
-            let lease = self.servers.len() as u32;
-            let server = Server { lease, generation: 0, asked: (0, now, 0), granted: false };
-            self.servers.insert(address, server);
-            self.ask_lease(address, now);
-        }
-        self.servers.get(&address).map(|server| server.lease)
-    }
-
-    fn ask_lease(&mut self, address: SocketAddr, now: Duration) {
-        self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
-        let Some(server) = self.servers.get_mut(&address) else { return };
-        server.asked = (sequence, now, server.generation);
-        let ask =
-            Message { version: server.generation, ..Message::new(Op::Lease, sequence, [0; 16]) };
-        self.ready.push_back(Command::Send(address, ask.bytes()));
-    }
-
     fn message(
         &mut self,
         from: SocketAddr,
@@ -356,34 +308,6 @@ impl Controller {
             Op::Leased => self.leased(from, message, now),
             _ => {}
         }
-    }
-
-    fn leased(&mut self, from: SocketAddr, message: &Message<'_>, now: Duration) {
-        let Some(server) = self.servers.get_mut(&from) else { return };
-        let (sequence, asked, generation) = server.asked;
-        if message.sequence != sequence {
-            return;
-        }
-        if message.version == generation {
-            server.granted = true;
-            let lease = server.lease;
-            self.ready.push_back(Command::Lease(lease, asked + self.config.lease));
-            return;
-        }
-        // Another agent, or one that has not heard from us for too long: it knows of no key.
-        server.generation = message.version;
-        server.granted = false;
-        let theirs = |cached: &Cached| {
-            cached.key.server == from && cached.key.protocol == Protocol::NetCache
-        };
-        let places: Vec<u32> = (0..self.config.entries)
-            .filter(|place| self.cached[*place as usize].as_ref().is_some_and(theirs))
-            .collect();
-        for place in places {
-            self.evict(place);
-        }
-        self.waiting.retain(|_, waiting| waiting.key.server != from);
-        self.ask_lease(from, now);
     }
 
     fn fetched(&mut self, from: SocketAddr, message: &Message<'_>, view: &impl View) {
@@ -440,85 +364,6 @@ impl Controller {
         true
     }
 
-    fn admit(&mut self, key: Key, value_bytes: usize, version: u64) -> Option<u32> {
-        let place = self.free.pop()?;
-        let room = match &mut self.allocation {
-            None => Some(Room { place, bitmap: 0 }),
-            Some(allocation) => {
-                let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
-                allocation.allocate(units)
-            }
-        };
-        let Some(room) = room else {
-            self.free.push(place);
-            self.make_room(value_bytes);
-            return None;
-        };
-        self.by_name.insert(key.name, place);
-        self.cached[place as usize] = Some(Cached { key: key.clone(), room, version, invalid: 0 });
-        self.ready.push_back(Command::Admit(place, key, room, version));
-        Some(place)
-    }
-
-    /// Reorganises: what stands in the way leaves, and comes back elsewhere if it is still hot.
-    fn make_room(&mut self, value_bytes: usize) {
-        let Some(allocation) = &self.allocation else { return };
-        let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();
-        let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
-        for room in allocation.reorganise(units, &taken) {
-            let place =
-                self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
-            if let Some(place) = place {
-                self.evict(place as u32);
-            }
-        }
-    }
-
-    fn evict(&mut self, place: u32) {
-        if let Some(cached) = self.cached[place as usize].take() {
-            self.by_name.remove(&cached.key.name);
-            self.resting.push((place, cached.room));
-            self.stats.evicted += 1;
-            self.ready.push_back(Command::Evict(place, cached.key.name));
-        }
-    }
-
-    fn ask_later(&mut self, place: u32, at: Duration) {
-        if let Some(Some(cached)) = self.cached.get(place as usize)
-            && cached.key.protocol == Protocol::Memcache
-        {
-            self.asks.insert((at, place), cached.version);
-        }
-    }
-
-    fn item(
-        &mut self,
-        place: u32,
-        version: u64,
-        epoch: u64,
-        asked: Duration,
-        item: Option<&wire::memcache::item::Item>,
-    ) {
-        let Some(Some(cached)) = self.cached.get(place as usize) else { return };
-        let (Some(item), true) = (item, cached.key.protocol == Protocol::Memcache) else { return };
-        let bytes = if crate::name::is_meta(&cached.key.name) {
-            item.meta_text()
-        } else {
-            item.get_text(&cached.key.bytes)
-        };
-        // The server counts whole seconds: the last one may be almost over.
-        let lives = item.lives_s.map_or(self.config.item_lives_max, |seconds| {
-            Duration::from_secs(seconds.saturating_sub(1)).min(self.config.item_lives_max)
-        });
-        let expires_ns = (asked + lives).as_nanos() as u64;
-        if bytes.len() > VALUE_BYTES_MAX || lives.is_zero() {
-            return;
-        }
-        self.stats.inserted += 1;
-        let value = Value { bytes, absent: false, expires_ns, epoch };
-        self.ready.push_back(Command::Fill(place, version, value));
-    }
-
     fn period(&mut self, view: &impl View, now: Duration) {
         for (place, room) in std::mem::take(&mut self.resting) {
             self.free.push(place);
@@ -548,37 +393,11 @@ impl Controller {
     }
 
     fn tick(&mut self, now: Duration) {
-        let due: Vec<SocketAddr> = self
-            .servers
-            .iter()
-            .filter(|(_, server)| {
-                let every = if server.granted { self.config.lease / 5 } else { self.config.wait };
-                now >= server.asked.1 + every
-            })
-            .map(|(address, _)| *address)
-            .collect();
-        for address in due {
-            self.ask_lease(address, now);
-        }
+        self.renew_leases(now);
         let wait = self.config.wait;
         let before = self.waiting.len();
         self.waiting.retain(|_, waiting| now < waiting.since + wait);
         self.stats.unanswered += (before - self.waiting.len()) as u64;
-        while let Some(((at, place), version)) = self.asks.first_key_value().map(|(k, v)| (*k, *v))
-            && at <= now
-        {
-            self.asks.remove(&(at, place));
-            if let Some(Some(cached)) = self.cached.get(place as usize)
-                && cached.version == version
-            {
-                let (server, key) = (cached.key.server, cached.key.bytes.clone());
-                self.ready.push_back(Command::Ask(place, server, key));
-            }
-        }
-    }
-
-    /// The key in this place is to be asked for at another time.
-    pub fn postpone(&mut self, place: u32, at: Duration) {
-        self.ask_later(place, at);
+        self.ask_what_is_due(now);
     }
 }

@@ -13,13 +13,20 @@
 //!
 //! `tests/every_interleaving_is_coherent.rs` explores this very code.
 
+mod cached;
+mod store;
+
+pub use store::{Memory, Store, WRITERS_MAX};
+
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
     time::Duration,
 };
 
 use wire::netcache::{Flags, Key, Message, Op};
+
+use cached::{Cached, Waiting, Write};
 
 /// Limits and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,94 +74,6 @@ pub struct Stats {
     pub lapses: u64,
 }
 
-/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
-/// key first. Who wrote what last is kept with the values and lives as long: a write may arrive
-/// again after the agent was restarted, and must not be applied again.
-pub trait Store {
-    /// The value, if there is one.
-    fn read(&self, key: &Key) -> Option<Vec<u8>>;
-    /// Makes it the value, or none; this writer's last to this key was this one.
-    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
-    /// The writer's last write to the key.
-    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
-}
-
-/// Writers a [`Memory`] remembers; then the oldest is forgotten.
-pub const WRITERS_MAX: usize = 65_536;
-
-/// A store in memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
-    values: BTreeMap<Key, Vec<u8>>,
-    last: BTreeMap<(SocketAddr, Key), u32>,
-    writers: VecDeque<(SocketAddr, Key)>,
-}
-
-impl Store for Memory {
-    fn read(&self, key: &Key) -> Option<Vec<u8>> {
-        self.values.get(key).cloned()
-    }
-
-    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
-        match value {
-            Some(value) => drop(self.values.insert(key, value.to_vec())),
-            None => drop(self.values.remove(&key)),
-        }
-        if self.last.insert((writer, key), sequence).is_none() {
-            self.writers.push_back((writer, key));
-            if self.writers.len() > WRITERS_MAX
-                && let Some(oldest) = self.writers.pop_front()
-            {
-                self.last.remove(&oldest);
-            }
-        }
-    }
-
-    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
-        self.last.get(&(writer, *key)).copied()
-    }
-}
-
-/// A write, as it arrived.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Write {
-    client: SocketAddr,
-    sequence: u32,
-    flags: Flags,
-    /// 0: none.
-    tag: u64,
-    /// `None` deletes.
-    value: Option<Vec<u8>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Waiting {
-    Nothing,
-    /// The value was told; is it installed?
-    Installed {
-        since: Duration,
-    },
-    /// The value was sent; was it taken?
-    Ack {
-        since: Duration,
-    },
-    /// A tag was asked for, with this sequence number.
-    Tag {
-        sequence: u32,
-        since: Duration,
-    },
-}
-
-/// A key that may be in the switch.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Cached {
-    /// Newest version the switch was sent a value of.
-    version: u64,
-    flags: Flags,
-    waiting: Waiting,
-    held: VecDeque<Write>,
-}
-
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agent {
@@ -169,6 +88,8 @@ pub struct Agent {
     /// The controller knows this generation: it serves nothing older.
     known: bool,
     cached: BTreeMap<Key, Cached>,
+    /// Keys that wait for an answer, and since when.
+    due: BTreeSet<(Duration, Key)>,
     sequence: u32,
     output: VecDeque<(SocketAddr, Vec<u8>)>,
     stats: Stats,
@@ -193,6 +114,7 @@ impl Agent {
             served_until: now + config.lease + config.margin,
             known: false,
             cached: BTreeMap::new(),
+            due: BTreeSet::new(),
             sequence: 0,
             output: VecDeque::new(),
             stats: Stats::default(),
@@ -254,27 +176,16 @@ impl Agent {
 
     /// When [`Agent::handle_timeout`] wants to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let resend = self.cached.values().filter_map(|cached| match cached.waiting {
-            Waiting::Nothing => None,
-            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
-                Some(since + self.config.resend)
-            }
-        });
+        let resend = self.due.first().map(|(since, _)| *since + self.config.resend);
         let lapse = (!self.cached.is_empty()).then_some(self.served_until);
-        resend.chain(lapse).min()
+        resend.into_iter().chain(lapse).min()
     }
 
     /// Sends again what was not answered (step 4).
     pub fn handle_timeout(&mut self, store: &mut impl Store, now: Duration) {
         self.lapse(store, now);
-        let due = |cached: &Cached| match cached.waiting {
-            Waiting::Nothing => false,
-            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
-                since + self.config.resend <= now
-            }
-        };
-        let late: Vec<Key> =
-            self.cached.iter().filter(|(_, cached)| due(cached)).map(|(key, _)| *key).collect();
+        let is_late = |(since, _): &&(Duration, Key)| *since + self.config.resend <= now;
+        let late: Vec<Key> = self.due.iter().take_while(is_late).map(|(_, key)| *key).collect();
         for key in late {
             self.send(key, store, now);
         }
@@ -354,39 +265,46 @@ impl Agent {
         store: &impl Store,
         now: Duration,
     ) {
-        if let Some(cached) = self.cached.get_mut(&key) {
-            cached.waiting = waiting(now);
-            self.send(key, store, now);
+        self.now_waits(key, waiting(now));
+        self.send(key, store, now);
+    }
+
+    fn now_waits(&mut self, key: Key, waiting: Waiting) {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        if let Some(since) = cached.waiting_since() {
+            self.due.remove(&(since, key));
+        }
+        cached.waiting = waiting;
+        if let Some(since) = cached.waiting_since() {
+            self.due.insert((since, key));
         }
     }
 
     /// What the key waits for is asked for, once more.
     fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
-        let Some(cached) = self.cached.get_mut(&key) else { return };
-        let value = store.read(&key);
-        let flags = cached.flags.with(Flags::FOUND, value.is_some());
-        let value = value.unwrap_or_default();
-        let (op, to) = match &mut cached.waiting {
+        let Some(cached) = self.cached.get(&key) else { return };
+        let (flags, version) = (cached.flags, cached.version);
+        let (op, to, waiting) = match cached.waiting {
             Waiting::Nothing => return,
-            Waiting::Installed { since } => {
-                *since = now;
-                (Op::Fetched, self.controller)
+            Waiting::Installed { .. } => {
+                (Op::Fetched, self.controller, Waiting::Installed { since: now })
             }
-            Waiting::Ack { since } => {
-                *since = now;
+            Waiting::Ack { .. } => {
                 self.stats.updates += 1;
-                (Op::Update, self.data_plane)
+                (Op::Update, self.data_plane, Waiting::Ack { since: now })
             }
-            Waiting::Tag { since, sequence } => {
-                *since = now;
-                let ask =
-                    Message { flags: cached.flags, ..Message::new(Op::Invalidate, *sequence, key) };
+            Waiting::Tag { sequence, .. } => {
+                let ask = Message { flags, ..Message::new(Op::Invalidate, sequence, key) };
                 self.output.push_back((self.data_plane, ask.bytes()));
+                self.now_waits(key, Waiting::Tag { sequence, since: now });
                 return;
             }
         };
-        let message =
-            Message { flags, version: cached.version, value: &value, ..Message::new(op, 0, key) };
+        self.now_waits(key, waiting);
+        let value = store.read(&key);
+        let flags = flags.with(Flags::FOUND, value.is_some());
+        let value = value.unwrap_or_default();
+        let message = Message { flags, version, value: &value, ..Message::new(op, 0, key) };
         self.output.push_back((to, message.bytes()));
     }
 
@@ -450,8 +368,7 @@ impl Agent {
 
     /// Lets the key's held writes go on, until one has to wait again.
     fn resume(&mut self, key: Key, store: &mut impl Store, now: Duration) {
-        let Some(cached) = self.cached.get_mut(&key) else { return };
-        cached.waiting = Waiting::Nothing;
+        self.now_waits(key, Waiting::Nothing);
         while let Some(cached) = self.cached.get_mut(&key)
             && cached.waiting == Waiting::Nothing
             && let Some(write) = cached.held.pop_front()
@@ -462,6 +379,7 @@ impl Agent {
 
     /// The switch has no entry for the key: its writes need not wait.
     fn forget(&mut self, key: Key, store: &mut impl Store) {
+        self.now_waits(key, Waiting::Nothing);
         let Some(cached) = self.cached.remove(&key) else { return };
         for write in cached.held {
             if store.last_write(&key, write.client).is_none_or(|last| write.sequence > last) {

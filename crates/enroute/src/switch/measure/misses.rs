@@ -1,0 +1,32 @@
+//! What the program costs gets it does not answer: memcached on the second processor, clients on the
+//! first, and nothing cached.
+
+use std::{net::SocketAddr, time::Duration};
+
+use super::{
+    Reading,
+    host::{Memcached, PORT, beside, gets, median},
+};
+use crate::switch::rack::namespaces::{End, GATEWAY, Namespaces};
+
+const ROUND: Duration = Duration::from_secs(1);
+/// Gets under way.
+const AT_ONCE: u16 = 32;
+
+pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
+    let namespaces = Namespaces::build()?;
+    let _memcached = Memcached::start(&namespaces, End::Switch, GATEWAY)?;
+    let server: SocketAddr = (GATEWAY, PORT).into();
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        show(&format!("round {} of {rounds}", round + 1));
+        for (keys, values) in [(None, &mut without), (Some(0), &mut with)] {
+            let times = beside(&namespaces, server, keys, || gets(server, AT_ONCE, ROUND))?;
+            values.push(f64::from(AT_ONCE) / median(times) * 1e6);
+        }
+    }
+    Ok(vec![
+        Reading { name: "misses".into(), values: with, unit: "1/s" },
+        Reading { name: "without the program".into(), values: without, unit: "1/s" },
+    ])
+}

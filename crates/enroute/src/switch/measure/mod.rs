@@ -1,0 +1,52 @@
+//! What the data plane costs and saves: a packet by itself, a machine behind a veth pair, a far
+//! server.
+
+mod host;
+mod link;
+mod misses;
+mod packets;
+mod veth;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// One number for each round.
+#[derive(Debug, Serialize)]
+pub struct Reading {
+    /// What was measured.
+    pub name: String,
+    /// In `unit`.
+    pub values: Vec<f64>,
+    /// What the numbers are.
+    pub unit: &'static str,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Nanoseconds a packet, by `BPF_PROG_TEST_RUN`.
+    Packets,
+    /// Answers a second to a flood over a veth pair, with and without the program.
+    Veth,
+    /// memcached's answers a second to what is not cached, with and without the program.
+    Misses,
+    /// Microseconds to an answer where memcached is behind a link of 300 µs.
+    Link,
+}
+
+/// Measures `rounds` times, each thing once a round; `show` is told what is being done.
+///
+/// # Errors
+/// There is no data plane, or the kernel refuses.
+pub fn measure(
+    what: What,
+    rounds: usize,
+    show: impl Fn(&str) + Sync,
+) -> anyhow::Result<Vec<Reading>> {
+    match what {
+        What::Packets => packets::measure(rounds, show),
+        What::Veth => veth::measure(rounds, show),
+        What::Misses => misses::measure(rounds, show),
+        What::Link => link::measure(rounds, show),
+    }
+}

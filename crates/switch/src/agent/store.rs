@@ -1,0 +1,56 @@
+//! The values an agent stands beside.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+};
+
+use wire::netcache::Key;
+
+/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
+/// key first. Who wrote what last is kept with the values and lives as long: a write may arrive
+/// again after the agent was restarted, and must not be applied again.
+pub trait Store {
+    /// The value, if there is one.
+    fn read(&self, key: &Key) -> Option<Vec<u8>>;
+    /// Makes it the value, or none; this writer's last to this key was this one.
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
+    /// The writer's last write to the key.
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
+}
+
+/// Writers a [`Memory`] remembers; then the oldest is forgotten.
+pub const WRITERS_MAX: usize = 65_536;
+
+/// A store in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    values: BTreeMap<Key, Vec<u8>>,
+    last: BTreeMap<(SocketAddr, Key), u32>,
+    writers: VecDeque<(SocketAddr, Key)>,
+}
+
+impl Store for Memory {
+    fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        self.values.get(key).cloned()
+    }
+
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
+        match value {
+            Some(value) => drop(self.values.insert(key, value.to_vec())),
+            None => drop(self.values.remove(&key)),
+        }
+        if self.last.insert((writer, key), sequence).is_none() {
+            self.writers.push_back((writer, key));
+            if self.writers.len() > WRITERS_MAX
+                && let Some(oldest) = self.writers.pop_front()
+            {
+                self.last.remove(&oldest);
+            }
+        }
+    }
+
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
+        self.last.get(&(writer, *key)).copied()
+    }
+}

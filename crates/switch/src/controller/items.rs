@@ -1,0 +1,66 @@
+//! memcached's items: asked for like any client would, some time after a write (decision 0033).
+
+use std::time::Duration;
+
+use super::{Command, Controller};
+use crate::{
+    install::Value,
+    layout::{Protocol, VALUE_BYTES_MAX},
+};
+
+impl Controller {
+    /// The key in this place is to be asked for at another time.
+    pub fn postpone(&mut self, place: u32, at: Duration) {
+        self.ask_later(place, at);
+    }
+
+    pub(super) fn ask_later(&mut self, place: u32, at: Duration) {
+        if let Some(Some(cached)) = self.cached.get(place as usize)
+            && cached.key.protocol == Protocol::Memcache
+        {
+            self.asks.insert((at, place), cached.version);
+        }
+    }
+
+    pub(super) fn item(
+        &mut self,
+        place: u32,
+        version: u64,
+        epoch: u64,
+        asked: Duration,
+        item: Option<&wire::memcache::item::Item>,
+    ) {
+        let Some(Some(cached)) = self.cached.get(place as usize) else { return };
+        let (Some(item), true) = (item, cached.key.protocol == Protocol::Memcache) else { return };
+        let bytes = if crate::name::is_meta(&cached.key.name) {
+            item.meta_text()
+        } else {
+            item.get_text(&cached.key.bytes)
+        };
+        // The server counts whole seconds: the last one may be almost over.
+        let lives = item.lives_s.map_or(self.config.item_lives_max, |seconds| {
+            Duration::from_secs(seconds.saturating_sub(1)).min(self.config.item_lives_max)
+        });
+        let expires_ns = (asked + lives).as_nanos() as u64;
+        if bytes.len() > VALUE_BYTES_MAX || lives.is_zero() {
+            return;
+        }
+        self.stats.inserted += 1;
+        let value = Value { bytes, absent: false, expires_ns, epoch };
+        self.ready.push_back(Command::Fill(place, version, value));
+    }
+
+    pub(super) fn ask_what_is_due(&mut self, now: Duration) {
+        while let Some(((at, place), version)) = self.asks.first_key_value().map(|(k, v)| (*k, *v))
+            && at <= now
+        {
+            self.asks.remove(&(at, place));
+            if let Some(Some(cached)) = self.cached.get(place as usize)
+                && cached.version == version
+            {
+                let (server, key) = (cached.key.server, cached.key.bytes.clone());
+                self.ready.push_back(Command::Ask(place, server, key));
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Servers of NetCache's protocol, and the leases their keys are served under (decision 0032).
+
+use std::{net::SocketAddr, time::Duration};
+
+use wire::netcache::{Message, Op};
+
+use super::{Cached, Command, Controller};
+use crate::layout::{LEASES_MAX, Protocol};
+
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    lease: u32,
+    generation: u64,
+    /// Sequence, time and generation of the last question.
+    asked: (u32, Duration, u64),
+    granted: bool,
+}
+
+impl Controller {
+    /// The server's lease; asks for one if it is new.
+    pub(super) fn server(&mut self, address: SocketAddr, now: Duration) -> Option<u32> {
+        if !self.servers.contains_key(&address) {
+            if self.servers.len() >= LEASES_MAX {
+                return None;
+            }
+            let lease = self.servers.len() as u32;
+            let server = Server { lease, generation: 0, asked: (0, now, 0), granted: false };
+            self.servers.insert(address, server);
+            self.ask_lease(address, now);
+        }
+        self.servers.get(&address).map(|server| server.lease)
+    }
+
+    pub(super) fn ask_lease(&mut self, address: SocketAddr, now: Duration) {
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        let Some(server) = self.servers.get_mut(&address) else { return };
+        server.asked = (sequence, now, server.generation);
+        let ask =
+            Message { version: server.generation, ..Message::new(Op::Lease, sequence, [0; 16]) };
+        self.ready.push_back(Command::Send(address, ask.bytes()));
+    }
+
+    pub(super) fn leased(&mut self, from: SocketAddr, message: &Message<'_>, now: Duration) {
+        let Some(server) = self.servers.get_mut(&from) else { return };
+        let (sequence, asked, generation) = server.asked;
+        if message.sequence != sequence {
+            return;
+        }
+        if message.version == generation {
+            server.granted = true;
+            let lease = server.lease;
+            self.ready.push_back(Command::Lease(lease, asked + self.config.lease));
+            return;
+        }
+        // Another agent, or one that has not heard from us for too long: it knows of no key.
+        server.generation = message.version;
+        server.granted = false;
+        let theirs = |cached: &Cached| {
+            cached.key.server == from && cached.key.protocol == Protocol::NetCache
+        };
+        let places: Vec<u32> = (0..self.config.entries)
+            .filter(|place| self.cached[*place as usize].as_ref().is_some_and(theirs))
+            .collect();
+        for place in places {
+            self.evict(place);
+        }
+        self.waiting.retain(|_, waiting| waiting.key.server != from);
+        self.ask_lease(from, now);
+    }
+
+    pub(super) fn renew_leases(&mut self, now: Duration) {
+        let due: Vec<SocketAddr> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| {
+                let every = if server.granted { self.config.lease / 5 } else { self.config.wait };
+                now >= server.asked.1 + every
+            })
+            .map(|(address, _)| *address)
+            .collect();
+        for address in due {
+            self.ask_lease(address, now);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Places in the data plane: who gets one, and who leaves for it.
+
+use super::{Cached, Command, Controller, View};
+use crate::{
+    install::{Key, Room},
+    layout::UNIT_BYTES,
+};
+
+impl Controller {
+    /// Places kept free, so that a hot key need not wait for an evicted one's to rest.
+    pub(super) fn reserve(&self) -> usize {
+        self.config.entries as usize / 16
+    }
+
+    /// Of a few cached keys the one asked for least.
+    pub(super) fn coldest(&mut self, view: &impl View) -> Option<u32> {
+        let places = self.cached.len() as u64;
+        let mut drawn = Vec::with_capacity(self.config.compared);
+        // Most places are taken when this is asked; a bound all the same.
+        for _ in 0..self.config.compared * 8 {
+            self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let place = ((u128::from(mixed) * u128::from(places)) >> 64) as u32;
+            if self.cached[place as usize].is_some() {
+                drawn.push(place);
+            }
+            if drawn.len() == self.config.compared {
+                break;
+            }
+        }
+        drawn.into_iter().min_by_key(|place| view.count(*place))
+    }
+
+    pub(super) fn admit(&mut self, key: Key, value_bytes: usize, version: u64) -> Option<u32> {
+        let place = self.free.pop()?;
+        let room = match &mut self.allocation {
+            None => Some(Room { place, bitmap: 0 }),
+            Some(allocation) => {
+                let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
+                allocation.allocate(units)
+            }
+        };
+        let Some(room) = room else {
+            self.free.push(place);
+            self.make_room(value_bytes);
+            return None;
+        };
+        self.by_name.insert(key.name, place);
+        self.cached[place as usize] = Some(Cached { key: key.clone(), room, version, invalid: 0 });
+        self.ready.push_back(Command::Admit(place, key, room, version));
+        Some(place)
+    }
+
+    /// Reorganises: what stands in the way leaves, and comes back elsewhere if it is still hot.
+    fn make_room(&mut self, value_bytes: usize) {
+        let Some(allocation) = &self.allocation else { return };
+        let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();
+        let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
+        for room in allocation.reorganise(units, &taken) {
+            let place =
+                self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
+            if let Some(place) = place {
+                self.evict(place as u32);
+            }
+        }
+    }
+
+    pub(super) fn evict(&mut self, place: u32) {
+        if let Some(cached) = self.cached[place as usize].take() {
+            self.by_name.remove(&cached.key.name);
+            self.resting.push((place, cached.room));
+            self.stats.evicted += 1;
+            self.ready.push_back(Command::Evict(place, cached.key.name));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+"""Data files of `experiments/netcache/` as runs of `enroute switch`; as root."""
+
+import itertools
+import json
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import processes
+
+DIRECTORY = Path(__file__).parent.parent / "experiments" / "netcache"
+
+# OrbitCache's rule: a run that loses more says nothing of the throughput.
+LOSS_MAX = 0.02
+# A run that is rejected is run again so often.
+ATTEMPTS = 3
+
+
+class Failed(Exception):
+    """A run did not finish; those that did are kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure: what is run for it and how it is drawn."""
+
+    name: str
+    title: str
+    kind: str
+    file: dict
+
+    def runs(self):
+        """A name and a command for each run."""
+        if self.kind == "packets":
+            yield "packets", ["measure", "packets", "--rounds", str(self.file["rounds"])]
+            return
+        grid = self.file["rack"]
+        for values in itertools.product(*grid.values()):
+            words = [f"--{name}={value}" for name, value in zip(grid, values, strict=True)]
+            for more in ([], ["--simulated"]) if self.file.get("simulated") else ([],):
+                yield " ".join([*words, *more]), ["rack", *words, *more]
+
+
+def paper():
+    return tomllib.loads((DIRECTORY / "paper.toml").read_text())
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    known = {path.stem: path for path in sorted(DIRECTORY.glob("figure-*.toml"), key=order)}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in names or known]
+
+
+def order(path):
+    number = path.stem.removeprefix("figure-")
+    return int("".join(each for each in number if each.isdigit())), number
+
+
+def one(path, short):
+    file = tomllib.loads(path.read_text())
+    shorter = file.pop("short", {})
+    if short and "rack" in file:
+        file["rack"] |= shorter
+    elif short:
+        file |= shorter
+    return Experiment(path.stem, file["title"], file["kind"], file)
+
+
+def run(experiment, raw):
+    """Runs what is missing; a rack that loses too much is run again, then left out."""
+    for name, command in experiment.runs():
+        path = raw / f"{experiment.name} {name}.json"
+        if path.exists():
+            continue
+        print(f"  {name}", flush=True)
+        for _ in range(ATTEMPTS):
+            result = enroute(command)
+            if not rejected(result):
+                break
+        path.write_text(json.dumps(result) + "\n")
+
+
+def rejected(result):
+    return isinstance(result, dict) and result["loss"] > LOSS_MAX
+
+
+def enroute(command):
+    words = [str(processes.ENROUTE), "switch", *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = "\n".join(done.stderr.splitlines()[-5:])
+        raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{last}")
+    return json.loads(done.stdout)
+
+
+def results(experiment, raw):
+    """What its runs said, those that are there and lost little, and how many lost too much."""
+    every = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{experiment.name} *.json"))]
+    kept = [each for each in every if not rejected(each)]
+    return kept, len(every) - len(kept)

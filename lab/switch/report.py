@@ -1,0 +1,37 @@
+"""One page: each figure beside what the paper says."""
+
+import html
+
+from lab import report as common
+from lab.fabric.report import figure
+
+METHOD = (
+    "<p>Figure 9 is the program by itself, run by <code>BPF_PROG_TEST_RUN</code>, what measuring "
+    "costs taken off. Figures 10 and 11 are the program on a router between clients and 128 "
+    "rate-limited queues of one server, in network namespaces of one machine; clients ask as much "
+    "as loses 0.5 % to 1 %, and a run that lost more than 2 % is left out. Rates are a "
+    "ten-thousandth of the paper's: compare ratios. Diamonds are the same rack simulated packet by "
+    "packet.</p>"
+)
+
+
+def page(paper, shown, conditions):
+    """`shown`: for each experiment its picture, its table, and runs left out."""
+    said = "; ".join(f"{key} {value}" for key, value in conditions.items())
+    parts = [f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
+             f"<p>Conditions: {html.escape(said)}.</p>", METHOD]
+    for experiment, drawn, left_out in shown:
+        parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
+        parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}</p>")
+        if drawn is None:
+            parts.append("<p>Not run yet.</p>")
+            continue
+        picture, table = drawn
+        parts += [figure(picture, experiment), common.table(table)]
+        if left_out:
+            parts.append(f"<p>{left_out} of its runs lost more than 2 % and are left out.</p>")
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"<title>NetCache, repeated</title><style>{common.STYLE}</style>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )

@@ -1,0 +1,59 @@
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+from lab.switch import experiment, figures, report
+
+NAMES = ["smallest hit 128 B", "miss", "put of a cached key"] + [
+    f"hit {size} B{suffix}" for size in (16, 128, 512, 1024) for suffix in ("", " in registers")
+] + [f"hit 128 B of {keys} keys in registers" for keys in (1 << 14, 1 << 16, 1 << 20)]
+
+
+def said(command):
+    """What `enroute` might say to a command of an experiment."""
+    if command[0] == "measure":
+        return [{"name": name, "values": [100.0, 90.0], "unit": "ns"} for name in NAMES]
+    words = dict(word.removeprefix("--").split("=") for word in command[1:] if "=" in word)
+    config = {"skew": float(words.get("skew", 0)), "cached": int(words.get("cached", 10_000)),
+              "writes": float(words.get("writes", 0)),
+              "write_skew": float(words.get("write-skew", 0)), "change": words.get("change")}
+    second = {"asked": 100, "switch": 60, "servers": 39}
+    qps = 1000.0 * (1 + config["cached"]) / (1 + config["skew"])
+    return {"config": config, "simulated": "--simulated" in command, "throughput_qps": qps,
+            "switch_qps": qps / 2, "servers_qps": qps / 2, "loss": 0.01,
+            "recovery_s": [1.5, 2.0], "seconds": [second] * int(words.get("seconds", 5))}
+
+
+class Switch(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.directory = Path(temporary.name)
+
+    def test_every_data_file_is_drawn_from_its_own_runs(self):
+        paper, shown = experiment.paper(), []
+        for each in experiment.load([], True):
+            for name, command in each.runs():
+                path = self.directory / f"{each.name} {name}.json"
+                path.write_text(json.dumps(said(command)))
+            results, left_out = experiment.results(each, self.directory)
+            self.assertEqual(left_out, 0, each.name)
+            picture, table = figures.draw(each, results, paper, self.directory)
+            ElementTree.fromstring(picture)
+            self.assertTrue(all(len(row) == len(table[0]) for row in table[1]), each.name)
+            shown.append((each, (picture, table), 0))
+        page = report.page(paper, shown, {"mode": "short"})
+        self.assertIn("6.5", page)
+        self.assertIn("Figure 11c", page)
+
+    def test_runs_that_lose_too_much_are_left_out(self):
+        each = experiment.load(["figure-11a"], True)[0]
+        lost = said(["rack", "--change=hot-in"]) | {"loss": 0.03}
+        (self.directory / "figure-11a x.json").write_text(json.dumps(lost))
+        self.assertEqual(experiment.results(each, self.directory), ([], 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
