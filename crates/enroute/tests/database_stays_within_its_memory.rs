@@ -70,8 +70,8 @@ fn fill(entries: u64, memory_mib: u64) {
 }
 
 #[test]
-fn half_a_million_entries_in_twenty_four_mebibytes() {
-    fill(500_000, 24);
+fn half_a_million_entries_in_sixty_four_mebibytes() {
+    fill(500_000, 64);
 }
 
 #[test]

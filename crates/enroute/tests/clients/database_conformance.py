@@ -129,7 +129,7 @@ def tracking():
 
 def administration(client):
     tell("server", lambda: "redis_version" in client.info("server"))
-    tell("config", lambda: client.config_get("appendonl?"))
+    tell("config", lambda: client.config_get("maxmemory-polic?"))
     tell("name", lambda: (client.client_setname("me"), client.client_getname()))
     tell("in the list", lambda: [each["name"] for each in client.client_list() if each["name"] == "me"])
     tell("acl", lambda: (client.acl_setuser("app", enabled=True, passwords=["+pw"], keys=["app:*"], commands=["+get"]), client.acl_whoami()))
