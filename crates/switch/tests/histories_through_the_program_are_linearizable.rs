@@ -314,11 +314,7 @@ impl World {
             }
             1 => self.agent = agent(self.now.as_nanos() as u64, self.now),
             2 => self.leases.iter_mut().for_each(|until| *until = Duration::ZERO),
-            3..=60 => {
-                if self.plane.lookup.places().next().is_some() {
-                    self.step(Event::Period);
-                }
-            }
+            3..=60 if self.plane.lookup.places().next().is_some() => self.step(Event::Period),
             61 => self.now += Duration::from_secs(6),
             _ => {}
         }

@@ -107,7 +107,7 @@ pub(super) fn ask(
             rate.set(&clients.windows[whole]);
             if whole % per_second == per_second - 1 {
                 let second = &clients.windows[whole + 1 - per_second..=whole];
-                show(&second.iter().fold(Second::default(), |sum, window| sum.and(window)));
+                show(&second.iter().fold(Second::default(), Second::and));
             }
         }
     }

@@ -268,7 +268,7 @@ fn warm(switch: &mut Switch, config: &Config, servers: SocketAddr) -> anyhow::Re
 fn outcome(config: &Config, windows: &[Second]) -> Outcome {
     let per_second = (1.0 / WINDOW.as_secs_f64()).round() as usize;
     let settled = &windows[(config.settle_s as usize * per_second).min(windows.len())..];
-    let sum = settled.iter().fold(Second::default(), |sum, window| sum.and(window));
+    let sum = settled.iter().fold(Second::default(), Second::and);
     let span = settled.len().max(1) as f64 * WINDOW.as_secs_f64();
     Outcome {
         config: config.clone(),
@@ -281,7 +281,7 @@ fn outcome(config: &Config, windows: &[Second]) -> Outcome {
         recovery_s: recoveries(config, settled),
         seconds: settled
             .chunks(per_second)
-            .map(|windows| windows.iter().fold(Second::default(), |sum, window| sum.and(window)))
+            .map(|windows| windows.iter().fold(Second::default(), Second::and))
             .collect(),
     }
 }
