@@ -170,16 +170,17 @@ impl DataPlane {
     /// # Errors
     /// This build has no data plane, a size is out of range, or the kernel refuses.
     pub fn load(config: Config) -> Result<Self, Error> {
-        let mut plane = Self::open(config)?;
+        let (mut ebpf, lengths) = Self::maps(&config)?;
+        // Before the maps are taken out: a program is loaded with their descriptors.
         for name in ["serve", "answered"] {
-            let program = plane.program(name)?;
+            let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
             let loaded = match name {
                 "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
                 _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
             };
             loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
         }
-        Ok(plane)
+        Self::over(ebpf, config, lengths)
     }
 
     /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
@@ -187,6 +188,11 @@ impl DataPlane {
     /// # Errors
     /// As for [`DataPlane::load`].
     pub fn open(config: Config) -> Result<Self, Error> {
+        let (ebpf, lengths) = Self::maps(&config)?;
+        Self::over(ebpf, config, lengths)
+    }
+
+    fn maps(config: &Config) -> Result<(Ebpf, [u32; 9]), Error> {
         let object = object::SWITCH.ok_or(Error::NotBuilt)?;
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Processor(std::env::consts::ARCH));
@@ -195,7 +201,7 @@ impl DataPlane {
         if let Values::Registers { rows } = config.values {
             check("rows of a register array", u64::from(rows), 1, u64::from(ENTRIES_LIMIT))?;
         }
-        let lengths = lengths(&config);
+        let lengths = lengths(config);
         let mut loader = EbpfLoader::new();
         for (name, length) in ARRAYS.iter().zip(lengths) {
             loader.map_max_entries(name, length);
@@ -231,7 +237,7 @@ impl DataPlane {
             loader.override_global(name, number, true);
         }
         let ebpf = loader.load(object).map_err(Error::kernel("cannot load the data plane"))?;
-        Self::over(ebpf, config, lengths)
+        Ok((ebpf, lengths))
     }
 
     fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 9]) -> Result<Self, Error> {
