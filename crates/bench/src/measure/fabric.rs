@@ -35,7 +35,6 @@ vms_per_server = 80
 #[derive(Debug, Deserialize)]
 struct Result {
     packets_sent: f64,
-    packet_hops_simulated: f64,
 }
 
 /// What ns-3 says.
