@@ -88,12 +88,17 @@ APART int take_items(u32 offset, u32 meta)
     ROLLED
     for (u32 item = 0; item < ITEMS_MAX; item++) {
         offset = take_key(offset);
-        if (!offset || !take_item(item, meta))
-            return 0;
+        if (!offset)
+            return meta ? -1 : 0;
         u32 left = scratch->payload_bytes - offset;
         u64 rest = word_at(scratch, offset);
-        if (meta)   // only " v" behind it
-            return left == 4 && (u32)rest == (u32)WORD8(' ', 'v', '\r', '\n', 0, 0, 0, 0);
+        // With anything but " v" behind its key a meta get may change something.
+        if (meta && (left != 4 || (u32)rest != (u32)WORD8(' ', 'v', '\r', '\n', 0, 0, 0, 0)))
+            return -1;
+        if (!take_item(item, meta))
+            return 0;
+        if (meta)
+            return 1;
         if (left == 2 && (u16)rest == (u16)WORD8('\r', '\n', 0, 0, 0, 0, 0, 0))
             return item + 1;
         if ((u8)rest != ' ')

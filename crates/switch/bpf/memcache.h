@@ -27,7 +27,7 @@ INLINE int take_get(struct scratch *scratch, u32 *meta)
         return -1;
     *meta = (line & 0xffffff) == WORD8('m', 'g', ' ', 0, 0, 0, 0, 0);
     if (*meta)
-        return whole ? take_items(UDP_FRAME_BYTES + 3, 1) : 0;
+        return whole ? take_items(UDP_FRAME_BYTES + 3, 1) : -1;
     if ((u32)line != (u32)WORD8('g', 'e', 't', ' ', 0, 0, 0, 0))
         return -1;
     return whole ? take_items(UDP_FRAME_BYTES + 4, 0) : 0;
@@ -61,8 +61,7 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
     }
     if (items > 0)
         return answer_items(context, packet, scratch, items, meta);
-    // A meta get's flags may change something.
-    if (items == 0 && !meta)
+    if (items == 0)
         return XDP_PASS;
     if (speaks_binary(scratch, first))
         flush();
