@@ -23,11 +23,11 @@ use crate::{
         local_learning::LocalLearning,
         no_cache::NoCache,
         on_demand::OnDemand,
-        resolver::{Resolver, divide},
+        resolver::Resolver,
         switch_v2p::{SwitchV2P, caches, rules},
     },
     tcp::{NEVER, Tuning},
-    topology::{Memory, Topology},
+    topology::Topology,
     wheel::Wheel,
     workload::{DATAGRAM_BYTES_MAX, FLOW_BYTES_MAX, Flow},
 };
@@ -51,14 +51,9 @@ pub(crate) fn build(
         return Err(Error::Topology { what: "gateways", expected, got });
     }
     let mut random = Random::new(seed);
-    let roles: Vec<Role> = {
-        let network = crate::network::Shape::new(topology);
-        (0..topology.switches()).map(|switch| network.role(switch)).collect()
-    };
-    let entries = |uses: &dyn Fn(Role) -> bool| {
-        let weight = |role: &Role| if uses(*role) { weight(&topology.memory, *role) } else { 0.0 };
-        divide(config.cache_entries, &roles.iter().map(weight).collect::<Vec<_>>())
-    };
+    let roles = topology.roles();
+    let entries =
+        |uses: &dyn Fn(Role) -> bool| topology.entries_by_switch(config.cache_entries, uses);
     let model = &config.model;
     let is_tor = |role: Role| matches!(role, Role::Tor | Role::GatewayTor);
     let parts = Parts { config, topology, seed };
@@ -84,9 +79,7 @@ pub(crate) fn build(
             let bluebird = Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
             parts.run(flows, bluebird, random, true)
         }
-        Scheme::Controller => {
-            parts.run(flows, Controller::new(&entries(&|_| true)), random, true)
-        }
+        Scheme::Controller => parts.run(flows, Controller::new(&entries(&|_| true)), random, true),
         Scheme::SwitchV2P(variant) => {
             let shape = crate::network::Shape::new(topology);
             let rules = rules(model, variant, config.learn_probability);
@@ -213,16 +206,6 @@ fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
         )
         .collect();
     (result_of, per_flow)
-}
-
-fn weight(memory: &Memory, role: Role) -> f64 {
-    match role {
-        Role::Tor => memory.tor,
-        Role::GatewayTor => memory.gateway_tor,
-        Role::Spine => memory.spine,
-        Role::GatewaySpine => memory.gateway_spine,
-        Role::Core => memory.core,
-    }
 }
 
 fn needs_gateways(scheme: Scheme) -> bool {
