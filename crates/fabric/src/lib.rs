@@ -32,7 +32,7 @@ mod world;
 pub use config::{Config, Migration, Transport};
 pub use error::Error;
 pub use followed::{FOLLOWED_MAX, Followed, Place, Step};
-pub use metrics::{FlowResult, Layer, Metrics, Sample, SwitchMetrics};
+pub use metrics::{FlowResult, Layer, Metrics, SAMPLES_MAX, Sample, SwitchMetrics};
 pub use model::Model;
 pub use scheme::{Placement, Scheme, Variant};
 pub use simulation::{Progress, Simulation};

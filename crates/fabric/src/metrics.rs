@@ -2,6 +2,9 @@
 
 use crate::Followed;
 
+/// Most samples of one run.
+pub const SAMPLES_MAX: usize = 1 << 16;
+
 /// Where in the fabric a switch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layer {

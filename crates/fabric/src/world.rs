@@ -11,7 +11,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 pub(crate) use build::build;
 
 use crate::{
-    Error, Metrics, Migration, Placement, Progress, Sample,
+    Error, Metrics, Migration, Placement, Progress, SAMPLES_MAX, Sample,
     directory::Directory,
     network::Network,
     packet::{PacketId, Packets, Segment, Stage},
@@ -25,9 +25,6 @@ use flows::{Open, Turns};
 
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
-
-/// Most samples of one run.
-const SAMPLES_MAX: usize = 1 << 16;
 
 /// Packets of one nanosecond are fetched from memory so many at a time.
 const AHEAD: usize = 8;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ::fabric::SAMPLES_MAX;
 use anyhow::bail;
 
 use super::experiment::Experiment;
@@ -12,6 +13,7 @@ const BYTES_PER_ROW: u64 = 256;
 const BYTES_PER_VM: u64 = 64;
 const BYTES_PER_ENTRY: u64 = 16;
 const BYTES_PER_SERVER: u64 = 4 << 10;
+const BYTES_PER_SWITCH_SAMPLED: u64 = 16;
 /// Events, packets under way, what grows with neither.
 const BYTES_BESIDE: u64 = 256 << 20;
 
@@ -19,11 +21,13 @@ const BYTES_BESIDE: u64 = 256 << 20;
 #[must_use]
 pub fn estimate(experiment: &Experiment) -> u64 {
     let topology = &experiment.topology;
+    let samples = if experiment.config.sample_interval_ns == 0 { 0 } else { SAMPLES_MAX as u64 };
     [
         (experiment.workload.flows.len() as u64, BYTES_PER_ROW),
         (topology.vms().into(), BYTES_PER_VM),
         (experiment.config.cache_entries, BYTES_PER_ENTRY),
         (topology.servers().into(), BYTES_PER_SERVER),
+        (samples * u64::from(topology.switches()), BYTES_PER_SWITCH_SAMPLED),
         (1, BYTES_BESIDE),
     ]
     .into_iter()

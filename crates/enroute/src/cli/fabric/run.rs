@@ -13,6 +13,7 @@ use super::{super::signal::EndSignal, setting};
 use crate::{
     fabric::{
         experiment::{Experiment, Outcome, progress_line},
+        memory,
         results::{Journal, Record, write_all},
         series,
     },
@@ -65,6 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut experiment = arguments.setting.experiment()?;
     if arguments.series.is_some() {
         experiment.config.sample_interval_ns = (arguments.every.as_nanos() as u64).max(1);
+        memory::check([&experiment].into_iter(), 1)?;
     }
     let journal = arguments.output.as_ref().map(|path| Journal::open(path)).transpose()?;
     let outcome = watched(&experiment)?;
