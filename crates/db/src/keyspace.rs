@@ -212,12 +212,13 @@ impl Keyspace<'_> {
         }
     }
 
-    /// Can all shards held be written now? `false` while the disk of one is behind.
+    /// Can all shards held be written now, or removed from if the command `frees` only? `false`
+    /// while the disk of one is behind.
     #[inline]
-    pub(crate) fn accept_writes(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn accept(&mut self, frees: bool) -> Result<bool, Failure> {
         let mut accepted = true;
         for shard in self.held() {
-            accepted &= shard.accepts_writes()?;
+            accepted &= shard.accepts(frees)?;
         }
         self.busy = !accepted;
         Ok(accepted)

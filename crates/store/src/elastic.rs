@@ -276,11 +276,17 @@ pub struct Elastic {
     /// Pages being read back, and what waits for them.
     pages_awaited: HashMap<u32, Vec<StagedKey>>,
     pages_leaving: usize,
+    /// The spill file has no room until then, or fails.
+    pages_stay_until: Duration,
     outbox: VecDeque<DeviceCommand>,
     purposes: HashMap<CommandId, Purpose>,
     next_command: u64,
     compaction: Option<Compaction>,
-    compaction_rest: u64,
+    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
+    /// when it is so late.
+    compaction_rest: (u64, Duration),
+    /// Compaction ran out of room on a full disk when this much had changed.
+    compaction_stuck: Option<u64>,
     sweep: Option<Sweep>,
     walk: Option<Walk>,
     /// How often entries were looked up lately.

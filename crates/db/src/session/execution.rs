@@ -105,7 +105,7 @@ impl Session {
         if !keys.missing.is_empty() {
             return Ok(());
         }
-        if command.flags.has(Flags::WRITE) && !keys.accept_writes()? {
+        if command.flags.has(Flags::WRITE) && !keys.accept(command.flags.has(Flags::FREES))? {
             return Ok(());
         }
         self.run(command, args, keys, scene)

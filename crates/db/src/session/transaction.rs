@@ -166,7 +166,7 @@ impl Session {
         keys: &mut Keyspace<'_>,
     ) -> Result<(), Failure> {
         let mut database = self.database;
-        let mut writes = false;
+        let (mut writes, mut only_frees) = (false, true);
         for Queued { command, args } in &transaction.commands {
             if command.name == "select" {
                 database = crate::command::selected(&args[1]).unwrap_or(database);
@@ -174,7 +174,9 @@ impl Session {
             if command.scope == Scope::None {
                 continue;
             }
-            writes |= command.flags.has(Flags::WRITE);
+            let writes_now = command.flags.has(Flags::WRITE);
+            writes |= writes_now;
+            only_frees &= !writes_now || command.flags.has(Flags::FREES);
             for at in command.keys.of(args.len()) {
                 // A later command may write what this one reads.
                 keys.load(database, &args[at], true)?;
@@ -187,7 +189,7 @@ impl Session {
             keys.load(watched.database, &watched.key, false)?;
         }
         if writes && keys.missing.is_empty() {
-            keys.accept_writes()?;
+            keys.accept(only_frees)?;
         }
         Ok(())
     }

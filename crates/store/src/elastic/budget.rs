@@ -19,6 +19,8 @@ const MEMORY_WORK: usize = 32;
 const PAGES_LEAVING_MAX: usize = 32;
 /// Pages looked at for one that can leave.
 const PATIENCE: usize = 64;
+/// A spill file that took a page badly is left alone for this time.
+const SPILL_PAUSE: Duration = Duration::from_secs(1);
 /// The table keeps this many pages whatever the budget.
 const PAGES_MIN: usize = 16;
 
@@ -49,7 +51,7 @@ impl Elastic {
         self.share_out();
         let retiring = self.retired.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
-        let leaving = self.send_pages_away();
+        let leaving = self.send_pages_away(now);
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
         let warming = self.warm_some();
@@ -90,8 +92,11 @@ impl Elastic {
     }
 
     /// Has pages beyond the table's share written to the spill file; true if some could go at once.
-    fn send_pages_away(&mut self) -> bool {
+    fn send_pages_away(&mut self, now: Duration) -> bool {
         let max = self.pages_max();
+        if now < self.pages_stay_until {
+            return false;
+        }
         // Pages of a table begun anew have the places of the old one's.
         if self.pages_leaving > 0 && self.leaving_epoch != self.table_epoch {
             return false;
@@ -115,6 +120,17 @@ impl Elastic {
             }
         }
         went
+    }
+
+    /// The spill file has a page, or failed to take it.
+    pub(super) fn page_left(&mut self, page: u32, epoch: u64, written: bool, now: Duration) {
+        self.pages_leaving -= 1;
+        if !written {
+            self.pages_stay_until = now + SPILL_PAUSE;
+        }
+        if epoch == self.table_epoch {
+            self.table.left(page, written);
+        }
     }
 
     /// Sizes and counters.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
@@ -170,11 +171,27 @@ impl Elastic {
     /// # Errors
     /// [`Error::Full`], [`Error::Busy`] (try again after the next completion), or why not.
     pub fn accepts_writes(&self) -> Result<(), Error> {
-        self.log.accepts()?;
-        if self.is_compaction_behind() {
-            return Err(Error::Busy { buffered_bytes: 0 });
+        match self.log.accepts_writes() {
+            Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
+                Err(Error::Busy { buffered_bytes: 0 })
+            }
+            Ok(()) if self.is_compaction_behind() => Err(Error::Busy { buffered_bytes: 0 }),
+            answer => answer,
         }
-        Ok(())
+    }
+
+    /// Whether removals are accepted now: on a full disk they are for as long as can be, as they
+    /// are what frees it.
+    ///
+    /// # Errors
+    /// As [`Elastic::accepts_writes`].
+    pub fn accepts_removals(&self) -> Result<(), Error> {
+        match self.log.accepts_removals() {
+            Err(Error::Full { .. }) if self.is_room_near(DEAD_MIN_FULL) => {
+                Err(Error::Busy { buffered_bytes: 0 })
+            }
+            answer => answer,
+        }
     }
 
     /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older
