@@ -137,8 +137,8 @@ impl Log {
             }
             Purpose::Remove { slot } => {
                 // A file that cannot be removed only takes room; it counts for nothing.
-                self.segments.removed(slot);
-                self.spares.note_room();
+                let bytes = self.segments.removed(slot);
+                self.spares.note_room(bytes);
                 self.write_again_at = None;
             }
         }

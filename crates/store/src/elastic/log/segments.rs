@@ -290,13 +290,13 @@ impl Segments {
         None
     }
 
-    /// The file of a doomed segment is gone.
-    pub(super) fn removed(&mut self, slot: usize) {
+    /// The file of a doomed segment is gone; returns its length.
+    pub(super) fn removed(&mut self, slot: usize) -> u64 {
         self.doomed.retain(|&other| other != slot);
-        if let Some(segment) = self.slots[slot].take() {
-            self.slot_of.remove(&segment.number);
-            self.numbers.remove(self.older(segment.number));
-            self.file_bytes -= segment.bytes;
-        }
+        let Some(segment) = self.slots[slot].take() else { return 0 };
+        self.slot_of.remove(&segment.number);
+        self.numbers.remove(self.older(segment.number));
+        self.file_bytes -= segment.bytes;
+        segment.bytes
     }
 }

@@ -17,7 +17,7 @@ const FOR_MOVERS: usize = 2;
 /// Spares for removals are this part of what is live, so that enough can be removed, wherever it
 /// lies, to leave compaction something to win.
 const REMOVERS_SHARE: u64 = 64;
-/// A full disk is asked again after this time, or when a segment was removed.
+/// A full disk is asked again after this time, or for what was removed.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A new segment is at most this part of what is live, so that spares and the like are a small part
 /// of a small store, too.
@@ -53,6 +53,11 @@ pub(super) struct Spares {
     next_number: u64,
     /// The disk is full until then.
     retry_at: Option<Duration>,
+    /// What was removed since and is not taken again. On a full disk no more is asked for: it would
+    /// be what another shard has just won, and needs to go on.
+    won: u64,
+    /// Length of the segment to be made next.
+    bytes_next: u64,
     /// What the longest record so far needs of a segment.
     need_max: u64,
     /// Spares for removals.
@@ -73,6 +78,8 @@ impl Spares {
             creating: false,
             next_number: 1,
             retry_at: None,
+            won: 0,
+            bytes_next: 0,
             need_max: 0,
             for_removers: 1,
         }
@@ -129,6 +136,7 @@ impl Spares {
     /// One to be made, if one is missing.
     pub(super) fn plan(&mut self, live: u64, bytes_max: u64) -> Option<Spare> {
         let bytes = self.length(live, bytes_max);
+        self.bytes_next = bytes;
         self.for_removers = (live / REMOVERS_SHARE / bytes).max(1) as usize;
         if self.ready.len() >= FOR_WRITERS + FOR_MOVERS + self.for_removers {
             return None;
@@ -141,6 +149,7 @@ impl Spares {
     pub(super) fn missing(&mut self, live: u64, bytes_max: u64, now: Duration) -> Option<Spare> {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
+            self.won = 0;
         }
         if self.creating || self.is_full() {
             return None;
@@ -153,22 +162,24 @@ impl Spares {
     /// The end of what [`Spares::missing`] began.
     pub(super) fn created(&mut self, spare: Option<Spare>) {
         self.creating = false;
+        self.won = self.won.saturating_sub(spare.map_or(0, |spare| spare.bytes));
         self.ready.extend(spare);
     }
 
     /// The disk said that it has no room.
     pub(super) fn note_full(&mut self, now: Duration) {
         self.retry_at = Some(now + RETRY_AFTER);
+        self.won = 0;
     }
 
-    /// Something was removed.
-    pub(super) fn note_room(&mut self) {
-        self.retry_at = None;
+    /// A segment of so many bytes was removed.
+    pub(super) fn note_room(&mut self, bytes: u64) {
+        self.won += bytes;
     }
 
     /// True while the disk has no room.
     pub(super) fn is_full(&self) -> bool {
-        self.retry_at.is_some()
+        self.retry_at.is_some() && self.won < self.bytes_next
     }
 
     pub(super) fn retry_at(&self) -> Option<Duration> {
