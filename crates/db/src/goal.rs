@@ -33,7 +33,7 @@ impl FromStr for Goal {
                 Some(("max", value)) if memory_bytes_max.is_none() => {
                     let bytes = parse_bytes(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
                     memory_bytes_max =
-                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 8MiB or more"))?);
+                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 32MiB or more"))?);
                 }
                 _ => return Err(wrong("has something else than one p99 and one max")),
             }

@@ -22,7 +22,7 @@ use crate::{
 type Names = Vec<Box<[u8]>>;
 
 /// A key as it is stored: behind the byte of its database.
-pub(crate) struct StoredKey(SmallVec<[u8; 64]>);
+pub(crate) struct StoredKey(pub(crate) SmallVec<[u8; 64]>);
 
 impl StoredKey {
     #[inline]

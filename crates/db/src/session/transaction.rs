@@ -28,6 +28,8 @@ pub(crate) struct Transaction {
     pub(crate) commands: Vec<Queued>,
     /// One of them was refused: EXEC will refuse all.
     pub(crate) failed: bool,
+    /// What they take in memory, about.
+    pub(crate) bytes: usize,
 }
 
 pub(crate) struct Queued {
@@ -35,9 +37,14 @@ pub(crate) struct Queued {
     args: Vec<Box<[u8]>>,
 }
 
+/// What an argument takes beside itself: pointer, length, the allocator's own.
+const ARGUMENT_BYTES: usize = 32;
+
 impl Transaction {
     pub(crate) fn queue(&mut self, command: &'static Command, args: &[&[u8]]) {
-        let args = args.iter().map(|&argument| argument.into()).collect();
+        let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
+        let each = |argument: &Box<[u8]>| argument.len() + ARGUMENT_BYTES;
+        self.bytes += args.iter().map(each).sum::<usize>();
         self.commands.push(Queued { command, args });
     }
 }
@@ -64,8 +71,11 @@ impl Session {
         let mut guards: Vec<S::Guard<'_>> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
         let held = Held::Many(spread(&mut guards, &wanted, count));
-        let mut keys = self.keyspace(held, count, scene.now);
+        let mut keys = self.keyspace(held, scene);
         let loaded = self.load_transaction(&transaction, &mut keys);
+        if loaded.is_err() {
+            keys.release_missing();
+        }
         if !keys.missing.is_empty() {
             let step = self.park(&mut keys, scene);
             self.transaction = Some(transaction);
@@ -89,9 +99,10 @@ impl Session {
         if let Err(failure) = permitted {
             self.refuse(&failure, scene);
         } else if changed {
-            Reply { out: scene.out, version: self.version }.null_array();
+            Reply::new(scene.out, self.version).null_array();
         } else {
-            Reply { out: scene.out, version: self.version }.array(transaction.commands.len());
+            Reply::new(scene.out, self.version).array(transaction.commands.len());
+            self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
             for queued in &transaction.commands {
                 queued.with_args(|args| self.run_queued(queued.command, args, &mut keys, scene));
             }
@@ -119,13 +130,7 @@ impl Session {
                 break;
             }
         }
-        let missing = std::mem::take(&mut keys.missing);
-        if !missing.is_empty() {
-            for (index, ticket) in missing {
-                if let Some(shard) = keys.at(index) {
-                    shard.release(ticket);
-                }
-            }
+        if keys.release_missing() {
             (self.walk, self.draw) = (None, None);
             outcome = Err(Failure::new(format!(
                 "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::device_work::Purpose;
-use super::log::BUFFERED_BYTES_MAX;
+use super::log::BUFFERED_BYTES_MIN;
 use super::{Elastic, Stats};
 use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
@@ -27,7 +27,7 @@ const PAGES_MIN: usize = 16;
 impl Elastic {
     /// The least budget that can be kept: below it, this much is used.
     pub const MEMORY_BYTES_MIN: usize =
-        BUFFERED_BYTES_MAX + Memory::BASE_BYTES + PAGES_MIN * PAGE_BYTES + (1 << 20);
+        BUFFERED_BYTES_MIN + Memory::BASE_BYTES + PAGES_MIN * PAGE_BYTES + (1 << 20);
 
     /// Sets the memory budget, in bytes. More counts at once; less is reached by
     /// [`Elastic::step`] in bounded portions.
@@ -63,7 +63,7 @@ impl Elastic {
     pub(super) fn bytes_needed(&self) -> usize {
         let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
         let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.log.bytes().max(BUFFERED_BYTES_MAX)
+        self.log.bytes_needed()
             + self.staged_bytes
             + compaction
             + sweep
@@ -84,6 +84,7 @@ impl Elastic {
     }
 
     fn share_out(&mut self) {
+        self.log.fit(self.config.memory_bytes);
         let pages = self.table.pages_resident() * PAGE_BYTES;
         let values = self.bytes_to_share().saturating_sub(pages);
         if values != self.memory.config().bytes_max {

@@ -28,8 +28,10 @@ pub(super) use spares::{Spare, Who};
 /// Written when this much waits, if nobody waits for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// More than this waiting for the device makes compaction wait, and half of it writers, so that
-/// they cannot crowd it out.
-pub(super) const BUFFERED_BYTES_MAX: usize = 4 << 20;
+/// they cannot crowd it out. It is a fourth of a small budget.
+const BUFFERED_BYTES_MAX: usize = 4 << 20;
+pub(super) const BUFFERED_BYTES_MIN: usize = 1 << 20;
+const BUFFERED_SHARE: usize = 4;
 
 /// Removals are accepted while the open segment has room for this much of them, lines included.
 const REMOVALS_BYTES: usize = 64 << 10;
@@ -89,6 +91,8 @@ pub(super) struct Log {
     failed: Option<Error>,
     /// The disk had no room for a write that is tried again then.
     write_again_at: Option<Duration>,
+    /// What may wait for the device.
+    buffered_bytes_max: usize,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling it.
     unused: (Vec<u8>, Vec<Line>),
 }
@@ -112,6 +116,7 @@ impl Log {
             unwritten_since: None,
             failed: None,
             write_again_at: None,
+            buffered_bytes_max: BUFFERED_BYTES_MAX,
             unused: Default::default(),
         }
     }
@@ -147,8 +152,19 @@ impl Log {
         self.segments.file_bytes() + self.spares.bytes()
     }
 
+    /// What waits for the device fits a store of that budget, from now on.
+    pub(super) fn fit(&mut self, memory_bytes: usize) {
+        self.buffered_bytes_max =
+            (memory_bytes / BUFFERED_SHARE).clamp(BUFFERED_BYTES_MIN, BUFFERED_BYTES_MAX);
+    }
+
+    /// Bytes of memory to be kept for it: at least what may wait for the device.
+    pub(super) fn bytes_needed(&self) -> usize {
+        self.bytes().max(self.buffered_bytes_max)
+    }
+
     /// Bytes of memory held: buffers and footer lines to come.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let open = self.open.as_ref();
         let lines = open.map_or(0, |open| open.lines.capacity() * size_of::<Line>());
         let unused = self.unused.0.capacity() + self.unused.1.capacity() * size_of::<Line>();
@@ -171,7 +187,7 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX
+        self.failed.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }
 
     /// About how many bytes of records compaction can append before a segment must be made.
@@ -255,7 +271,7 @@ impl Log {
     }
 
     fn accepts(&self, has_room: bool) -> Result<(), Error> {
-        if self.buffered_bytes() > BUFFERED_BYTES_MAX / 2 {
+        if self.buffered_bytes() > self.buffered_bytes_max / 2 {
             let full = self.is_write_refused().then(|| self.full());
             return Err(self.failed.clone().or(full).unwrap_or(self.busy()));
         }
