@@ -48,6 +48,7 @@ impl Elastic {
     /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
     pub fn step(&mut self, now: Duration) -> bool {
         self.settle();
+        self.reuse.age(now);
         self.share_out();
         let retiring = self.retired.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
@@ -61,16 +62,26 @@ impl Elastic {
     /// Bytes needed whatever is cached: buffers, what commands wait for, and what is on its way
     /// back to the system.
     pub(super) fn bytes_needed(&self) -> usize {
+        self.log.bytes_needed() + Memory::BASE_BYTES + self.bytes_used()
+    }
+
+    /// The part of [`Elastic::bytes_needed`] that is in use while it is counted.
+    fn bytes_used(&self) -> usize {
         let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
         let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.log.bytes_needed()
-            + self.staged_bytes
+        self.staged_bytes
             + compaction
             + sweep
             + self.retired.bytes()
             + self.uses.bytes()
             + self.reuse.bytes()
-            + Memory::BASE_BYTES
+    }
+
+    /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
+    /// that whoever measures the process does not take it for something that is there.
+    pub fn bytes_held(&self) -> usize {
+        let memory = self.memory.stats().accounted_bytes;
+        self.log.bytes() + self.bytes_used() + self.table.bytes() + memory
     }
 
     fn bytes_to_share(&self) -> usize {

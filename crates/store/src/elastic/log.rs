@@ -164,7 +164,7 @@ impl Log {
     }
 
     /// Bytes of memory held: buffers and footer lines to come.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let open = self.open.as_ref();
         let lines = open.map_or(0, |open| open.lines.capacity() * size_of::<Line>());
         let unused = self.unused.0.capacity() + self.unused.1.capacity() * size_of::<Line>();
