@@ -38,6 +38,7 @@ mod compaction;
 mod device_work;
 mod entries;
 mod error;
+mod locating;
 mod log;
 mod record;
 mod recovery;
@@ -267,7 +268,7 @@ pub struct Elastic {
     fresh: HashTable<Fresh>,
     /// Keys removed since the last command batch whose hash another key has too.
     gone: Vec<Box<[u8]>>,
-    known: entries::Known,
+    known: locating::Known,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,
