@@ -81,7 +81,7 @@ mod tests {
         for (text, shown) in [
             ("p99=1ms,max=4GiB", "p99=1ms,max=4096MiB"),
             ("max=64mb, p99=250us", "p99=250us,max=64MiB"),
-            ("p99=2s,max=10000001", "p99=2000ms,max=10000001"),
+            ("p99=2s,max=100000001", "p99=2000ms,max=100000001"),
         ] {
             let goal: Goal = text.parse().expect("a goal");
             assert_eq!(goal.to_string(), shown);
