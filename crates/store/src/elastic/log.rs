@@ -99,9 +99,12 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(segment_bytes: u64, floor: u64) -> Self {
+        let mut spares = Spares::new();
+        // Also when nothing that has such a number is left: below the floor nothing counts.
+        spares.pass(floor);
         Self {
             segments: Segments::new(segment_bytes),
-            spares: Spares::new(),
+            spares,
             open: None,
             jobs: VecDeque::new(),
             writing: false,
