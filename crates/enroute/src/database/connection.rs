@@ -8,6 +8,7 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -23,8 +24,11 @@ use wire::resp::{
 
 use super::{Shared, tls};
 
-/// Longest output that waits for its client; beyond, no further commands of it are executed.
-const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Longest output that waits for its client; beyond, no further commands of it are executed. Less
+/// if there are many clients, so that together they keep to what all may have.
+pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// What is less is not counted among what clients keep waiting.
+const COUNTED_BYTES_MIN: usize = 8 << 10;
 /// Requests decoded before the first of them is executed, so that memory is waited for once.
 const AHEAD: usize = 16;
 /// Buffers that have grown beyond this are given back once they are empty.
@@ -77,6 +81,10 @@ pub(super) struct Connection {
     waits_since: Option<Duration>,
     /// What the client sends is no protocol, or it ended.
     ended: bool,
+    /// Longest output that waits, in bytes.
+    output_bytes_max: usize,
+    /// What it is counted for in [`Shared::clients_bytes`].
+    counted: usize,
 }
 
 /// What a worker lends its connections.
@@ -88,6 +96,8 @@ pub(super) struct Turn<'t> {
     /// Lookups answered at once in this round.
     pub(super) at_once: &'t mut u64,
     pub(super) now: Duration,
+    /// Longest output that waits for one client, in bytes.
+    pub(super) output_bytes_max: usize,
 }
 
 impl Connection {
@@ -114,7 +124,41 @@ impl Connection {
             holds: VecDeque::new(),
             waits_since: None,
             ended: false,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            counted: 0,
         }
+    }
+
+    /// Counts what it keeps waiting now; returns what all clients keep, in bytes.
+    pub(super) fn count(&mut self, shared: &Shared) -> usize {
+        let unsent = self.output.len() - self.sent;
+        let bytes = self.input.len() + unsent + self.session.queued_bytes();
+        // The usual case keeps nothing, and costs nothing.
+        self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
+    }
+
+    /// It keeps nothing any more.
+    pub(super) fn uncount(&mut self, shared: &Shared) {
+        self.recount(0, shared);
+    }
+
+    fn recount(&mut self, bytes: usize, shared: &Shared) -> usize {
+        let before = std::mem::replace(&mut self.counted, bytes);
+        if before == bytes {
+            return shared.clients_bytes.load(Relaxed);
+        }
+        let change = bytes.wrapping_sub(before);
+        shared.clients_bytes.fetch_add(change, Relaxed).wrapping_add(change)
+    }
+
+    /// What it keeps waiting, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.counted
+    }
+
+    /// Where its client is.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// Reads once and executes what came; false when the client is gone.
@@ -135,11 +179,7 @@ impl Connection {
                 }
             };
             let bytes = &buffer[..count];
-            turn.shared
-                .server
-                .stats
-                .input_bytes
-                .fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+            turn.shared.server.stats.input_bytes.fetch_add(count as u64, Relaxed);
             if self.input.is_empty() {
                 let taken = self.execute(bytes, turn);
                 self.input.extend_from_slice(&bytes[taken..]);
@@ -173,12 +213,13 @@ impl Connection {
         self.parked == Parked::No
             && !self.ended
             && !self.session.is_closing()
-            && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+            && self.output.len() - self.sent < self.output_bytes_max
     }
 
     /// Executes the requests in `bytes`; returns how many bytes they took.
     fn execute(&mut self, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut at = 0;
+        self.output_bytes_max = turn.output_bytes_max;
         while self.may_execute() {
             let mut ahead = at;
             let mut requests = SmallVec::<[(Request<'_>, usize); AHEAD]>::new();
@@ -322,11 +363,7 @@ impl Connection {
             }
         }
         if self.sent == self.output.len() {
-            shared
-                .server
-                .stats
-                .output_bytes
-                .fetch_add(self.sent as u64, std::sync::atomic::Ordering::Relaxed);
+            shared.server.stats.output_bytes.fetch_add(self.sent as u64, Relaxed);
             self.past += self.sent as u64;
             self.sent = 0;
             self.output.clear();
