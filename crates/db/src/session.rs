@@ -123,6 +123,11 @@ impl Session {
         }
     }
 
+    /// The database it has selected.
+    pub fn database(&self) -> u8 {
+        self.database
+    }
+
     /// The client at the other end.
     pub fn client(&self) -> &Arc<Client> {
         &self.client

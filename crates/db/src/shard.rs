@@ -209,7 +209,12 @@ impl Shard {
         self.store.release(ticket);
     }
 
+    /// See [`Elastic::prefetch`].
     #[inline]
+    pub(crate) fn prefetch(&self, key: &StoredKey, writes: bool) -> u64 {
+        self.store.prefetch(&key.0, writes)
+    }
+
     pub(crate) fn read(&mut self, key: &StoredKey, now: Duration) -> Option<Entry<'_>> {
         let always = self.store.sync() == Sync::Always;
         let (before, durable) = (self.store.versions_before(), self.store.durable_up_to());

@@ -42,9 +42,8 @@ const ARGUMENT_BYTES: usize = 32;
 
 impl Transaction {
     pub(crate) fn queue(&mut self, command: &'static Command, args: &[&[u8]]) {
+        self.bytes += args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
         let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
-        let each = |argument: &Box<[u8]>| argument.len() + ARGUMENT_BYTES;
-        self.bytes += args.iter().map(each).sum::<usize>();
         self.commands.push(Queued { command, args });
     }
 }

@@ -12,12 +12,15 @@ use std::{
     time::Duration,
 };
 
-use db::{Session, Step};
+use db::{Session, Step, keyspace::prefetch};
 use rustls::ServerConnection;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
 use tracing::{debug, info};
-use wire::resp::{Limits, request};
+use wire::resp::{
+    Limits,
+    request::{self, Request},
+};
 
 use super::{Shared, tls};
 
@@ -26,6 +29,8 @@ use super::{Shared, tls};
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// What is less is not counted among what clients keep waiting.
 const COUNTED_BYTES_MIN: usize = 8 << 10;
+/// Requests decoded before the first of them is executed, so that memory is waited for once.
+const AHEAD: usize = 16;
 /// Buffers that have grown beyond this are given back once they are empty.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
@@ -216,15 +221,43 @@ impl Connection {
         let mut at = 0;
         self.output_bytes_max = turn.output_bytes_max;
         while self.may_execute() {
-            match self.decoder.decode(&bytes[at..], turn.limits) {
-                Ok(None) => break,
-                Ok(Some((request, taken))) => {
-                    let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
-                    if self.command(&args, turn) {
-                        at += taken;
-                    }
+            let mut ahead = at;
+            let mut requests = SmallVec::<[(Request<'_>, usize); AHEAD]>::new();
+            let undecoded = loop {
+                if requests.len() == AHEAD {
+                    break None;
                 }
-                Err(error) => {
+                match self.decoder.decode(&bytes[ahead..], turn.limits) {
+                    Ok(Some((request, taken))) => {
+                        ahead += taken;
+                        requests.push((request, ahead));
+                    }
+                    undecoded => break Some(undecoded.map(drop)),
+                }
+            };
+            if requests.len() > 1 {
+                let requests = requests.iter().map(|(request, _)| request);
+                prefetch(requests, self.session.database(), &*turn.shared.locks);
+            }
+            for (request, behind) in &requests {
+                let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
+                if !self.command(&args, turn) {
+                    break;
+                }
+                at = *behind;
+                if !self.may_execute() {
+                    break;
+                }
+            }
+            if !self.may_execute() {
+                // What it knows of a request that is not whole counts from behind all of these.
+                self.decoder = request::Decoder::default();
+                break;
+            }
+            match undecoded {
+                None => {}
+                Some(Ok(())) => break,
+                Some(Err(error)) => {
                     info!(peer = %self.peer, "closing: {error}");
                     self.output.extend_from_slice(&request::error_line(&error));
                     self.ended = true;

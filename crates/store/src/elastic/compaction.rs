@@ -45,6 +45,8 @@ const RUN_BYTES: usize = 256 << 10;
 const GAP_BYTES: u64 = 4 << 10;
 /// Footer lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
+/// How many lines ahead the table's page is fetched.
+const LINES_AHEAD: usize = 8;
 /// Kills carried in one record.
 const KILLS_PER_RECORD: usize = 512;
 
@@ -193,6 +195,9 @@ impl Elastic {
         let until = lines.len().min(compaction.next + LINES_PER_STEP);
         while compaction.next < until {
             let line = lines[compaction.next];
+            if let Some(ahead) = lines.get(compaction.next + LINES_AHEAD) {
+                self.table.prefetch(ahead.hash);
+            }
             let page = self.table.page_of(line.hash);
             if !self.table.is_resident(page) {
                 self.await_page(page, StagedKey::Page(page));

@@ -8,11 +8,30 @@ use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
 use super::table::Slot;
+use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
 use crate::mapping::PAGE_BYTES;
 
-use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
+/// Lines of memory fetched at once, before the first is used.
+const FETCHED_AHEAD: usize = 16;
 
 impl Elastic {
+    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be written,
+    /// too. For a command that is executed soon: give the result to [`Elastic::prefetch_item`] when
+    /// others were prefetched meanwhile.
+    pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
+        let hash = self.hash(key);
+        if writes {
+            self.table.prefetch(hash);
+        }
+        self.memory.prefetch(hash);
+        hash
+    }
+
+    /// The second step of [`Elastic::prefetch`].
+    pub fn prefetch_item(&self, hash: u64) {
+        self.memory.prefetch_item(hash);
+    }
+
     /// Makes the entry readable for the running command, and writable whether it is there or not.
     pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
@@ -354,11 +373,17 @@ impl Elastic {
     pub(super) fn settle(&mut self) {
         self.known.forget();
         self.gone.clear();
-        for Fresh { hash, location } in self.fresh.drain() {
-            let Some(bytes) = self.log.buffered(location) else { continue };
-            let record = LogRecord::parse(bytes).expect("a buffered record is whole");
-            // Refused for its size, it is served from disk.
-            let _ = self.memory.insert(hash, record.key, &bytes[record.body_range()], None, NEVER);
+        let fresh: Vec<Fresh> = self.fresh.drain().collect();
+        for fresh in fresh.chunks(FETCHED_AHEAD) {
+            fresh.iter().for_each(|fresh| self.memory.prefetch(fresh.hash));
+            fresh.iter().for_each(|fresh| self.memory.prefetch_item(fresh.hash));
+            for &Fresh { hash, location } in fresh {
+                let Some(bytes) = self.log.buffered(location) else { continue };
+                let record = LogRecord::parse(bytes).expect("a buffered record is whole");
+                // Refused for its size, it is served from disk.
+                let body = &bytes[record.body_range()];
+                let _ = self.memory.insert(hash, record.key, body, None, NEVER);
+            }
         }
     }
 
