@@ -172,6 +172,18 @@ pub(crate) const FABRIC: &[Measurement] = &[
         rounds: 0.0,
         run: fabric::hop_cost,
     },
+    Measurement {
+        names: &["billion-packet-hops-s"],
+        seconds: 240.0,
+        rounds: 0.0,
+        run: fabric::billion,
+    },
+    Measurement {
+        names: &["hadoop-all-schemes-s"],
+        seconds: 300.0,
+        rounds: 0.0,
+        run: fabric::all_schemes,
+    },
 ];
 
 /// All of `enroute switch`; as root.
