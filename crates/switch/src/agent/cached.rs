@@ -39,4 +39,6 @@ pub(super) struct Cached {
     pub(super) again: Duration,
     pub(super) pause: Duration,
     pub(super) held: VecDeque<Write>,
+    /// Somebody wrote around the agent since the switch was sent a value.
+    pub(super) changed: bool,
 }

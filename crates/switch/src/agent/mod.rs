@@ -195,6 +195,17 @@ impl Agent {
         }
     }
 
+    /// Somebody changed the key's value around the agent. The switch serves the old one until it is
+    /// told, which is now, or once it has answered what it was told before.
+    pub fn changed(&mut self, key: Key, store: &mut impl Store, now: Duration) {
+        self.lapse(store, now);
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        cached.changed = true;
+        if cached.waiting == Waiting::Nothing {
+            self.resume(key, store, now);
+        }
+    }
+
     fn answer(&mut self, from: SocketAddr, message: &Message<'_>, store: &impl Store) {
         self.stats.reads += 1;
         let value = store.read(&message.key);
@@ -244,9 +255,7 @@ impl Agent {
             // The entry may be valid again, with what was sent since.
             self.stats.held += 1;
             cached.held.push_front(write);
-            self.sequence = self.sequence.wrapping_add(1);
-            let sequence = self.sequence;
-            self.wait(key, Waiting::Tag(sequence), store, now);
+            self.ask_for_tag(key, store, now);
         }
     }
 
@@ -267,6 +276,11 @@ impl Agent {
         cached.waiting = waiting;
         cached.pause = Duration::ZERO;
         self.send(key, store, now);
+    }
+
+    fn ask_for_tag(&mut self, key: Key, store: &impl Store, now: Duration) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.wait(key, Waiting::Tag(self.sequence), store, now);
     }
 
     fn waits_no_more(&mut self, key: Key) {
@@ -322,9 +336,13 @@ impl Agent {
             return;
         }
         if let Some(write) = cached.held.front_mut() {
-            write.tag = ack.version;
+            write.tag = write.tag.max(ack.version);
+            self.resume(key, store, now);
+        } else {
+            // Not for a write of ours: the store has its value already.
+            cached.version = ack.version;
+            self.wait(key, Waiting::Ack, store, now);
         }
-        self.resume(key, store, now);
     }
 
     fn fetch(&mut self, key: Key, ask: &Message<'_>, store: &impl Store, now: Duration) {
@@ -342,6 +360,7 @@ impl Agent {
             again: Duration::ZERO,
             pause: Duration::ZERO,
             held: VecDeque::new(),
+            changed: false,
         });
         if cached.waiting == Waiting::Nothing && ask.version > cached.version {
             cached.version = ask.version;
@@ -365,9 +384,14 @@ impl Agent {
         self.waits_no_more(key);
         while let Some(cached) = self.cached.get_mut(&key)
             && cached.waiting == Waiting::Nothing
-            && let Some(write) = cached.held.pop_front()
         {
-            self.take(key, write, store, now);
+            if std::mem::take(&mut cached.changed) {
+                self.ask_for_tag(key, store, now);
+            } else if let Some(write) = cached.held.pop_front() {
+                self.take(key, write, store, now);
+            } else {
+                return;
+            }
         }
     }
 

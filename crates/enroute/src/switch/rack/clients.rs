@@ -149,7 +149,7 @@ impl Rate {
         self.since = whole + 1;
         if loss < LOSS.0 {
             // Queues hide for a while that the rate is too high: first slowly, then ever faster.
-            self.faster = if self.step > 0.0 { self.faster + RAISED } else { 0.0 };
+            self.faster = if self.step > 0.0 { self.faster + RAISED } else { RAISED };
             self.step = (self.step.max(0.0) + self.faster).min(STEP_MAX);
         } else if loss > LOSS.1 {
             // What all servers drop is gone at once; where it is a hot one's, a cut takes little away.
@@ -218,6 +218,39 @@ impl Clients {
             } else {
                 window.servers += 1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers like servers of so many queries a second in all do, of which the hottest has a share.
+    fn held(all: f64, hottest: f64, seconds: usize) -> Vec<Second> {
+        let (mut rate, mut windows) = (Rate::new(all * FIRST), Vec::new());
+        for window in 0..seconds * 10 {
+            let cold = (rate.qps * (1.0 - hottest)).min(all);
+            let answered = cold + (rate.qps * hottest).min(all / 128.0);
+            let count = |qps: f64| (qps / 10.0) as u64;
+            let second =
+                Second { asked: count(rate.qps), switch: 0, servers: count(answered.min(all)) };
+            windows.push(second);
+            if window >= LATE_WINDOWS {
+                rate.follow(&windows, window - LATE_WINDOWS);
+            }
+        }
+        windows
+    }
+
+    #[test]
+    fn clients_find_the_rate_that_loses_little_and_stay_there() {
+        for (hottest, at_most) in [(1.0 / 128.0, 32_500.0), (0.055, 5_500.0)] {
+            let windows = held(32_000.0, hottest, 20);
+            let sum = windows[100..].iter().fold(Second::default(), Second::and);
+            let qps = sum.asked as f64 / 10.0;
+            assert!((0.9 * at_most..at_most).contains(&qps), "{hottest}: {qps} a second");
+            assert!((0.003..0.012).contains(&sum.loss()), "{hottest}: {} lost", sum.loss());
         }
     }
 }
