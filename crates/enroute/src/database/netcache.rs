@@ -1,8 +1,8 @@
 //! NetCache's protocol beside Redis's: the server agent over the database's own keys.
 //!
 //! The agent (`switch::agent`) is one client among others, without a socket: what it wants done are
-//! commands. A value is the string `netcache:` and its key's 16 bytes; who wrote it last is in the
-//! hash `netcache-writers:` and the same, so that a write repeated after a restart is applied once.
+//! commands. A value is the string `netcache:` and its key's 16 bytes; each writer's
+//! last sequence number is at `netcache-writers:`, the same and its address, so that a write repeated after a restart is applied once.
 //! What Redis's clients write to such a name the agent hears of as any client that tracks would,
 //! after it is done, and has the switch forget the old value then.
 
@@ -29,7 +29,7 @@ use crate::switch::agent;
 /// What the names of values begin with.
 const PREFIX: &[u8] = b"netcache:";
 const WRITERS_PREFIX: &[u8] = b"netcache-writers:";
-/// A write is known to be a repeated one for so long after its key's last.
+/// A write is known to be a repeated one for so long after its writer's last to the key.
 const WRITERS_LIVE_S: &[u8] = b"600";
 /// Longest rest between two looks at what is waited for.
 const REST: Duration = Duration::from_millis(1);
@@ -142,15 +142,14 @@ impl Client {
         writer: SocketAddr,
         sequence: u32,
     ) -> anyhow::Result<()> {
-        let (name, writers) = (name(PREFIX, key), name(WRITERS_PREFIX, key));
-        let (writer, sequence) = (writer.to_string(), sequence.to_string());
+        let (name, sequence) = (name(PREFIX, key), sequence.to_string());
+        let last = last_name(key, writer);
         self.ask(&[b"multi"])?;
         match value {
             Some(value) => self.ask(&[b"set", &name, value])?,
             None => self.ask(&[b"del", &name])?,
         };
-        self.ask(&[b"hset", &writers, writer.as_bytes(), sequence.as_bytes()])?;
-        self.ask(&[b"expire", &writers, WRITERS_LIVE_S])?;
+        self.ask(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S])?;
         self.answer(&[b"exec"], |_| Ok(()))
     }
 
@@ -207,8 +206,7 @@ impl Store for Records {
     }
 
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
-        let (name, writer) = (name(WRITERS_PREFIX, key), writer.to_string());
-        let ask: [&[u8]; 3] = [b"hget", &name, writer.as_bytes()];
+        let ask: [&[u8]; 2] = [b"get", &last_name(key, writer)];
         let said = self.client.borrow_mut().answer(&ask, |answer| {
             let text = answer.payload().map(std::str::from_utf8).transpose()?;
             Ok(text.map(str::parse).transpose()?)
@@ -232,4 +230,8 @@ fn pump(shared: &Shared, shard: usize) {
 
 fn name(prefix: &[u8], key: &Key) -> Vec<u8> {
     [prefix, key].concat()
+}
+
+fn last_name(key: &Key, writer: SocketAddr) -> Vec<u8> {
+    [WRITERS_PREFIX, key, b":", writer.to_string().as_bytes()].concat()
 }

@@ -30,10 +30,14 @@ const JUDGED: u64 = 800;
 /// Questions that may be under way; a power of two.
 const QUESTIONS: usize = 1 << 18;
 /// What each further raise in a row is larger by than the one before, and each further cut.
-const RAISED: f64 = 0.001;
+const RAISED: f64 = 0.002;
 const CUT: f64 = 0.01;
 /// The rate changes by no more at once, unless more was lost.
 const STEP_MAX: f64 = 0.2;
+/// From this share of what was held before, each raise is like the first: full queues tell late.
+const NEAR: f64 = 0.95;
+/// What was held before is forgotten by so much with each cut.
+const FORGOTTEN: f64 = 0.02;
 /// The share of what the servers answer that is asked at first.
 const FIRST: f64 = 0.25;
 
@@ -129,13 +133,15 @@ struct Rate {
     step: f64,
     /// By how much it was raised more than the time before.
     faster: f64,
+    /// What was held before.
+    held: f64,
     /// The first window that counts: those before were judged, or asked before a cut.
     since: usize,
 }
 
 impl Rate {
     fn new(qps: f64) -> Self {
-        Self { qps, step: STEP_MAX, faster: 0.0, since: 0 }
+        Self { qps, step: STEP_MAX, faster: 0.0, held: f64::INFINITY, since: 0 }
     }
 
     /// Follows what was lost until a whole window.
@@ -148,9 +154,9 @@ impl Rate {
         let loss = judged.loss();
         self.since = whole + 1;
         if loss < LOSS.0 {
-            // Queues hide for a while that the rate is too high: first slowly, then ever faster.
-            self.faster = if self.step > 0.0 { self.faster + RAISED } else { RAISED };
-            self.step = (self.step.max(0.0) + self.faster).min(STEP_MAX);
+            let is_first = self.step <= 0.0 || self.qps > self.held * NEAR;
+            self.faster = if is_first { RAISED } else { self.faster + RAISED };
+            self.step = if is_first { RAISED } else { (self.step + self.faster).min(STEP_MAX) };
         } else if loss > LOSS.1 {
             // What all servers drop is gone at once; where it is a hot one's, a cut takes little away.
             self.step = (self.step.min(0.0) - CUT).max(-STEP_MAX);
@@ -160,6 +166,10 @@ impl Rate {
         }
         let factor = 1.0 + if self.step < 0.0 { self.step.min(LOSS.0 - loss) } else { self.step };
         self.qps = (self.qps * factor.max(0.3)).max(100.0);
+        if self.step < 0.0 {
+            let before = if self.held.is_finite() { self.held * (1.0 - FORGOTTEN) } else { 0.0 };
+            self.held = self.qps.max(before);
+        }
     }
 }
 
