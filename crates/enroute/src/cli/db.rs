@@ -1,7 +1,7 @@
 //! `enroute db`: the elastic database.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
 };
@@ -110,6 +110,14 @@ pub(super) struct Arguments {
     /// File of users, read at the start and by ACL LOAD, written by ACL SAVE
     #[arg(long, value_name = "FILE", conflicts_with = "password")]
     users: Option<PathBuf>,
+
+    /// Serve NetCache's protocol here too, over UDP, to whoever asks: what `enroute switch` caches
+    #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "users"])]
+    netcache: Option<SocketAddr>,
+
+    /// The address of the switch before it, nobody else's updates are believed
+    #[arg(long, value_name = "ADDRESS", requires = "netcache")]
+    switch: Option<IpAddr>,
 
     /// Certificate chain, PEM: all connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -240,7 +248,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let end = EndSignal::listen()?;
     raise_open_files();
-    let database = Database::start(arguments.setup()?)?;
+    let mut database = Database::start(arguments.setup()?)?;
+    if let (Some(listen), Some(switch)) = (arguments.netcache, arguments.switch) {
+        database.serve_netcache(listen, switch)?;
+        eprintln!("netcache: udp {listen}, behind {switch}");
+    }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
     let admin = arguments.admin.map(TcpListener::bind).transpose();

@@ -31,6 +31,7 @@ mod heap;
 mod host;
 mod inbox;
 mod lookups;
+mod netcache;
 mod observed;
 pub mod orchestrator;
 mod overhead;
@@ -235,8 +236,9 @@ impl Database {
     pub fn stop(self) {
         self.shared.ending.store(true, SeqCst);
         self.shared.inboxes.iter().for_each(|inbox| inbox.wake());
-        let (workers, others): (Vec<_>, Vec<_>) =
-            self.threads.into_iter().partition(|thread| thread.thread().name() == Some("worker"));
+        let (workers, others): (Vec<_>, Vec<_>) = self.threads.into_iter().partition(|thread| {
+            matches!(thread.thread().name(), Some("worker" | netcache::THREAD))
+        });
         join(workers);
         let began = Instant::now();
         if !disk::flush(&self.shared, FLUSH_TIMEOUT) {
