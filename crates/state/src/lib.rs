@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accesses;
+pub mod agent;
 pub mod delays;
 pub mod initiator;
 pub mod migration;
