@@ -16,6 +16,7 @@ pub mod accesses;
 pub mod agent;
 pub mod delays;
 pub mod initiator;
+pub mod members;
 pub mod migration;
 pub mod placement;
 pub mod slot;

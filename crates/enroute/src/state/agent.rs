@@ -16,7 +16,7 @@ use std::{
 use state::agent::Agent;
 use tracing::{info, warn};
 
-use super::links::Links;
+use super::{links::Links, reporter::Reporter};
 use crate::runtime::reactor::{Possible, Reactor, Socket};
 
 /// What an agent needs to know.
@@ -26,6 +26,10 @@ pub struct Setup {
     pub cluster: Vec<SocketAddr>,
     /// Clients served at once; further ones are turned away.
     pub clients_max: usize,
+    /// Its name among agents.
+    pub name: String,
+    /// How often it reports to the placer.
+    pub report_period: Duration,
     /// What is sampled is chosen by this.
     pub seed: u64,
 }
@@ -59,6 +63,7 @@ pub struct Service {
     seats: Vec<Option<Seat>>,
     clients: usize,
     links: Links,
+    reporter: Reporter,
     start: Instant,
     buffer: Box<[u8]>,
     called: Vec<usize>,
@@ -76,8 +81,9 @@ impl Service {
         let address = listener.local_addr()?;
         let reactor = Reactor::new()?;
         reactor.watch(&listener, LISTENER)?;
-        let agent =
-            Agent::new(&setup.cluster, wire::resp::Limits::default(), setup.seed, Duration::ZERO);
+        let limits = wire::resp::Limits::default();
+        let mut agent = Agent::new(&setup.cluster, limits, setup.seed, Duration::ZERO);
+        let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
         Ok(Self {
             setup,
             listener,
@@ -88,6 +94,7 @@ impl Service {
             seats: Vec::new(),
             clients: 0,
             links: Links::default(),
+            reporter,
             start: Instant::now(),
             buffer: vec![0; READ_BYTES].into(),
             called: Vec::new(),
@@ -124,6 +131,7 @@ impl Service {
             if self.agent.next_timeout() <= now {
                 self.agent.handle_timeout(now);
             }
+            self.reporter.advance(&mut self.agent, now);
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);
             self.links.write(&mut self.agent, now);
@@ -138,7 +146,8 @@ impl Service {
     fn wait(&mut self) -> io::Result<()> {
         let busy =
             !self.called.is_empty() || !self.called_links.is_empty() || self.links.is_called();
-        let due = self.agent.next_timeout().saturating_sub(self.now()).min(LOOK_PAUSE);
+        let due = self.agent.next_timeout().min(self.reporter.due());
+        let due = due.saturating_sub(self.now()).min(LOOK_PAUSE);
         self.reactor.wait(Some(if busy { Duration::ZERO } else { due }))
     }
 

@@ -3,6 +3,7 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -10,7 +11,11 @@ use clap::Args;
 
 use crate::{
     cli::{cache, signal::EndSignal},
-    state::agent::{Service, Setup},
+    link::parse_duration,
+    state::{
+        agent::{Service, Setup},
+        default_name,
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -28,9 +33,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
     listen: SocketAddr,
 
-    /// Nodes of the cluster to begin with; the others are found through them
-    #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',')]
-    cluster: Vec<String>,
+    #[command(flatten)]
+    nodes: super::Nodes,
+
+    /// Its name among agents [default: the machine's, and the port]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// How often it reports who used what, and how long round trips took
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    report_period: Duration,
 
     /// Clients served at once
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = cache::at_least_one())]
@@ -39,14 +51,21 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let listen = arguments.listen;
-    let cluster = super::addresses(&arguments.cluster)?;
+    let cluster = arguments.nodes.addresses()?;
     cache::raise_open_files();
     let listener = TcpListener::bind(listen).with_context(|| {
         format!("cannot listen on {listen}; give another address with --listen")
     })?;
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
-    let setup = Setup { cluster: cluster.clone(), clients_max: arguments.clients_max, seed };
+    let address = listener.local_addr().context("the socket has no address")?;
+    let setup = Setup {
+        cluster: cluster.clone(),
+        clients_max: arguments.clients_max,
+        name: arguments.name.clone().unwrap_or_else(|| default_name(address)),
+        report_period: arguments.report_period,
+        seed,
+    };
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     tracing::info!("the agent listens on {} -> {nodes}", service.address());
