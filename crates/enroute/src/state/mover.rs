@@ -1,6 +1,7 @@
 //! Carries out moves: SETSLOT and MIGRATE, or `CLUSTER MIGRATESLOTS` where the engine has it.
 
 use std::{
+    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -41,13 +42,12 @@ pub(super) fn relocate(
         return Ok(End::Moved);
     }
     let source = view.member(from)?.address;
-    if has_migrateslots(cluster, view, from) {
+    // A node that does not know the question moves slots step by step.
+    if let Ok(before) = cluster.ask(source, &["CLUSTER", "GETSLOTMIGRATIONS"]) {
         let (number, target) = (slot.number().to_string(), view.member(to)?.id.clone());
-        cluster.ask(
-            source,
-            &["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &target],
-        )?;
-        return watch(cluster, view, slot, from);
+        let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &target];
+        cluster.ask(source, &words)?;
+        return watch(cluster, source, slot, &before);
     }
     Ok(carry_out(cluster, view, Migration::new(slot, from, to, view.others(from, to)), may))
 }
@@ -137,42 +137,45 @@ fn take(
     Ok(Outcome::Done)
 }
 
-/// Whether the node moves slots by itself, in one step (Valkey 9).
-fn has_migrateslots(cluster: &mut Cluster, view: &View, node: Number) -> bool {
-    let Ok(member) = view.member(node) else { return false };
-    cluster.ask(member.address, &["CLUSTER", "GETSLOTMIGRATIONS"]).is_ok()
-}
-
-/// Waits until the engine has moved the slot, or given up.
-fn watch(cluster: &mut Cluster, view: &View, slot: Slot, from: Number) -> anyhow::Result<End> {
-    let (start, source) = (Instant::now(), view.member(from)?.address);
+/// Waits until the engine (Valkey 9) has moved the slot in one step, or given up; `before` are the
+/// migrations it knew before it was asked.
+fn watch(
+    cluster: &mut Cluster,
+    source: SocketAddr,
+    slot: Slot,
+    before: &Reply,
+) -> anyhow::Result<End> {
+    let start = Instant::now();
+    let known: Vec<String> = before.list().iter().filter_map(|job| value(job, "name")).collect();
+    let number = slot.number().to_string();
+    let ranges = [format!("{number}-{number}"), number];
+    let is_ours = |job: &&Reply| {
+        value(job, "name").is_some_and(|name| !known.contains(&name))
+            && value(job, "operation").as_deref() == Some("EXPORT")
+            && value(job, "slot_ranges").is_some_and(|found| ranges.contains(&found))
+    };
     loop {
         let jobs = cluster.ask(source, &["CLUSTER", "GETSLOTMIGRATIONS"])?;
-        // The latest job stands first.
-        match jobs.list().iter().find_map(|job| state_of(job, slot)) {
-            Some(state) if state == "success" => {
+        let job = jobs.list().iter().find(is_ours);
+        match job.and_then(|job| value(job, "state")).as_deref() {
+            Some("success") => {
                 info!(slot = slot.number(), took = ?start.elapsed(), "a slot's move is over");
                 return Ok(End::Moved);
             }
-            Some(state) if state == "failed" || state == "cancelled" => return Ok(End::Stayed),
-            None => bail!(
-                "{source} does not know the migration of slot {} it was asked for",
-                slot.number()
-            ),
+            Some("failed" | "cancelled") => return Ok(End::Stayed),
             Some(_) if start.elapsed() > ENGINE_LIMIT => return Ok(End::Open),
             Some(_) => thread::sleep(LOOK_PAUSE),
+            None => bail!(
+                "{source} knows nothing of the move of slot {} it was asked for",
+                slot.number()
+            ),
         }
     }
 }
 
-/// The state of a job that moves `slot` alone: names and values in turn.
-fn state_of(job: &Reply, slot: Slot) -> Option<String> {
-    let fields: Vec<Option<String>> = job.list().iter().map(Reply::text).collect();
-    let value = |name: &str| {
-        let at = fields.iter().position(|field| field.as_deref() == Some(name))?;
-        fields.get(at + 1).cloned().flatten()
-    };
-    let range = value("slot_ranges")?;
-    let number = slot.number().to_string();
-    (range == format!("{number}-{number}") || range == number).then(|| value("state"))?
+/// A field of a job: names and values stand in turn.
+fn value(job: &Reply, name: &str) -> Option<String> {
+    let fields = job.list();
+    let at = fields.iter().position(|field| field.text().as_deref() == Some(name))?;
+    fields.get(at + 1)?.text()
 }

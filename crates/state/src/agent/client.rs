@@ -1,6 +1,6 @@
 //! A client of the agent: what it asked, in order, and what it is told.
 
-use std::{collections::VecDeque, net::SocketAddr};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use wire::resp::{Version, request::Decoder};
 
@@ -50,6 +50,9 @@ pub(super) struct Client {
     pub(super) map_version: u64,
     /// Nothing more is sent before all is answered: what was sent may have to be sent again.
     pub(super) alone: bool,
+    /// Requests of its that are sent again later, the last of them not before that time.
+    pub(super) delayed: u32,
+    pub(super) delayed_until: Duration,
     /// Bytes it asked since all was answered.
     pub(super) asked_bytes: usize,
     /// It is told what is due, and then no more.
@@ -71,6 +74,8 @@ impl Client {
             first: 0,
             map_version: 0,
             alone: false,
+            delayed: 0,
+            delayed_until: Duration::ZERO,
             asked_bytes: 0,
             closing: false,
         }

@@ -6,6 +6,7 @@ use wire::resp::{Frame, Kind, Version, frame, response};
 
 use super::{
     Agent, Output, RETRY_FOR,
+    client::Client,
     flight::{Asked, Asker, Link},
     map::Redirect,
 };
@@ -141,6 +142,9 @@ impl Agent {
                 break;
             }
             let (asked, version, request) = entry.remove();
+            if let Some(client) = self.asker(&asked) {
+                client.delayed -= 1;
+            }
             self.dispatch(asked, version, &request);
         }
         if self.slots_asked.is_some_and(|at| at + SLOTS_LIMIT <= now) {
@@ -240,15 +244,15 @@ impl Agent {
                 String::from_utf8_lossy(answer).chars().take(64).collect(),
             ));
         };
-        if flight.bytes > link.output.written() {
-            return Err(unexpected("no answer before all of its request", "one".into()));
-        }
         flight.due -= 1;
         if flight.due > 0 {
             if answer.starts_with(b"-") && flight.refusal.is_none() {
                 flight.refusal = Some(answer.to_vec());
             }
             return Ok(());
+        }
+        if flight.bytes > link.output.written() {
+            return Err(unexpected("no answer before all of its request", "one".into()));
         }
         let Some(flight) = link.flights.pop_front() else { return Ok(()) };
         match flight.asker {
@@ -304,12 +308,12 @@ impl Agent {
         now: Duration,
     ) {
         asked.redirects += 1;
-        if let Some(client) =
-            self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
-        {
+        let mut at_once = asked.redirects <= REDIRECTS_AT_ONCE;
+        if let Some(client) = self.asker(&asked) {
             client.alone = true;
+            // Who is delayed must not be overtaken by what was said after it.
+            at_once &= client.delayed == 0;
         }
-        let at_once = asked.redirects <= REDIRECTS_AT_ONCE;
         let node = match redirect {
             Redirect::Moved(slot, address) => {
                 // Found by a node where our table of commands had nothing to say.
@@ -346,13 +350,19 @@ impl Agent {
         if now > asked.since + RETRY_FOR {
             return self.tell(&asked, answer, now);
         }
-        if let Some(client) =
-            self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
-        {
-            client.alone = true;
+        let mut until = now + pause;
+        if let Some(client) = self.asker(&asked) {
+            until = until.max(client.delayed_until);
+            (client.alone, client.delayed_until) = (true, until);
+            client.delayed += 1;
         }
         self.delayed_ever += 1;
-        self.delayed.insert((now + pause, self.delayed_ever), (asked, version, request));
+        self.delayed.insert((until, self.delayed_ever), (asked, version, request));
+    }
+
+    /// Who asked, unless it has gone.
+    fn asker(&mut self, asked: &Asked) -> Option<&mut Client> {
+        self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
     }
 
     fn tell_error(&mut self, asked: &Asked, text: &str, now: Duration) {
@@ -365,11 +375,11 @@ impl Agent {
         if let Some(slot) = asked.slot {
             self.monitor.answered(slot, answer.len());
         }
-        let client = self.clients.get_mut(asked.client).filter(|client| client.id == asked.id);
-        let Some(client) = client else { return };
+        let Some(client) = self.asker(asked) else { return };
         client.answer(asked.number, answer);
+        let goes_on = !client.input.is_empty();
         self.spoken_to.push(asked.client);
-        if !client.input.is_empty() {
+        if goes_on {
             // What it said wrongly it hears; who writes to it sees that it is over.
             let _ = self.proceed(asked.client, now);
         }

@@ -68,6 +68,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    tracing::info!("the agent listens on {} -> {nodes}", service.address());
+    eprintln!("redis://{} -> {nodes}", service.address());
     service.run(&end).context("the agent cannot go on")
 }

@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
-    tracing::info!(name = config.name, "the placer listens to what agents report");
+    eprintln!("placer {} listens to what agents report", config.name);
     Placer::new(&seeds, config).run(&end);
     Ok(())
 }
