@@ -127,7 +127,7 @@ pub(super) enum Redirect {
     Moved(Slot, SocketAddr),
     /// This once, ask that node.
     Ask(SocketAddr),
-    /// Keys of the command are at two nodes.
+    /// Not now: keys of the command are at two nodes, or the cluster is not complete.
     TryAgain,
 }
 
@@ -135,7 +135,7 @@ impl Redirect {
     /// Reads an answer, line end included, of the node at `asked`.
     pub(super) fn read(answer: &[u8], asked: SocketAddr) -> Option<Self> {
         let line = answer.strip_prefix(b"-")?;
-        if line.starts_with(b"TRYAGAIN") {
+        if line.starts_with(b"TRYAGAIN ") || line.starts_with(b"CLUSTERDOWN ") {
             return Some(Self::TryAgain);
         }
         if !line.starts_with(b"MOVED ") && !line.starts_with(b"ASK ") {
@@ -184,6 +184,7 @@ mod tests {
         assert_eq!(read("-MOVED 3 :5\r\n"), Some(Redirect::Moved(slot(3), at(5))));
         assert_eq!(read("-ASK 3 127.0.0.1:5\r\n"), Some(Redirect::Ask(at(5))));
         assert_eq!(read("-TRYAGAIN Multiple keys\r\n"), Some(Redirect::TryAgain));
+        assert_eq!(read("-CLUSTERDOWN The cluster is down\r\n"), Some(Redirect::TryAgain));
         for line in [
             "+MOVED 3 127.0.0.1:5\r\n",
             "-MOVED 16384 127.0.0.1:5\r\n",
