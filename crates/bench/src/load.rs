@@ -391,7 +391,13 @@ impl Session {
     fn expect(&mut self, expected: &[u8]) -> anyhow::Result<()> {
         self.buffer.resize(expected.len(), 0);
         self.stream.read_exact(&mut self.buffer)?;
-        ensure!(self.buffer == expected, "a wrong reply");
+        ensure!(
+            self.buffer == expected,
+            "{}: expected {:?}, got {:?}",
+            self.stream.peer_addr()?,
+            String::from_utf8_lossy(expected).chars().take(100).collect::<String>(),
+            String::from_utf8_lossy(&self.buffer).chars().take(100).collect::<String>()
+        );
         Ok(())
     }
 

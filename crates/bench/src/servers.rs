@@ -85,7 +85,8 @@ impl Servers {
         let address = free_address()?;
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
-        command.args(["--save", ""]).args(options).arg("--dir").arg(&self.directory);
+        // Of its own: with `--appendonly` it reads what another left there.
+        command.args(["--save", ""]).args(options).arg("--dir").arg(self.directory("redis")?);
         Server::start(&mut command, address, cores, &self.file("redis"))
     }
 
