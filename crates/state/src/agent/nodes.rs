@@ -120,9 +120,14 @@ impl Agent {
                 self.answer(at, answer, now)?;
             }
         }
-        let rest = data.get(start..).unwrap_or_default().to_vec();
+        // A long answer comes in many pieces: what has come of it is not copied for each.
+        if input.is_empty() {
+            input.extend_from_slice(bytes.get(start..).unwrap_or_default());
+        } else {
+            input.drain(..start);
+        }
         if let Some(link) = self.links.get_mut(at) {
-            (link.scanned, link.input) = (scanned - start, rest);
+            (link.scanned, link.input) = (scanned - start, input);
         }
         Ok(())
     }
