@@ -20,6 +20,9 @@ pub(super) struct Cluster {
     directory: Vec<String>,
 }
 
+/// What nodes say of slots that are not closed.
+pub(super) type Claims = Vec<(Slot, Vec<(Number, Claim)>)>;
+
 /// All primaries, each by what it says of itself.
 #[derive(Debug, Clone)]
 pub(super) struct View {
@@ -174,11 +177,7 @@ impl Cluster {
 
     /// What nodes say of slots that is more than "closed". `all` asks for keys where nobody would
     /// look for them too, which takes a question for each slot and node.
-    pub(super) fn claims(
-        &mut self,
-        view: &View,
-        all: bool,
-    ) -> anyhow::Result<Vec<(Slot, Vec<(Number, Claim)>)>> {
+    pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
         let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
         for (node, member) in view.primaries() {
             for (slot, to) in &member.migrating {

@@ -14,7 +14,7 @@ use state::{
 };
 
 use super::{
-    cluster::{Cluster, View},
+    cluster::{Claims, Cluster, View},
     lease::{LEASE, Lease},
     mover,
     placer::Status,
@@ -87,10 +87,7 @@ pub fn doctor(seeds: &[SocketAddr], look: bool) -> anyhow::Result<(Vec<String>, 
     Ok((found, findings(&view, &left)))
 }
 
-fn open(
-    cluster: &mut Cluster,
-    view: &View,
-) -> anyhow::Result<Vec<(Slot, Vec<(state::Node, Claim)>)>> {
+fn open(cluster: &mut Cluster, view: &View) -> anyhow::Result<Claims> {
     let claims = cluster.claims(view, true)?;
     let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
         view.owner(*slot)

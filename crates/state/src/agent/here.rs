@@ -101,7 +101,7 @@ fn hello(client: &mut Client, request: &Request<'_>, out: &mut Vec<u8>) {
     pair("server", &text("redis"));
     pair("version", &text(SERVER_VERSION));
     pair("proto", &|out| {
-        response::write_integer(out, if version == Version::Resp3 { 3 } else { 2 })
+        response::write_integer(out, if version == Version::Resp3 { 3 } else { 2 });
     });
     pair("id", &|out| response::write_integer(out, client.id as i64));
     pair("mode", &text("cluster"));
