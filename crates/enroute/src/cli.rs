@@ -96,6 +96,7 @@ impl Command {
 
 /// Reads the command line, runs what it asks for and says how it went.
 pub fn run() -> ExitCode {
+    end_when_nobody_reads_on();
     let arguments = Arguments::parse();
     logging::start(arguments.log);
     match arguments.command.run() {
@@ -106,6 +107,21 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends without a word when the reader of standard output has gone, as in `enroute … | head`.
+///
+/// `println!` panics then. The signal that ends other programs is no way here: it would end a server
+/// whose client is gone.
+fn end_when_nobody_reads_on() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to stdout: Broken pipe") {
+            std::process::exit(0);
+        }
+        report(panic);
+    }));
 }
 
 #[cfg(test)]
