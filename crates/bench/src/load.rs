@@ -368,8 +368,13 @@ impl Session {
 
     /// Sends a command that is answered OK.
     pub(crate) fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        self.ask(words, OK)
+    }
+
+    /// Sends a command that is answered so, byte for byte.
+    pub(crate) fn ask(&mut self, words: &[&str], answer: &[u8]) -> anyhow::Result<()> {
         self.write_words(words)?;
-        self.expect(OK)
+        self.expect(answer)
     }
 
     /// The number a command without arguments answers.

@@ -24,6 +24,7 @@ mod keyserver;
 mod link;
 mod reload;
 mod signal;
+mod state;
 mod switch;
 
 const EXAMPLES: &str = "\
@@ -69,6 +70,8 @@ enum Command {
     Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
+    /// Keep each piece of state on the host that uses it most, over a Redis Cluster (AnnaBellaDB)
+    State(state::Arguments),
     /// Answer hot items in the kernel, before their server sees the packet (NetCache)
     Switch(switch::Arguments),
 }
@@ -85,6 +88,7 @@ impl Command {
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
+            Self::State(arguments) => state::run(arguments),
             Self::Switch(arguments) => switch::run(arguments),
         }
     }
