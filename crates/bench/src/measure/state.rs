@@ -61,6 +61,7 @@ pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
             operation: Operation::Get,
             duration: run.round(),
             seed: round,
+            rate: None,
         };
         let outcome = load.run()?;
         let each = (server.cpu_us()? - before) / outcome.operations as f64;
