@@ -79,6 +79,56 @@ fn a_hot_item_is_served_by_the_kernel_and_never_stale() {
 }
 
 #[test]
+fn the_database_is_a_server_behind_the_switch() {
+    let Some(mut rack) = Rack::build() else { return };
+    let directory = rack.pins.with_file_name("database");
+    let directory = directory.to_str().expect("a path").to_owned();
+    let listen = format!("{SERVER}:6379");
+    let database = ["db", "--dir", &directory, "--listen", &listen, "--sync", "always"];
+    let options = ["--memory", "64MiB", "--netcache", "10.2.0.2:50000", "--switch", SWITCH];
+    let database = [&database[..], &options].concat();
+    let first = rack.start("d", PROGRAM, &database);
+    rack.attach(&["--threshold", "20", "--sampled", "65536", "--entries", "1024"]);
+    let is_served = |socket: &UdpSocket, value: &[u8]| {
+        let (flags, said) = netcache_get(socket);
+        flags.has(Flags::SWITCH) && said == value
+    };
+    rack.as_client(|| {
+        let socket = udp(50_000);
+        for round in 0..10u32 {
+            let value = round.to_string().into_bytes();
+            netcache(&socket, Op::Put, &value);
+            for _ in 0..20 {
+                assert_eq!(netcache_get(&socket).1, value, "round {round}");
+            }
+            wait("the kernel answers", || is_served(&socket, &value));
+        }
+        // Redis's clients see the same keys, and what they write gets around.
+        let mut redis = TcpStream::connect(&listen).expect("the database");
+        assert_eq!(say(&mut redis, "GET netcache:0123456789abcdef\r\n"), "$1\r\n9\r\n");
+        assert_eq!(say(&mut redis, "SET netcache:0123456789abcdef other\r\n"), "+OK\r\n");
+        wait("the kernel answers anew", || is_served(&socket, b"other"));
+        netcache(&socket, Op::Put, b"last");
+    });
+    // Killed, it has what it acknowledged; what the switch still holds is dropped before writes go on.
+    rack.kill(first);
+    rack.start("d", PROGRAM, &database);
+    rack.as_client(|| {
+        let socket = udp(50_000);
+        assert_eq!(netcache_get(&socket).1, b"last");
+        netcache(&socket, Op::Put, b"after");
+        for _ in 0..50 {
+            assert_eq!(netcache_get(&socket).1, b"after");
+        }
+        wait("the kernel answers", || is_served(&socket, b"after"));
+    });
+}
+
+fn netcache_get(socket: &UdpSocket) -> (Flags, Vec<u8>) {
+    netcache(socket, Op::Get, b"")
+}
+
+#[test]
 fn a_driver_that_cannot_is_helped_by_the_kernel_which_is_said() {
     let Some(mut rack) = Rack::build() else { return };
     rack.start(

@@ -277,7 +277,7 @@ impl State {
         if left.resends > 0 && self.agent.poll_timeout().is_some() {
             step("send again".into(), &|next| {
                 next.budgets.resends -= 1;
-                next.now += Config::default().resend;
+                next.now += Config::default().resend_max;
                 next.agent.handle_timeout(&mut next.store, next.now);
                 next.flush_agent();
             });

@@ -130,6 +130,9 @@ pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::compared("link-300us-p50", both, "us", "no cache", Goal::RatioMax(0.2))])
 }
 
+/// Seconds until clients have found their rate, also where one hot server decides.
+const SETTLE_S: &str = "8";
+
 fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
     let text = said(run, &[&["rack"][..], arguments].concat())?;
     let outcome: Outcome = serde_json::from_slice(&text)?;
@@ -147,8 +150,8 @@ pub(super) fn racks(run: &Run) -> anyhow::Result<Vec<Figure>> {
     for (number, (skew, times)) in [("0.9", 3.6), ("0.95", 6.5), ("0.99", 10.0)].iter().enumerate()
     {
         run.show(&format!("skew {skew}"), number as f64 / 3.0);
-        let with = rack(run, &["--skew", skew])?;
-        let without = rack(run, &["--skew", skew, "--cached", "0"])?;
+        let with = rack(run, &["--skew", skew, "--settle", SETTLE_S])?;
+        let without = rack(run, &["--skew", skew, "--settle", SETTLE_S, "--cached", "0"])?;
         let both = (with.throughput_qps, without.throughput_qps);
         let name = format!("rack-zipf-{skew}");
         let share = with.switch_qps / with.throughput_qps;
@@ -162,7 +165,7 @@ pub(super) fn racks(run: &Run) -> anyhow::Result<Vec<Figure>> {
 
 /// How long throughput is down after 200 cold keys became the hottest (Figure 11 a).
 pub(super) fn hot_in(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let outcome = rack(run, &["--change", "hot-in", "--seconds", "50"])?;
+    let outcome = rack(run, &["--change", "hot-in", "--settle", SETTLE_S, "--seconds", "50"])?;
     let recovery = median(outcome.recovery_s.iter().copied());
     Ok(vec![
         Figure::alone("hot-in-recovery-s", recovery, "s", 3.0)

@@ -1,7 +1,7 @@
 //! `enroute db`: the elastic database.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
 };
@@ -111,6 +111,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "password")]
     users: Option<PathBuf>,
 
+    /// Serve NetCache's protocol here too, over UDP, to whoever asks: what `enroute switch` caches
+    #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "users"])]
+    netcache: Option<SocketAddr>,
+
+    /// The address of the switch before it, nobody else's updates are believed
+    #[arg(long, value_name = "ADDRESS", requires = "netcache")]
+    switch: Option<IpAddr>,
+
     /// Certificate chain, PEM: all connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -161,7 +169,10 @@ impl Arguments {
         };
         let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
         if memory_bytes < MEMORY_BYTES_MIN {
-            bail!("memory of {memory_bytes} bytes: at least 8MiB is needed to serve anything");
+            bail!(
+                "memory of {memory_bytes} bytes: the whole process, code included, can be kept to \
+                 32MiB or more"
+            );
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);
         let Some(sync) = parse_sync(named) else {
@@ -237,7 +248,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let end = EndSignal::listen()?;
     raise_open_files();
-    let database = Database::start(arguments.setup()?)?;
+    let mut database = Database::start(arguments.setup()?)?;
+    if let (Some(listen), Some(switch)) = (arguments.netcache, arguments.switch) {
+        database.serve_netcache(listen, switch)?;
+        eprintln!("netcache: udp {listen}, behind {switch}");
+    }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
     let admin = arguments.admin.map(TcpListener::bind).transpose();

@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle, Thread},
     time::{Duration, Instant},
@@ -31,6 +31,7 @@ mod heap;
 mod host;
 mod inbox;
 mod lookups;
+mod netcache;
 mod observed;
 pub mod orchestrator;
 mod overhead;
@@ -90,6 +91,8 @@ pub struct Shared {
     pub locks: Arc<Locks>,
     lookups: Lookups,
     overhead: Arc<Overhead>,
+    /// What clients keep waiting: requests that are not whole, queued commands, answers.
+    clients_bytes: AtomicUsize,
     disk: Disk,
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
@@ -188,6 +191,7 @@ impl Database {
             locks,
             lookups: Lookups::new(),
             overhead,
+            clients_bytes: AtomicUsize::new(0),
             disk,
             keeper: OnceLock::new(),
             ending,
@@ -232,8 +236,9 @@ impl Database {
     pub fn stop(self) {
         self.shared.ending.store(true, SeqCst);
         self.shared.inboxes.iter().for_each(|inbox| inbox.wake());
-        let (workers, others): (Vec<_>, Vec<_>) =
-            self.threads.into_iter().partition(|thread| thread.thread().name() == Some("worker"));
+        let (workers, others): (Vec<_>, Vec<_>) = self.threads.into_iter().partition(|thread| {
+            matches!(thread.thread().name(), Some("worker" | netcache::THREAD))
+        });
         join(workers);
         let began = Instant::now();
         if !disk::flush(&self.shared, FLUSH_TIMEOUT) {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use switch::agent::{Agent, Config, Stats, Store};
 use wire::netcache::Message;
 
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Serves `store` until told to stop; messages that `takes` refuses are dropped.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The socket is gone, or the store cannot do what it is asked.
 pub fn serve(
     socket: &UdpSocket,
     switch: IpAddr,
@@ -51,6 +51,12 @@ pub fn serve(
         }
         if agent.poll_timeout().is_some_and(|at| at <= now()) {
             agent.handle_timeout(store, now());
+        }
+        for key in store.changed() {
+            agent.changed(key, store, now());
+        }
+        if let Some(why) = store.failure() {
+            bail!(why);
         }
         while let Some((to, bytes)) = agent.poll_output() {
             // Who cannot be reached asks again.

@@ -17,22 +17,15 @@ pub(super) struct Write {
 }
 
 /// What the switch, or the controller, has to answer before the key's writes go on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Waiting {
     Nothing,
     /// The value was told; is it installed?
-    Installed {
-        since: Duration,
-    },
+    Installed,
     /// The value was sent; was it taken?
-    Ack {
-        since: Duration,
-    },
+    Ack,
     /// A tag was asked for, with this sequence number.
-    Tag {
-        sequence: u32,
-        since: Duration,
-    },
+    Tag(u32),
 }
 
 /// A key that may be in the switch.
@@ -42,17 +35,10 @@ pub(super) struct Cached {
     pub(super) version: u64,
     pub(super) flags: Flags,
     pub(super) waiting: Waiting,
+    /// When it is asked for again, and how long that is after the last time.
+    pub(super) again: Duration,
+    pub(super) pause: Duration,
     pub(super) held: VecDeque<Write>,
-}
-
-impl Cached {
-    /// Since when it waits; `None` if it does not.
-    pub(super) fn waiting_since(&self) -> Option<Duration> {
-        match self.waiting {
-            Waiting::Nothing => None,
-            Waiting::Installed { since } | Waiting::Ack { since } | Waiting::Tag { since, .. } => {
-                Some(since)
-            }
-        }
-    }
+    /// Somebody wrote around the agent since the switch was sent a value.
+    pub(super) changed: bool,
 }

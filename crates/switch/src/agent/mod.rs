@@ -35,8 +35,11 @@ pub struct Config {
     pub lease: Duration,
     /// How much longer nothing is assumed of it: clocks, and a packet on a processor.
     pub margin: Duration,
-    /// Without an answer of the switch, it is asked again.
+    /// Without an answer of the switch, it is asked again after so long, and each time after twice
+    /// as long as before,
     pub resend: Duration,
+    /// but never longer.
+    pub resend_max: Duration,
     /// Keys cached at most.
     pub cached_max: usize,
     /// Writes held for one key at most; more are dropped, and their clients ask again.
@@ -49,6 +52,7 @@ impl Default for Config {
             lease: Duration::from_secs(5),
             margin: Duration::from_millis(500),
             resend: Duration::from_millis(5),
+            resend_max: Duration::from_millis(160),
             cached_max: 65_536,
             held_max: 64,
         }
@@ -88,7 +92,7 @@ pub struct Agent {
     /// The controller knows this generation: it serves nothing older.
     known: bool,
     cached: BTreeMap<Key, Cached>,
-    /// Keys that wait for an answer, and since when.
+    /// Keys that wait for an answer, and when they ask again.
     due: BTreeSet<(Duration, Key)>,
     sequence: u32,
     output: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -176,7 +180,7 @@ impl Agent {
 
     /// When [`Agent::handle_timeout`] wants to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let resend = self.due.first().map(|(since, _)| *since + self.config.resend);
+        let resend = self.due.first().map(|(again, _)| *again);
         let lapse = (!self.cached.is_empty()).then_some(self.served_until);
         resend.into_iter().chain(lapse).min()
     }
@@ -184,10 +188,21 @@ impl Agent {
     /// Sends again what was not answered (step 4).
     pub fn handle_timeout(&mut self, store: &mut impl Store, now: Duration) {
         self.lapse(store, now);
-        let is_late = |(since, _): &&(Duration, Key)| *since + self.config.resend <= now;
+        let is_late = |(again, _): &&(Duration, Key)| *again <= now;
         let late: Vec<Key> = self.due.iter().take_while(is_late).map(|(_, key)| *key).collect();
         for key in late {
             self.send(key, store, now);
+        }
+    }
+
+    /// Somebody changed the key's value around the agent. The switch serves the old one until it is
+    /// told, which is now, or once it has answered what it was told before.
+    pub fn changed(&mut self, key: Key, store: &mut impl Store, now: Duration) {
+        self.lapse(store, now);
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        cached.changed = true;
+        if cached.waiting == Waiting::Nothing {
+            self.resume(key, store, now);
         }
     }
 
@@ -235,14 +250,12 @@ impl Agent {
             cached.version = write.tag;
             cached.flags = write.flags;
             self.apply(key, &write, store);
-            self.wait(key, |since| Waiting::Ack { since }, store, now);
+            self.wait(key, Waiting::Ack, store, now);
         } else {
             // The entry may be valid again, with what was sent since.
             self.stats.held += 1;
             cached.held.push_front(write);
-            self.sequence = self.sequence.wrapping_add(1);
-            let sequence = self.sequence;
-            self.wait(key, |since| Waiting::Tag { sequence, since }, store, now);
+            self.ask_for_tag(key, store, now);
         }
     }
 
@@ -258,49 +271,44 @@ impl Agent {
         self.output.push_back((write.client, reply.bytes()));
     }
 
-    fn wait(
-        &mut self,
-        key: Key,
-        waiting: impl FnOnce(Duration) -> Waiting,
-        store: &impl Store,
-        now: Duration,
-    ) {
-        self.now_waits(key, waiting(now));
+    fn wait(&mut self, key: Key, waiting: Waiting, store: &impl Store, now: Duration) {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        cached.waiting = waiting;
+        cached.pause = Duration::ZERO;
         self.send(key, store, now);
     }
 
-    fn now_waits(&mut self, key: Key, waiting: Waiting) {
+    fn ask_for_tag(&mut self, key: Key, store: &impl Store, now: Duration) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.wait(key, Waiting::Tag(self.sequence), store, now);
+    }
+
+    fn waits_no_more(&mut self, key: Key) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
-        if let Some(since) = cached.waiting_since() {
-            self.due.remove(&(since, key));
-        }
-        cached.waiting = waiting;
-        if let Some(since) = cached.waiting_since() {
-            self.due.insert((since, key));
-        }
+        cached.waiting = Waiting::Nothing;
+        self.due.remove(&(cached.again, key));
     }
 
     /// What the key waits for is asked for, once more.
     fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
-        let Some(cached) = self.cached.get(&key) else { return };
+        let Some(cached) = self.cached.get_mut(&key) else { return };
         let (flags, version) = (cached.flags, cached.version);
-        let (op, to, waiting) = match cached.waiting {
+        let (op, to) = match cached.waiting {
             Waiting::Nothing => return,
-            Waiting::Installed { .. } => {
-                (Op::Fetched, self.controller, Waiting::Installed { since: now })
-            }
-            Waiting::Ack { .. } => {
-                self.stats.updates += 1;
-                (Op::Update, self.data_plane, Waiting::Ack { since: now })
-            }
-            Waiting::Tag { sequence, .. } => {
-                let ask = Message { flags, ..Message::new(Op::Invalidate, sequence, key) };
-                self.output.push_back((self.data_plane, ask.bytes()));
-                self.now_waits(key, Waiting::Tag { sequence, since: now });
-                return;
-            }
+            Waiting::Installed => (Op::Fetched, self.controller),
+            Waiting::Ack => (Op::Update, self.data_plane),
+            Waiting::Tag(_) => (Op::Invalidate, self.data_plane),
         };
-        self.now_waits(key, waiting);
+        self.due.remove(&(cached.again, key));
+        cached.pause = (cached.pause * 2).clamp(self.config.resend, self.config.resend_max);
+        cached.again = now + cached.pause;
+        self.due.insert((cached.again, key));
+        if let Waiting::Tag(sequence) = cached.waiting {
+            let ask = Message { flags, ..Message::new(op, sequence, key) };
+            self.output.push_back((to, ask.bytes()));
+            return;
+        }
+        self.stats.updates += u64::from(op == Op::Update);
         let value = store.read(&key);
         let flags = flags.with(Flags::FOUND, value.is_some());
         let value = value.unwrap_or_default();
@@ -310,8 +318,7 @@ impl Agent {
 
     fn acknowledged(&mut self, key: Key, ack: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get(&key) else { return };
-        let is_mine =
-            matches!(cached.waiting, Waiting::Ack { .. }) && ack.version == cached.version;
+        let is_mine = cached.waiting == Waiting::Ack && ack.version == cached.version;
         if is_mine && ack.flags.has(Flags::CACHED) {
             self.resume(key, store, now);
         } else if is_mine {
@@ -321,8 +328,7 @@ impl Agent {
 
     fn tagged(&mut self, key: Key, ack: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
-        let Waiting::Tag { sequence, .. } = cached.waiting else { return };
-        if sequence != ack.sequence {
+        if cached.waiting != Waiting::Tag(ack.sequence) {
             return;
         }
         if !ack.flags.has(Flags::CACHED) {
@@ -330,9 +336,13 @@ impl Agent {
             return;
         }
         if let Some(write) = cached.held.front_mut() {
-            write.tag = ack.version;
+            write.tag = write.tag.max(ack.version);
+            self.resume(key, store, now);
+        } else {
+            // Not for a write of ours: the store has its value already.
+            cached.version = ack.version;
+            self.wait(key, Waiting::Ack, store, now);
         }
-        self.resume(key, store, now);
     }
 
     fn fetch(&mut self, key: Key, ask: &Message<'_>, store: &impl Store, now: Duration) {
@@ -347,17 +357,20 @@ impl Agent {
             version: 0,
             flags,
             waiting: Waiting::Nothing,
+            again: Duration::ZERO,
+            pause: Duration::ZERO,
             held: VecDeque::new(),
+            changed: false,
         });
         if cached.waiting == Waiting::Nothing && ask.version > cached.version {
             cached.version = ask.version;
-            self.wait(key, |since| Waiting::Installed { since }, store, now);
+            self.wait(key, Waiting::Installed, store, now);
         }
     }
 
     fn settled(&mut self, key: Key, told: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get(&key) else { return };
-        if !matches!(cached.waiting, Waiting::Installed { .. }) || cached.version != told.version {
+        if cached.waiting != Waiting::Installed || cached.version != told.version {
             return;
         }
         match told.op {
@@ -368,18 +381,23 @@ impl Agent {
 
     /// Lets the key's held writes go on, until one has to wait again.
     fn resume(&mut self, key: Key, store: &mut impl Store, now: Duration) {
-        self.now_waits(key, Waiting::Nothing);
+        self.waits_no_more(key);
         while let Some(cached) = self.cached.get_mut(&key)
             && cached.waiting == Waiting::Nothing
-            && let Some(write) = cached.held.pop_front()
         {
-            self.take(key, write, store, now);
+            if std::mem::take(&mut cached.changed) {
+                self.ask_for_tag(key, store, now);
+            } else if let Some(write) = cached.held.pop_front() {
+                self.take(key, write, store, now);
+            } else {
+                return;
+            }
         }
     }
 
     /// The switch has no entry for the key: its writes need not wait.
     fn forget(&mut self, key: Key, store: &mut impl Store) {
-        self.now_waits(key, Waiting::Nothing);
+        self.waits_no_more(key);
         let Some(cached) = self.cached.remove(&key) else { return };
         for write in cached.held {
             if store.last_write(&key, write.client).is_none_or(|last| write.sequence > last) {

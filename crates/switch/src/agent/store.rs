@@ -17,6 +17,16 @@ pub trait Store {
     fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
     /// The writer's last write to the key.
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
+
+    /// Keys whose values others changed since this was asked last: [`Agent::changed`](super::Agent::changed).
+    fn changed(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// Why something could not be done, if so: nothing the agent said since is to be sent.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Writers a [`Memory`] remembers; then the oldest is forgotten.

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::{
     Reading,
-    host::{Memcached, PORT, beside, gets, median},
+    host::{Memcached, PORT, beside, gets, tenth},
 };
 use crate::switch::rack::namespaces::{End, GATEWAY, Namespaces};
 
@@ -22,7 +22,7 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
         show(&format!("round {} of {rounds}", round + 1));
         for (keys, values) in [(None, &mut without), (Some(0), &mut with)] {
             let times = beside(&namespaces, server, keys, || gets(server, AT_ONCE, ROUND))?;
-            values.push(f64::from(AT_ONCE) / median(times) * 1e6);
+            values.push(f64::from(AT_ONCE) / tenth(times) * 1e6);
         }
     }
     Ok(vec![

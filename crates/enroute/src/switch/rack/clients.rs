@@ -22,11 +22,24 @@ const LATE_WINDOWS: usize = 1;
 const TICK: Duration = Duration::from_micros(500);
 /// Queries made up for after a pause; more would be a burst nobody asked for.
 const BEHIND_MAX: Duration = Duration::from_millis(20);
-/// Between these the rate stays (the paper's 0.5 % to 1 %).
-const LOSS: (f64, f64) = (0.005, 0.01);
+/// Between these the rate stays: the lower half of the paper's 0.5 % to 1 %, so that a second of bad
+/// luck is still in it.
+const LOSS: (f64, f64) = (0.005, 0.0075);
+/// So many queries tell loss from luck: four lost at the lower bound.
+const JUDGED: u64 = 800;
 /// Questions that may be under way; a power of two.
 const QUESTIONS: usize = 1 << 18;
-const GROWTH: (f64, f64) = (1.02, 1.2);
+/// What each further raise in a row is larger by than the one before, and each further cut.
+const RAISED: f64 = 0.002;
+const CUT: f64 = 0.01;
+/// The rate changes by no more at once, unless more was lost.
+const STEP_MAX: f64 = 0.2;
+/// From this share of what was held before, each raise is like the first: full queues tell late.
+const NEAR: f64 = 0.95;
+/// What was held before is forgotten by so much with each cut.
+const FORGOTTEN: f64 = 0.02;
+/// The share of what the servers answer that is asked at first.
+const FIRST: f64 = 0.25;
 
 /// What happened to the questions of some time.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -92,8 +105,7 @@ pub(super) fn ask(
     let per_change = (config.change.every().as_nanos() / WINDOW.as_nanos()) as usize;
     let per_second = (Duration::from_secs(1).as_nanos() / WINDOW.as_nanos()) as usize;
     let settled = config.settle_s as usize * per_second;
-    let mut rate =
-        Rate { qps: f64::from(config.servers * config.server_qps) * 0.1, growth: GROWTH.1 };
+    let mut rate = Rate::new(f64::from(config.servers * config.server_qps) * FIRST);
     for window in 0..count + LATE_WINDOWS + 1 {
         if window < count {
             if per_change > 0 && window > settled && (window - settled).is_multiple_of(per_change) {
@@ -104,7 +116,7 @@ pub(super) fn ask(
             clients.window(0.0);
         }
         if let Some(whole) = window.checked_sub(LATE_WINDOWS) {
-            rate.set(&clients.windows[whole]);
+            rate.follow(&clients.windows, whole);
             if whole % per_second == per_second - 1 {
                 let second = &clients.windows[whole + 1 - per_second..=whole];
                 show(&second.iter().fold(Second::default(), Second::and));
@@ -117,21 +129,47 @@ pub(super) fn ask(
 
 struct Rate {
     qps: f64,
-    growth: f64,
+    /// By which share of itself it was changed last.
+    step: f64,
+    /// By how much it was raised more than the time before.
+    faster: f64,
+    /// What was held before.
+    held: f64,
+    /// The first window that counts: those before were judged, or asked before a cut.
+    since: usize,
 }
 
 impl Rate {
-    /// Follows what was lost: down by as much, up ever faster while nothing is.
-    fn set(&mut self, window: &Second) {
-        let loss = window.loss();
-        if loss > LOSS.1 {
-            self.qps *= (1.0 - loss + (LOSS.0 + LOSS.1) / 2.0).max(0.3);
-            self.growth = GROWTH.0;
-        } else if loss < LOSS.0 {
-            self.qps *= self.growth;
-            self.growth = (self.growth * 1.02).min(GROWTH.1);
+    fn new(qps: f64) -> Self {
+        Self { qps, step: STEP_MAX, faster: 0.0, held: f64::INFINITY, since: 0 }
+    }
+
+    /// Follows what was lost until a whole window.
+    fn follow(&mut self, windows: &[Second], whole: usize) {
+        let Some(judged) = windows.get(self.since..=whole) else { return };
+        let judged = judged.iter().fold(Second::default(), Second::and);
+        if judged.asked < JUDGED {
+            return;
         }
-        self.qps = self.qps.max(100.0);
+        let loss = judged.loss();
+        self.since = whole + 1;
+        if loss < LOSS.0 {
+            let is_first = self.step <= 0.0 || self.qps > self.held * NEAR;
+            self.faster = if is_first { RAISED } else { self.faster + RAISED };
+            self.step = if is_first { RAISED } else { (self.step + self.faster).min(STEP_MAX) };
+        } else if loss > LOSS.1 {
+            // What all servers drop is gone at once; where it is a hot one's, a cut takes little away.
+            self.step = (self.step.min(0.0) - CUT).max(-STEP_MAX);
+            self.since = windows.len();
+        } else {
+            self.step = 0.0;
+        }
+        let factor = 1.0 + if self.step < 0.0 { self.step.min(LOSS.0 - loss) } else { self.step };
+        self.qps = (self.qps * factor.max(0.3)).max(100.0);
+        if self.step < 0.0 {
+            let before = if self.held.is_finite() { self.held * (1.0 - FORGOTTEN) } else { 0.0 };
+            self.held = self.qps.max(before);
+        }
     }
 }
 
@@ -190,6 +228,39 @@ impl Clients {
             } else {
                 window.servers += 1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers like servers of so many queries a second in all do, of which the hottest has a share.
+    fn held(all: f64, hottest: f64, seconds: usize) -> Vec<Second> {
+        let (mut rate, mut windows) = (Rate::new(all * FIRST), Vec::new());
+        for window in 0..seconds * 10 {
+            let cold = (rate.qps * (1.0 - hottest)).min(all);
+            let answered = cold + (rate.qps * hottest).min(all / 128.0);
+            let count = |qps: f64| (qps / 10.0) as u64;
+            let second =
+                Second { asked: count(rate.qps), switch: 0, servers: count(answered.min(all)) };
+            windows.push(second);
+            if window >= LATE_WINDOWS {
+                rate.follow(&windows, window - LATE_WINDOWS);
+            }
+        }
+        windows
+    }
+
+    #[test]
+    fn clients_find_the_rate_that_loses_little_and_stay_there() {
+        for (hottest, at_most) in [(1.0 / 128.0, 32_500.0), (0.055, 5_500.0)] {
+            let windows = held(32_000.0, hottest, 20);
+            let sum = windows[100..].iter().fold(Second::default(), Second::and);
+            let qps = sum.asked as f64 / 10.0;
+            assert!((0.9 * at_most..at_most).contains(&qps), "{hottest}: {qps} a second");
+            assert!((0.003..0.012).contains(&sum.loss()), "{hottest}: {} lost", sum.loss());
         }
     }
 }

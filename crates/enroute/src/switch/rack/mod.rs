@@ -4,6 +4,7 @@
 //! Read first: [`run`]. The rates are a ten-thousandth of the paper's; what is compared with it are
 //! ratios. `fabric::rack` simulates the same rack packet by packet.
 
+mod arrival;
 mod clients;
 pub mod namespaces;
 mod popularity;

@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use switch::agent::{Memory, Store};
 use wire::netcache::{Key, Message, Op};
 
-use super::{super::agent, Config};
+use super::{super::agent, Config, arrival};
 
 /// Room for what arrives while the thread does not run.
 pub(super) const SOCKET_BYTES: usize = 16 << 20;
@@ -31,7 +31,7 @@ pub(super) fn serve(
         wait_max: Duration::from_secs(config.server_queue.into()) / config.server_qps,
     };
     let mut values = Values { written: Memory::default(), bytes: config.value_bytes };
-    let takes = |message: &Message<'_>, now| queues.take(message, now);
+    let takes = |message: &Message<'_>, _| queues.take(message, arrival::last(&socket));
     agent::serve(&socket, switch, &mut values, takes, stop)?;
     Ok(())
 }

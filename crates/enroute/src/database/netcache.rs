@@ -1,0 +1,237 @@
+//! NetCache's protocol beside Redis's: the server agent over the database's own keys.
+//!
+//! The agent (`switch::agent`) is one client among others, without a socket: what it wants done are
+//! commands. A value is the string `netcache:` and its key's 16 bytes; each writer's
+//! last sequence number is at `netcache-writers:`, the same and its address, so that a write repeated after a restart is applied once.
+//! What Redis's clients write to such a name the agent hears of as any client that tracks would,
+//! after it is done, and has the switch forget the old value then.
+
+use std::{
+    cell::RefCell,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use db::{Session, Step};
+use store::elastic::Sync;
+use switch::agent::Store;
+use wire::{
+    netcache::Key,
+    resp::{Frame, Limits, frame},
+};
+
+use super::{Database, Shared};
+use crate::switch::agent;
+
+/// What the names of values begin with.
+const PREFIX: &[u8] = b"netcache:";
+const WRITERS_PREFIX: &[u8] = b"netcache-writers:";
+/// A write is known to be a repeated one for so long after its writer's last to the key.
+const WRITERS_LIVE_S: &[u8] = b"600";
+/// Longest rest between two looks at what is waited for.
+const REST: Duration = Duration::from_millis(1);
+/// After something went wrong.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Database {
+    /// Serves NetCache's protocol at `listen`, behind the switch at that address.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn serve_netcache(&mut self, listen: SocketAddr, switch: IpAddr) -> anyhow::Result<()> {
+        let socket = UdpSocket::bind(listen).with_context(|| {
+            format!("cannot listen on UDP {listen}: is another server there already?")
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn(THREAD, move || serve(&socket, switch, &shared))?;
+        Ok(())
+    }
+}
+
+/// The thread ends before the disk's do.
+pub(super) const THREAD: &str = "netcache";
+
+fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
+    while !shared.is_ending() {
+        // An agent that could not do what it was asked begins anew, and the switch with it.
+        let served = Records::open(shared).and_then(|mut records| {
+            agent::serve(socket, switch, &mut records, |_, _| true, &shared.ending).map(drop)
+        });
+        if let Err(error) = served {
+            tracing::error!("NetCache's agent begins anew in {PAUSE:?}: {error:#}");
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The database's keys, as one client sees them.
+struct Records {
+    client: RefCell<Client>,
+    failure: RefCell<Option<anyhow::Error>>,
+}
+
+struct Client {
+    shared: Arc<Shared>,
+    session: Session,
+}
+
+impl Client {
+    fn enter(shared: &Arc<Shared>) -> Self {
+        let server = &shared.server;
+        let now_ms = shared.now().as_millis() as u64;
+        let this = thread::current();
+        let client = server
+            .clients
+            .enter(THREAD.into(), String::new(), now_ms, |_| Box::new(move || this.unpark()));
+        Self { shared: Arc::clone(shared), session: Session::new(client, server) }
+    }
+
+    /// Gives a command until it is done, and waits until what it wrote is as safe as a client's.
+    fn ask(&mut self, args: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        loop {
+            let (shared, session) = (&*self.shared, &mut self.session);
+            match session.execute(args, &shared.server, &*shared.locks, &mut out, shared.now()) {
+                Step::Done | Step::Sleep(_) => break,
+                Step::Again => {}
+                Step::Busy => thread::park_timeout(REST),
+                Step::Wait => {
+                    session.waiting_on(|shard| pump(shared, shard));
+                    while !session.client().is_ready() {
+                        thread::park_timeout(REST);
+                    }
+                }
+            }
+            ensure!(!shared.is_ending(), "the database ends");
+        }
+        for (shard, position) in self.session.take_unsynced() {
+            pump(&self.shared, shard);
+            let waits = self.shared.server.parameters.sync() == Sync::Always;
+            while waits && !self.shared.disk.is_durable(shard, position) {
+                ensure!(!self.shared.disk.has_failed(shard), "a write did not reach the disk");
+                thread::park_timeout(REST);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same for a command whose answer is read.
+    fn answer<T>(
+        &mut self,
+        args: &[&[u8]],
+        read: impl FnOnce(Frame<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let name = String::from_utf8_lossy(args[0]).into_owned();
+        let out = self.ask(args)?;
+        let decoded = frame::decode(&out, &Limits::default()).context("our own answer")?;
+        let (answer, _) = decoded.with_context(|| format!("{name} has no whole answer"))?;
+        let refused = answer.elements().chain([answer]).find_map(|part| part.error());
+        if let Some(why) = refused {
+            bail!("{name}: {}", String::from_utf8_lossy(why));
+        }
+        read(answer)
+    }
+
+    fn put(
+        &mut self,
+        key: &Key,
+        value: Option<&[u8]>,
+        writer: SocketAddr,
+        sequence: u32,
+    ) -> anyhow::Result<()> {
+        let (name, sequence) = (name(PREFIX, key), sequence.to_string());
+        let last = last_name(key, writer);
+        self.ask(&[b"multi"])?;
+        match value {
+            Some(value) => self.ask(&[b"set", &name, value])?,
+            None => self.ask(&[b"del", &name])?,
+        };
+        self.ask(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S])?;
+        self.answer(&[b"exec"], |_| Ok(()))
+    }
+
+    /// Keys of the agent's that others changed.
+    fn changed(&mut self) -> anyhow::Result<Vec<Key>> {
+        let mut said = Vec::new();
+        self.session.hear(&mut said);
+        let (mut rest, mut changed) = (&said[..], Vec::new());
+        while let Some((push, bytes)) = frame::decode(rest, &Limits::default())? {
+            rest = &rest[bytes..];
+            let names = push.elements().nth(1).context("a push that names no keys")?;
+            ensure!(!names.is_null(), "everything was dropped");
+            let keys = names.elements().filter_map(|name| name.payload()?.strip_prefix(PREFIX));
+            changed.extend(keys.filter_map(|key| Key::try_from(key).ok()));
+        }
+        Ok(changed)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.session.close(&self.shared.server, &*self.shared.locks);
+        self.shared.server.clients.leave(self.session.client().id);
+    }
+}
+
+impl Records {
+    fn open(shared: &Arc<Shared>) -> anyhow::Result<Self> {
+        let mut client = Client::enter(shared);
+        client.answer(&[b"hello", b"3"], |_| Ok(()))?;
+        let track: [&[u8]; 7] =
+            [b"client", b"tracking", b"on", b"bcast", b"noloop", b"prefix", PREFIX];
+        client.answer(&track, |_| Ok(()))?;
+        Ok(Self { client: RefCell::new(client), failure: RefCell::default() })
+    }
+
+    /// What the client says; why it says nothing is kept.
+    fn kept<T>(&self, said: anyhow::Result<T>) -> Option<T> {
+        said.map_err(|error| *self.failure.borrow_mut() = Some(error)).ok()
+    }
+}
+
+impl Store for Records {
+    fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        let said = self.client.borrow_mut().answer(&[b"get", &name(PREFIX, key)], |answer| {
+            Ok(answer.payload().map(<[u8]>::to_vec))
+        });
+        self.kept(said).flatten()
+    }
+
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
+        let said = self.client.borrow_mut().put(&key, value, writer, sequence);
+        self.kept(said);
+    }
+
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
+        let ask: [&[u8]; 2] = [b"get", &last_name(key, writer)];
+        let said = self.client.borrow_mut().answer(&ask, |answer| {
+            let text = answer.payload().map(std::str::from_utf8).transpose()?;
+            Ok(text.map(str::parse).transpose()?)
+        });
+        self.kept(said).flatten()
+    }
+
+    fn changed(&self) -> Vec<Key> {
+        let said = self.client.borrow_mut().changed();
+        self.kept(said).unwrap_or_default()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.borrow().as_ref().map(|error| format!("{error:#}"))
+    }
+}
+
+fn pump(shared: &Shared, shard: usize) {
+    shared.disk.pump(shard, &mut shared.locks.hold(shard), shared.now());
+}
+
+fn name(prefix: &[u8], key: &Key) -> Vec<u8> {
+    [prefix, key].concat()
+}
+
+fn last_name(key: &Key, writer: SocketAddr) -> Vec<u8> {
+    [WRITERS_PREFIX, key, b":", writer.to_string().as_bytes()].concat()
+}

@@ -1,0 +1,47 @@
+//! A switch that stays away is asked again until it answers, at bounded cost.
+
+use std::{net::SocketAddr, time::Duration};
+
+use switch::agent::{Agent, Config, Memory};
+use wire::netcache::{Flags, Key, Message, Op};
+
+const KEY: Key = *b"the only key....";
+
+#[test]
+fn resends_double_their_pause_up_to_a_limit_and_begin_anew_with_the_next_write() {
+    let [controller, switch, client]: [SocketAddr; 3] =
+        [50_001, 50_000, 4_000].map(|port| ([10, 0, 0, 1], port).into());
+    let config = Config::default();
+    let (mut store, mut now) = (Memory::default(), Duration::from_secs(1));
+    let mut agent = Agent::new(config, controller, switch, 1, now);
+    let mut tell = |agent: &mut Agent, from, message: Message<'_>, now| {
+        agent.receive(from, &message, &mut store, now);
+        std::iter::from_fn(|| agent.poll_output()).count()
+    };
+    tell(&mut agent, controller, Message { version: 1, ..Message::new(Op::Lease, 1, KEY) }, now);
+    tell(&mut agent, controller, Message { version: 5, ..Message::new(Op::Fetch, 0, KEY) }, now);
+    tell(
+        &mut agent,
+        controller,
+        Message { version: 5, ..Message::new(Op::Installed, 0, KEY) },
+        now,
+    );
+    for tag in [6, 7] {
+        let put =
+            Message { version: tag, value: b"x", ..Message::new(Op::PutCached, tag as u32, KEY) };
+        assert_eq!(tell(&mut agent, client, put, now), 2, "an answer and an update");
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            let again = agent.poll_timeout().expect("an update is not acknowledged");
+            pauses.push((again - now).as_millis());
+            now = again;
+            agent.handle_timeout(&mut Memory::default(), now);
+            assert_eq!(agent.poll_output().expect("once more").0, switch);
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 160, 160, 160, 160]);
+        let flags = Flags::CACHED;
+        let ack = Message { version: tag, flags, ..Message::new(Op::UpdateAck, 0, KEY) };
+        tell(&mut agent, switch, ack, now);
+        assert!(agent.poll_timeout().is_none_or(|at| at > now + config.resend_max));
+    }
+}
