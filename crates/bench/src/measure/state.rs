@@ -59,6 +59,7 @@ pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
             draw: Draw::Evenly,
             value_bytes: VALUE_BYTES,
             operation: Operation::Get,
+            rate: None,
             duration: run.round(),
             seed: round,
             rate: None,
