@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -78,6 +78,11 @@ bench-fabric: deps ## Measure the fabric simulator beside ns-3
 bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver
+
+bench-state: deps ## Measure the state layer's agent, its plans, and a function that moves; as root
+	cargo build --release -q -p enroute
+	cargo build --release -q -p state --example plan
+	cargo run --release -q -p bench -- state
 
 bench-switch: deps ## Measure the kernel's data plane beside memcached and the smallest responder; as root
 	cargo build --release -q -p enroute

@@ -139,7 +139,55 @@ def quirks(experiment, records, paper):
     return header, rows
 
 
-OF_KIND = {"layers": layers, "migration": migration, "quirks": quirks}
+# Figures of the reference's table, how far ours may be away, and in which unit: percent of the
+# reference's, or percentage points.
+FIGURES = [
+    ("hit_rate", 0.5, "points"), ("fct_us", 1, "%"), ("first_packet_latency_us", 1, "%"),
+    ("packet_latency_us", 1, "%"), ("packet_hops", 1, "%"), ("packets", 1, "%"),
+    ("gateway_packets", None, "%"), ("learning_packets", None, "%"),
+]
+
+
+def reference(experiment, records, paper):
+    """Every figure of the reference, ours beside it, the deviation, and whether it is allowed."""
+    ours = {record["scheme"]: record | {"packets": record["packets_sent"]} for record in records}
+    rows = [
+        compared(scheme, name, ours[scheme][name], expected[name], allowed, unit)
+        for scheme, expected in paper["reference"]["rows"].items() if scheme in ours
+        for name, allowed, unit in FIGURES if name in expected and (expected[name] or name == "hit_rate")
+    ]
+    for key, name, of in (
+        ("bytes", "bytes", lambda each: sum(each["switch_bytes"])),
+        ("gateway_tor_bytes", "gateway ToR's bytes", lambda each: each["switch_bytes"][-1]),
+    ):
+        for pair, expected in paper["reference"][key].items():
+            above, below = pair.split("_over_")
+            if above in ours and below in ours:
+                got = of(ours[above]) / of(ours[below])
+                rows.append(compared(above, f"{name} / {below}'s", got, expected, 1, "%"))
+    shares = paper["table-5-reference"][paper["reference"]["trace"]]
+    for key, name, allowed in (("all", "hits", 1), ("first", "first_hits", None)):
+        every = sum(ours["switchv2p"][layer][name] for layer in LAYERS) if "switchv2p" in ours else 0
+        for layer, expected in zip(("core", "spine", "tor"), shares[key], strict=True) if every else ():
+            got = ours["switchv2p"][layer][name] / every
+            row = compared("switchv2p", f"{name} at {layer}s", got, expected / 100, allowed, "points")
+            rows.append(row)
+    return ["scheme", "figure", "here", "reference", "deviation", "allowed", ""], rows
+
+
+def compared(scheme, name, got, expected, allowed, unit):
+    if unit == "points":
+        deviation, values = (got - expected) * 100, [f"{each * 100:.2f} %" for each in (got, expected)]
+    else:
+        deviation, values = (got / expected - 1) * 100, [f"{each:.6g}" for each in (got, expected)]
+        if isinstance(expected, int):
+            values = [str(got), str(expected)]
+    verdict = "" if allowed is None else "ok" if abs(deviation) <= allowed else "MISSES"
+    limit = "" if allowed is None else f"{allowed} {unit}"
+    return [scheme, name, *values, f"{deviation:+.2f} {unit}", limit, verdict]
+
+
+OF_KIND = {"layers": layers, "migration": migration, "quirks": quirks, "reference": reference}
 
 
 def table(experiment, records, paper):

@@ -5,6 +5,7 @@
 //! length, and of each the first bytes are checked: it must begin with its own key's value.
 
 use std::{
+    collections::VecDeque,
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
@@ -52,6 +53,9 @@ pub(crate) struct Load {
     pub(crate) value_bytes: usize,
     pub(crate) duration: Duration,
     pub(crate) seed: u64,
+    /// Batches due a second, whether or not others were answered: then latency counts from when a
+    /// batch was due. Without it a connection asks again as soon as it was answered.
+    pub(crate) rate: Option<f64>,
 }
 
 /// What came of it.
@@ -86,6 +90,7 @@ struct Connection {
     stream: TcpStream,
     /// Numbers of the keys asked for in the batch under way.
     asked: Vec<u64>,
+    /// When the batch under way was due.
     began: Instant,
     /// Bytes of the batch's replies that have come.
     received: usize,
@@ -93,7 +98,7 @@ struct Connection {
 
 impl Load {
     /// Asks for the duration, in batches: a connection sends its next when all of the last has been
-    /// answered.
+    /// answered, and, with a rate, the next is due.
     pub(crate) fn run(&self) -> anyhow::Result<Outcome> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut connections = self.connect(&poll)?;
@@ -105,23 +110,40 @@ impl Load {
         head.resize(head_bytes + KEY_BYTES, 0);
 
         let (began, cpu_began) = (Instant::now(), thread_cpu());
-        for connection in &mut connections {
-            connection.ask(self, &mut random, &mut requests)?;
-        }
-        let (mut operations, mut taken) = (0, Vec::new());
+        let mut idle: VecDeque<usize> = (0..connections.len()).collect();
+        let (mut asked, mut operations, mut taken) = (0, 0, Vec::new());
         let mut events = Vec::with_capacity(self.connections);
         while began.elapsed() < self.duration {
+            let mut patience = PATIENCE;
+            while !idle.is_empty() {
+                let due = self.rate.map_or_else(Instant::now, |rate| {
+                    began + Duration::from_secs_f64(f64::from(asked) / rate)
+                });
+                let early = due.saturating_duration_since(Instant::now());
+                if !early.is_zero() {
+                    patience = early;
+                    break;
+                }
+                asked += 1;
+                if let Some(index) = idle.pop_front() {
+                    connections[index].ask(self, due, &mut random, &mut requests)?;
+                }
+            }
             events.clear();
-            let patience = PATIENCE.try_into().context("a timeout")?;
-            epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&patience))?;
-            ensure!(!events.is_empty(), "no reply for {PATIENCE:?}");
+            let timeout = patience.try_into().context("a timeout")?;
+            epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timeout))?;
+            ensure!(!events.is_empty() || patience < PATIENCE, "no reply for {PATIENCE:?}");
             for event in &events {
-                let connection = &mut connections[event.data.u64() as usize];
+                let index = event.data.u64() as usize;
+                let connection = &mut connections[index];
                 if connection.receive(self, &mut buffer, &mut head)? {
                     operations += self.pipeline as u64;
                     let nanos = connection.began.elapsed().as_nanos();
                     taken.push(u32::try_from(nanos).unwrap_or(u32::MAX));
-                    connection.ask(self, &mut random, &mut requests)?;
+                    match self.rate {
+                        None => connection.ask(self, Instant::now(), &mut random, &mut requests)?,
+                        Some(_) => idle.push_back(index),
+                    }
                 }
             }
         }
@@ -152,6 +174,7 @@ impl Connection {
     fn ask(
         &mut self,
         load: &Load,
+        due: Instant,
         random: &mut Pcg64Mcg,
         requests: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
@@ -170,7 +193,7 @@ impl Connection {
             }
         }
         let mut written = 0;
-        self.began = Instant::now();
+        self.began = due;
         while written < requests.len() {
             match self.stream.write(&requests[written..]) {
                 Ok(count) => written += count,
@@ -345,8 +368,13 @@ impl Session {
 
     /// Sends a command that is answered OK.
     pub(crate) fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        self.ask(words, OK)
+    }
+
+    /// Sends a command that is answered so, byte for byte.
+    pub(crate) fn ask(&mut self, words: &[&str], answer: &[u8]) -> anyhow::Result<()> {
         self.write_words(words)?;
-        self.expect(OK)
+        self.expect(answer)
     }
 
     /// The number a command without arguments answers.
@@ -386,7 +414,13 @@ impl Session {
     fn expect(&mut self, expected: &[u8]) -> anyhow::Result<()> {
         self.buffer.resize(expected.len(), 0);
         self.stream.read_exact(&mut self.buffer)?;
-        ensure!(self.buffer == expected, "a wrong reply");
+        ensure!(
+            self.buffer == expected,
+            "{}: expected {:?}, got {:?}",
+            self.stream.peer_addr()?,
+            String::from_utf8_lossy(expected).chars().take(100).collect::<String>(),
+            String::from_utf8_lossy(&self.buffer).chars().take(100).collect::<String>()
+        );
         Ok(())
     }
 

@@ -43,6 +43,8 @@ enum Command {
     Fabric(Choice),
     /// Measure `enroute keyserver`; results go to target/bench/keyserver.json
     Keyserver(Choice),
+    /// Measure `enroute state`; results go to target/bench/state.json
+    State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
     /// Run a server that does almost nothing, to measure others against
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Db(choice) => measure("db", measure::DATABASE, &choice),
         Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
         Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
+        Command::State(choice) => measure("state", measure::STATE, &choice),
         Command::Switch(choice) => measure("switch", measure::SWITCH, &choice),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };

@@ -11,6 +11,7 @@ mod memory;
 mod mongo;
 mod redis;
 mod scenario;
+mod state;
 mod switch;
 
 /// One measurement.
@@ -171,6 +172,31 @@ pub(crate) const FABRIC: &[Measurement] = &[
         seconds: 60.0,
         rounds: 0.0,
         run: fabric::hop_cost,
+    },
+    Measurement {
+        names: &["billion-packet-hops-s"],
+        seconds: 240.0,
+        rounds: 0.0,
+        run: fabric::billion,
+    },
+    Measurement {
+        names: &["hadoop-all-schemes-s"],
+        seconds: 300.0,
+        rounds: 0.0,
+        run: fabric::all_schemes,
+    },
+];
+
+/// All of `enroute state`; the moving function as root.
+pub(crate) const STATE: &[Measurement] = &[
+    Measurement { names: &["agent-throughput"], seconds: 5.0, rounds: 2.0, run: state::throughput },
+    Measurement { names: &["agent-local-p50"], seconds: 5.0, rounds: 0.5, run: state::local },
+    Measurement { names: &["plan-16384x1000-ms"], seconds: 10.0, rounds: 0.0, run: state::plan },
+    Measurement {
+        names: &["moving-function-mean", "local-after-move-s"],
+        seconds: 500.0,
+        rounds: 0.0,
+        run: state::moving,
     },
 ];
 

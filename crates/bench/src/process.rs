@@ -6,7 +6,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -49,7 +49,7 @@ pub(crate) fn on<T>(cores: Cores, act: impl FnOnce() -> T) -> anyhow::Result<T> 
 
 /// A running server. Dropping it kills it, by its own process id.
 pub(crate) struct Server {
-    child: Child,
+    child: std::process::Child,
     log: PathBuf,
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -130,7 +130,7 @@ impl Server {
 /// USER_HZ: the same on every Linux that this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<Child> {
+fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std::process::Child> {
     let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
     // A measurement that is interrupted drops nothing: its servers must not go on without it.
@@ -141,6 +141,23 @@ fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<Chil
     on(cores, || command.spawn())?.with_context(|| {
         format!("cannot start {:?}: `make deps` installs it", command.get_program())
     })
+}
+
+/// A process that is not waited for. Dropping it kills it.
+pub(crate) struct Child(std::process::Child);
+
+impl Child {
+    /// Starts `command` on `cores`; what it says goes to `log`.
+    pub(crate) fn start(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<Self> {
+        Ok(Self(spawn(command, cores, log)?))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Drop for Server {

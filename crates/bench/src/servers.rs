@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use crate::process::{Cores, Server, free_address};
+use crate::process::{Child, Cores, Server, free_address};
 
 /// A running `enroute db`. Dropping it kills it and removes what it kept.
 pub(crate) struct Database {
@@ -85,7 +85,8 @@ impl Servers {
         let address = free_address()?;
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
-        command.args(["--save", ""]).args(options).arg("--dir").arg(&self.directory);
+        // Of its own: with `--appendonly` it reads what another left there.
+        command.args(["--save", ""]).args(options).arg("--dir").arg(self.directory("redis")?);
         Server::start(&mut command, address, cores, &self.file("redis"))
     }
 
@@ -121,6 +122,25 @@ impl Servers {
         command.args(["link", "--listen", &address.to_string(), "--to", &to.to_string()]);
         command.args(["--rtt", rtt]);
         Server::start(&mut command, address, Cores::Any, &self.file("link"))
+    }
+
+    /// `enroute state agent` before a cluster.
+    pub(crate) fn agent(&self, node: SocketAddr, cores: Cores) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new(&self.enroute);
+        command.args(["state", "agent", "--listen", &address.to_string()]);
+        command.args(["--cluster", &node.to_string()]);
+        Server::start(&mut command, address, cores, &self.file("agent"))
+    }
+
+    /// Anything that is not waited for.
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        command: &mut Command,
+        cores: Cores,
+    ) -> anyhow::Result<Child> {
+        Child::start(command, cores, &self.file(name))
     }
 
     /// nutcracker before one redis-server.

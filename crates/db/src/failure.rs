@@ -24,6 +24,9 @@ pub(crate) const NO_SUCH_KEY: Failure = fixed("ERR no such key");
 pub(crate) const OVERFLOW: Failure = fixed("ERR increment or decrement would overflow");
 pub(crate) const TOO_LONG: Failure =
     fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+pub(crate) const TOO_MUCH_AT_ONCE: Failure = fixed(
+    "ERR the command needs more memory than one may use (half of maxmemory-clients): ask for less at once",
+);
 pub(crate) const OFFSET_RANGE: Failure = fixed("ERR offset is out of range");
 pub(crate) const DATABASE_RANGE: Failure = fixed("ERR DB index is out of range");
 pub(crate) const NO_AUTH: Failure = fixed("NOAUTH Authentication required.");

@@ -33,7 +33,7 @@ impl FromStr for Goal {
                 Some(("max", value)) if memory_bytes_max.is_none() => {
                     let bytes = parse_bytes(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
                     memory_bytes_max =
-                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 8MiB or more"))?);
+                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 32MiB or more"))?);
                 }
                 _ => return Err(wrong("has something else than one p99 and one max")),
             }
@@ -81,7 +81,7 @@ mod tests {
         for (text, shown) in [
             ("p99=1ms,max=4GiB", "p99=1ms,max=4096MiB"),
             ("max=64mb, p99=250us", "p99=250us,max=64MiB"),
-            ("p99=2s,max=10000001", "p99=2000ms,max=10000001"),
+            ("p99=2s,max=100000001", "p99=2000ms,max=100000001"),
         ] {
             let goal: Goal = text.parse().expect("a goal");
             assert_eq!(goal.to_string(), shown);

@@ -8,17 +8,18 @@ use std::{ops::DerefMut, time::Duration};
 
 use smallvec::SmallVec;
 use store::elastic::Ticket;
+use wire::resp::request::Request;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    failure::Failure,
+    failure::{Failure, TOO_MUCH_AT_ONCE},
     shard::{Loaded, Missing, Shard, StoredKey},
 };
 
 /// Databases a client can SELECT.
 pub const DATABASES: u8 = 16;
-/// Longest value, in bytes: Redis's `proto-max-bulk-len`.
-pub const VALUE_BYTES_MAX: usize = 512 << 20;
+/// Longest value, in bytes: `proto-max-bulk-len`.
+pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
 /// All shards, behind whatever keeps them apart.
 pub trait Shards {
@@ -39,6 +40,29 @@ pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
     let hash = xxh3_64(key).wrapping_add(u64::from(database).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // The high bits: what indexes a shard uses others.
     ((u128::from(hash) * count as u128) >> 64) as usize
+}
+
+/// Has what the next requests will look at first fetched from memory, for all of them at once; each
+/// would wait for its own otherwise.
+pub fn prefetch<'r, S: Shards>(
+    requests: impl IntoIterator<Item = &'r Request<'r>>,
+    database: u8,
+    shards: &S,
+) {
+    let count = shards.count();
+    let mut fetched = SmallVec::<[(usize, u64); 16]>::new();
+    for request in requests {
+        // The first argument is a key nearly always, and what has more than that mostly writes.
+        // Where not, a fetch was for nothing.
+        let Some(key) = request.argument(1) else { continue };
+        let index = shard_of(database, key, count);
+        let writes = request.len() > 2;
+        let hash = shards.lock(index).prefetch(&StoredKey::new(database, key), writes);
+        fetched.push((index, hash));
+    }
+    for (index, hash) in fetched {
+        shards.lock(index).store.prefetch_item(hash);
+    }
 }
 
 /// A value and when it ends.
@@ -72,6 +96,8 @@ pub struct Keyspace<'k> {
     pub(crate) missing: SmallVec<[(usize, Ticket); 2]>,
     /// The disk is behind: nothing can be written now.
     pub(crate) busy: bool,
+    /// What may be read from disk for the command, in bytes.
+    pub(crate) load_bytes_left: usize,
 }
 
 impl Keyspace<'_> {
@@ -174,9 +200,23 @@ impl Keyspace<'_> {
             Loaded::Failed(failure) => Err(failure),
             Loaded::Pending(ticket) => {
                 self.missing.push((shard_of(database, key, self.count), ticket));
+                let bytes = self.shard(database, key).store.bytes_on_disk(&stored.0);
+                let left = self.load_bytes_left.checked_sub(bytes);
+                self.load_bytes_left = left.ok_or(TOO_MUCH_AT_ONCE)?;
                 Ok(())
             }
         }
+    }
+
+    /// Waits for nothing that is missing; says whether something was.
+    pub(crate) fn release_missing(&mut self) -> bool {
+        let missing = std::mem::take(&mut self.missing);
+        for &(index, ticket) in &missing {
+            if let Some(shard) = self.at(index) {
+                shard.release(ticket);
+            }
+        }
+        !missing.is_empty()
     }
 
     /// Makes it known how many keys each database has in the shards held.
@@ -212,12 +252,13 @@ impl Keyspace<'_> {
         }
     }
 
-    /// Can all shards held be written now? `false` while the disk of one is behind.
+    /// Can all shards held be written now, or removed from if the command `frees` only? `false`
+    /// while the disk of one is behind.
     #[inline]
-    pub(crate) fn accept_writes(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn accept(&mut self, frees: bool) -> Result<bool, Failure> {
         let mut accepted = true;
         for shard in self.held() {
-            accepted &= shard.accepts_writes()?;
+            accepted &= shard.accepts(frees)?;
         }
         self.busy = !accepted;
         Ok(accepted)

@@ -76,6 +76,16 @@ impl Parameters {
         }
     }
 
+    /// What all clients together may keep waiting, in bytes; see [`clients_bytes_max`].
+    pub fn clients_bytes_max(&self) -> usize {
+        clients_bytes_max(self.memory_bytes.load(Relaxed))
+    }
+
+    /// What one command may take beside the values in memory, in bytes.
+    pub(crate) fn command_bytes_max(&self) -> usize {
+        self.clients_bytes_max() / 2
+    }
+
     /// How writes are made durable.
     pub fn sync(&self) -> Sync {
         *self.sync.read()
@@ -101,6 +111,7 @@ impl Parameters {
         let mut all = self.fixed.clone();
         all.extend([
             ("maxmemory", self.memory_bytes.load(Relaxed).to_string()),
+            ("maxmemory-clients", self.clients_bytes_max().to_string()),
             ("maxclients", self.clients_max.load(Relaxed).to_string()),
             ("timeout", self.timeout_seconds.load(Relaxed).to_string()),
             ("appendfsync", sync_name(self.sync()).to_owned()),
@@ -126,10 +137,11 @@ impl Parameters {
                 let bytes =
                     parse_bytes(value).ok_or_else(|| wrong("argument must be a memory value"))?;
                 if bytes < MEMORY_BYTES_MIN {
-                    return Err(wrong("less than 8 MiB is no memory to serve from"));
+                    return Err(wrong("less than 32 MiB cannot be kept to"));
                 }
                 Ok(Change::Memory(bytes))
             }
+            "maxmemory-clients" => Err(wrong("it follows from maxmemory")),
             "maxclients" => Ok(Change::Clients(number()?.clamp(1, u32::MAX.into()) as usize)),
             "timeout" => Ok(Change::Timeout(number()?)),
             "appendfsync" => {
@@ -157,8 +169,20 @@ impl Parameters {
     }
 }
 
-/// The least memory a database serves from.
-pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
+/// The least memory that the whole process can be kept to: code, threads, the logs' buffers and a
+/// little of everything.
+pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
+
+/// What all clients together may keep waiting in `memory_bytes` for the whole process: requests that
+/// are not whole, commands queued by MULTI, answers not yet taken. No single answer is longer than
+/// half of it, and no command has more than that read from disk.
+pub fn clients_bytes_max(memory_bytes: u64) -> usize {
+    CLIENTS_BYTES_MIN + usize::try_from(memory_bytes / CLIENTS_SHARE).unwrap_or(usize::MAX / 2)
+}
+
+/// Twice the longest value.
+const CLIENTS_BYTES_MIN: usize = 8 << 20;
+const CLIENTS_SHARE: u64 = 32;
 
 /// A number of bytes as Redis writes it: `100`, `1k`, `1kb`, `1gb`; as ours: `1KiB`, `512MiB`.
 pub fn parse_bytes(text: &str) -> Option<u64> {

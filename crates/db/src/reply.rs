@@ -8,9 +8,23 @@ pub(crate) struct Reply<'r> {
     pub(crate) out: &'r mut Vec<u8>,
     /// What the client understands.
     pub(crate) version: Version,
+    /// How long `out` may become, in bytes; what does not fit is left out.
+    pub(crate) end_max: usize,
+    /// Something was left out: the answer is no answer.
+    pub(crate) is_cut: bool,
 }
 
-impl Reply<'_> {
+impl<'r> Reply<'r> {
+    /// An answer of any length.
+    pub(crate) fn new(out: &'r mut Vec<u8>, version: Version) -> Self {
+        Self { out, version, end_max: usize::MAX, is_cut: false }
+    }
+
+    /// An answer that makes `out` at most so long.
+    pub(crate) fn within(out: &'r mut Vec<u8>, version: Version, end_max: usize) -> Self {
+        Self { end_max, ..Self::new(out, version) }
+    }
+
     pub(crate) fn ok(&mut self) {
         self.out.extend_from_slice(b"+OK\r\n");
     }
@@ -40,6 +54,10 @@ impl Reply<'_> {
     }
 
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        if self.out.len() + bytes.len() > self.end_max {
+            self.is_cut = true;
+            return;
+        }
         response::write_bulk(self.out, bytes);
     }
 

@@ -78,6 +78,8 @@ pub struct Session {
     pub(crate) draw: Option<u64>,
     /// The running command looks up keys, and only reads.
     looks_up: bool,
+    /// How long the output may become by the running command, in bytes.
+    reply_end_max: usize,
     /// What is being loaded, or is loaded, for the command that waits.
     tickets: Vec<(usize, Ticket)>,
     unsynced: SmallVec<[(usize, Position); 2]>,
@@ -115,9 +117,15 @@ impl Session {
             walk: None,
             draw: None,
             looks_up: false,
+            reply_end_max: usize::MAX,
             tickets: Vec::new(),
             unsynced: SmallVec::new(),
         }
+    }
+
+    /// The database it has selected.
+    pub fn database(&self) -> u8 {
+        self.database
     }
 
     /// The client at the other end.
@@ -140,6 +148,11 @@ impl Session {
         self.looks_up
     }
 
+    /// What it keeps for commands yet to come, in bytes: those queued by MULTI.
+    pub fn queued_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.bytes)
+    }
+
     /// Names the shards whose disk the command waits for.
     pub fn waiting_on(&self, mut shard: impl FnMut(usize)) {
         self.tickets.iter().for_each(|&(index, _)| shard(index));
@@ -156,6 +169,7 @@ impl Session {
     ) -> Step {
         let start = out.len();
         let mode = self.reply_mode;
+        self.reply_end_max = start + server.parameters.command_bytes_max();
         let step = self.attempt(args, &mut Scene { server, shards, out, now });
         match step {
             Step::Wait | Step::Again | Step::Busy => out.truncate(start),
@@ -228,7 +242,7 @@ impl Session {
 
     fn refuse<S>(&mut self, failure: &Failure, scene: &mut Scene<'_, S>) {
         scene.server.stats.errors.fetch_add(1, Relaxed);
-        Reply { out: scene.out, version: self.version }.error(&failure.0);
+        Reply::new(scene.out, self.version).error(&failure.0);
     }
 
     /// The connection is gone.

@@ -22,7 +22,7 @@ use crate::{
 type Names = Vec<Box<[u8]>>;
 
 /// A key as it is stored: behind the byte of its database.
-pub(crate) struct StoredKey(SmallVec<[u8; 64]>);
+pub(crate) struct StoredKey(pub(crate) SmallVec<[u8; 64]>);
 
 impl StoredKey {
     #[inline]
@@ -180,10 +180,13 @@ impl Shard {
         self.tracking.changed(key, u64::MAX);
     }
 
-    /// Can it be written now? `false` while the disk is behind.
+    /// Can it be written now, or removed from if the command `frees` only? `false` while the disk is
+    /// behind.
     #[inline]
-    pub(crate) fn accepts_writes(&self) -> Result<bool, Failure> {
-        match self.store.accepts_writes() {
+    pub(crate) fn accepts(&self, frees: bool) -> Result<bool, Failure> {
+        let answer =
+            if frees { self.store.accepts_removals() } else { self.store.accepts_writes() };
+        match answer {
             Ok(()) => Ok(true),
             Err(elastic::Error::Busy { .. }) => Ok(false),
             Err(error) => Err(failure(&error)),
@@ -206,7 +209,12 @@ impl Shard {
         self.store.release(ticket);
     }
 
+    /// See [`Elastic::prefetch`].
     #[inline]
+    pub(crate) fn prefetch(&self, key: &StoredKey, writes: bool) -> u64 {
+        self.store.prefetch(&key.0, writes)
+    }
+
     pub(crate) fn read(&mut self, key: &StoredKey, now: Duration) -> Option<Entry<'_>> {
         let always = self.store.sync() == Sync::Always;
         let (before, durable) = (self.store.versions_before(), self.store.durable_up_to());
@@ -235,6 +243,10 @@ impl Shard {
         now: Duration,
     ) -> Result<(), Failure> {
         let expires_at = expires_at.map(Duration::from_millis);
+        if key.database() != 0 && self.only_database_0(now) {
+            // Before the first key of another database, that there is one.
+            self.keep_counts(now)?;
+        }
         // By what the store holds, as one that is over may not have been noticed yet.
         let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
@@ -246,7 +258,7 @@ impl Shard {
         }
         if key.database() != 0 && self.store.len() > before {
             self.others[usize::from(key.database())] += 1;
-            self.keep_counts(now)?;
+            self.try_to_keep_counts(now);
         }
         self.counters.changes += 1;
         self.tracking.changed(key.key(), client);
@@ -262,8 +274,10 @@ impl Shard {
     ) -> Result<bool, Failure> {
         let before = self.store.len();
         let removed = self.store.remove(&key.0, now).map_err(|error| failure(&error))?;
-        if self.store.len() < before {
-            self.forget(key.database(), now)?;
+        if self.store.len() < before && key.database() != 0 {
+            let count = &mut self.others[usize::from(key.database())];
+            *count = count.saturating_sub(1);
+            self.try_to_keep_counts(now);
         }
         let Some(position) = removed else { return Ok(false) };
         self.written = self.written.max(position);
@@ -273,13 +287,9 @@ impl Shard {
         Ok(true)
     }
 
-    fn forget(&mut self, database: u8, now: Duration) -> Result<(), Failure> {
-        if database != 0 {
-            let count = &mut self.others[usize::from(database)];
-            *count = count.saturating_sub(1);
-            self.keep_counts(now)?;
-        }
-        Ok(())
+    /// On a full disk the counts are kept in memory: after a crash they are not believed anyhow.
+    fn try_to_keep_counts(&mut self, now: Duration) {
+        let _ = self.keep_counts(now);
     }
 
     fn keep_counts(&mut self, now: Duration) -> Result<(), Failure> {

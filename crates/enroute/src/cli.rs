@@ -24,6 +24,7 @@ mod keyserver;
 mod link;
 mod reload;
 mod signal;
+mod state;
 mod switch;
 
 const EXAMPLES: &str = "\
@@ -69,6 +70,8 @@ enum Command {
     Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
     Link(link::Arguments),
+    /// Keep each piece of state on the host that uses it most, over a Redis Cluster (AnnaBellaDB)
+    State(state::Arguments),
     /// Answer hot items in the kernel, before their server sees the packet (NetCache)
     Switch(switch::Arguments),
 }
@@ -85,6 +88,7 @@ impl Command {
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Keyserver(arguments) => keyserver::run(arguments),
             Self::Link(arguments) => link::run(arguments),
+            Self::State(arguments) => state::run(arguments),
             Self::Switch(arguments) => switch::run(arguments),
         }
     }
@@ -92,6 +96,7 @@ impl Command {
 
 /// Reads the command line, runs what it asks for and says how it went.
 pub fn run() -> ExitCode {
+    end_when_nobody_reads_on();
     let arguments = Arguments::parse();
     logging::start(arguments.log);
     match arguments.command.run() {
@@ -102,6 +107,21 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends without a word when the reader of standard output has gone, as in `enroute … | head`.
+///
+/// `println!` panics then. The signal that ends other programs is no way here: it would end a server
+/// whose client is gone.
+fn end_when_nobody_reads_on() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to stdout: Broken pipe") {
+            std::process::exit(0);
+        }
+        report(panic);
+    }));
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `logging` | where log lines go and how detailed they are |
@@ -44,5 +45,6 @@ pub mod link;
 mod logging;
 pub mod report;
 pub mod runtime;
+pub mod state;
 pub mod switch;
 pub mod workload;

@@ -3,17 +3,13 @@
 
 mod support;
 
-use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Instant;
 
-use support::directory::{installed, on_path};
+use support::cluster::{NODES, cluster};
+use support::directory::installed;
 use support::enroute::Cache;
 use support::origins::{Redis, absent};
-use support::process::PATIENCE;
 use support::raw::Raw;
-
-const NODES: usize = 3;
 
 #[test]
 fn cluster_clients_never_go_around_the_cache() {
@@ -22,7 +18,7 @@ fn cluster_clients_never_go_around_the_cache() {
         let _: Option<()> = absent("the Python clients are not installed");
         return;
     }
-    let Some(nodes) = cluster() else { return };
+    let Some(nodes) = cluster(&[]) else { return };
     let cache = cache(&nodes, "cluster = \"shop\"");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/redis_cluster.py");
     let output = Command::new(python)
@@ -42,7 +38,7 @@ fn cluster_clients_never_go_around_the_cache() {
 
 #[test]
 fn a_node_without_listener_is_named_once() {
-    let Some(nodes) = cluster() else { return };
+    let Some(nodes) = cluster(&[]) else { return };
     let cache = cache(&nodes[..2], "");
     for _ in 0..3 {
         let mut client = Raw::connect(cache.address());
@@ -114,33 +110,4 @@ fn node_id(node: &mut Raw) -> String {
 fn cache(nodes: &[Redis], options: &str) -> Cache {
     let listeners: Vec<_> = nodes.iter().map(|node| ("redis", node.address(), options)).collect();
     Cache::start_all(&listeners, "")
-}
-
-/// Three nodes that agree on who has which slots.
-fn cluster() -> Option<Vec<Redis>> {
-    let Some(tool) = on_path("redis-cli") else { return absent("redis-cli is not on PATH") };
-    let nodes: Vec<Redis> = (0..NODES)
-        .map(|_| Redis::start_with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]))
-        .collect::<Option<_>>()?;
-    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    let output = Command::new(tool)
-        .args(["--cluster", "create"])
-        .args(addresses.iter().map(ToString::to_string))
-        .args(["--cluster-replicas", "0", "--cluster-yes"])
-        .output()
-        .expect("redis-cli starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let started = Instant::now();
-    for node in &nodes {
-        let mut direct = node.connection();
-        loop {
-            let info: String =
-                redis::cmd("CLUSTER").arg("INFO").query(&mut direct).expect("a reply");
-            if info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3") {
-                break;
-            }
-            assert!(started.elapsed() < PATIENCE, "{info}");
-        }
-    }
-    Some(nodes)
 }

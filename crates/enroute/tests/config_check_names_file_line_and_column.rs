@@ -168,3 +168,16 @@ fn check(text: &str) -> (Option<i32>, String) {
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
+
+#[test]
+fn an_answer_that_nobody_reads_on_is_no_failure() {
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("enroute.toml");
+    fs::write(&file, GOOD).expect("a writable temporary directory");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
+    let ended = command.args(["config", "check"]).arg(&file).stdout(writer).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && !said.contains("panicked"), "{}: {said}", ended.status);
+}

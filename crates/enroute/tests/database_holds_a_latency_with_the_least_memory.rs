@@ -16,7 +16,7 @@ const KEYS: u64 = 40_000;
 const VALUE_BYTES: usize = 4_096;
 const MAX_MIB: u64 = 512;
 const GROWING: Duration = Duration::from_secs(150);
-const SHRINKING_MAX: Duration = Duration::from_secs(40 * 60);
+const SHRINKING_MAX: Duration = Duration::from_secs(15 * 60);
 
 fn memory(database: &Database) -> u64 {
     let answer: i64 = redis::cmd("RESCALE").query(&mut database.connection()).expect("an answer");
@@ -53,7 +53,7 @@ fn turns(seen: &[u64]) -> usize {
 }
 
 #[test]
-#[ignore = "up to forty minutes: make soak"]
+#[ignore = "up to fifteen minutes: make soak"]
 fn memory_grows_until_lookups_are_fast_and_shrinks_when_less_is_enough() {
     // Below what any read from the disk takes: all but one lookup in a hundred from memory.
     let goal = format!("p99=5us,max={MAX_MIB}MiB");
@@ -79,7 +79,7 @@ fn memory_grows_until_lookups_are_fast_and_shrinks_when_less_is_enough() {
         // 160 MiB of values, looked up evenly.
         let grown = observe(&database, &wanted, KEYS, GROWING, |_| false);
         let most = *grown.last().expect("it was seen");
-        // A tenth of them. The curve forgets the others by the number of lookups, not by time.
+        // A tenth of them: the curve forgets the others in minutes.
         let shrunk =
             observe(&database, &wanted, KEYS / 10, SHRINKING_MAX, |now| now < most * 3 / 4);
         ended.store(1, SeqCst);

@@ -56,11 +56,11 @@ fn a_file_read_again_at_sighup_changes_memory_sync_and_goal() {
     becomes(&database, 96);
     assert_eq!(config(&database, "appendfsync"), "no");
     // A mistake changes nothing.
-    write("memory = \"12MiB\"\nsynk = \"no\"\n");
+    write("memory = \"40MiB\"\nsynk = \"no\"\n");
     database.process().signal("HUP");
     assert!(database.process().stderr_line("SIGHUP changed nothing").is_some());
     assert_eq!(config(&database, "maxmemory"), (96 * MIB).to_string());
-    write("memory = \"12MiB\"\nautoscale = \"p99=1ms,max=64MiB\"\n");
+    write("memory = \"40MiB\"\nautoscale = \"p99=1ms,max=64MiB\"\n");
     database.process().signal("HUP");
     // At most what the goal allows.
     becomes(&database, 64);

@@ -4,7 +4,9 @@
 mod support;
 
 use std::fs;
-use std::time::Instant;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -78,4 +80,92 @@ fn half_a_million_entries_in_sixty_four_mebibytes() {
 #[ignore = "ten minutes: make soak"]
 fn ten_million_entries_in_sixty_four_mebibytes() {
     fill(10_000_000, 64);
+}
+
+/// What the server answered, or that it closed the connection.
+fn outcome<T: redis::FromRedisValue>(answer: redis::RedisResult<T>) -> Result<T, String> {
+    answer.map_err(|error| error.to_string())
+}
+
+#[test]
+fn whatever_clients_ask_for_at_once() {
+    const MEMORY_MIB: u64 = 64;
+    const LONG: usize = 1 << 20;
+    let database = Database::start_with(&["--memory", "64MiB", "--sync", "no"]);
+    let mut connection = database.connection();
+    for number in 0..120_u64 {
+        let value = vec![number as u8; LONG];
+        let () = redis::cmd("SET").arg(key(number)).arg(value).query(&mut connection).expect("OK");
+    }
+    let mget = |count: u64| {
+        let mut mget = redis::cmd("MGET");
+        (0..count).for_each(|number| {
+            mget.arg(key(number));
+        });
+        mget
+    };
+    let mark = |what: &str| eprintln!("{what}: {} KiB at most", status(&database, "VmHWM:") >> 10);
+    mark("120 values of 1 MiB");
+    let found: Vec<Vec<u8>> = mget(3).query(&mut connection).expect("three values");
+    assert!(found.iter().zip(0..).all(|(value, number)| *value == vec![number; LONG]));
+    let refused = |connection: &mut redis::Connection, command: &redis::Cmd, why: &str| {
+        let refusal = outcome(command.query::<redis::Value>(connection)).expect_err(why);
+        assert!(refusal.contains(why), "{refusal}");
+    };
+    // More than one command may have: refused, whether it lies on disk or in memory.
+    refused(&mut connection, &mget(120), "maxmemory-clients");
+    mark("MGET");
+    refused(&mut connection, redis::cmd("LCS").arg(key(1)).arg(key(2)), "Insufficient memory");
+    refused(&mut connection, redis::cmd("SETRANGE").arg("k").arg(400_000_000).arg("x"), "maximum");
+    refused(
+        &mut connection,
+        redis::cmd("SETBIT").arg("k").arg(4_000_000_000_u32).arg(1),
+        "maximum",
+    );
+    mark("LCS and the like");
+    let mut transaction = redis::pipe();
+    transaction.atomic();
+    (0..60).for_each(|number| {
+        transaction.cmd("GET").arg(key(number));
+    });
+    outcome(transaction.query::<redis::Value>(&mut connection)).expect_err("60 MiB at once");
+
+    mark("a transaction");
+    // Together more than all may keep waiting: the greediest are closed, not the others.
+    let mut idle = database.connection();
+    let mut half_said: Vec<TcpStream> = Vec::new();
+    let mut deaf: Vec<TcpStream> = Vec::new();
+    for number in 0..40_u64 {
+        let connect = || TcpStream::connect(database.address()).expect("it listens");
+        let mut stream = connect();
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+        let begun = format!("*3\r\n$3\r\nSET\r\n$1\r\nx\r\n${}\r\n", 4 << 20);
+        let _ = stream.write_all(begun.as_bytes());
+        let _ = stream.write_all(&vec![b'x'; 3 << 20]);
+        half_said.push(stream);
+        let mut stream = connect();
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+        let get = format!("GET {}\r\n", key(number));
+        let _ = stream.write_all(get.repeat(100).as_bytes());
+        deaf.push(stream);
+    }
+    mark("requests half said, answers not taken");
+    let mut queueing = database.connection();
+    let mut queued = 0;
+    let closed = loop {
+        let begin = if queued == 0 { "MULTI" } else { "SET" };
+        let mut command = redis::cmd(begin);
+        if queued > 0 {
+            command.arg("queued").arg(vec![b'q'; LONG]);
+        }
+        match outcome(command.query::<redis::Value>(&mut queueing)) {
+            Ok(_) => queued += 1,
+            Err(closed) => break closed,
+        }
+        assert!(queued < 100, "100 MiB are queued by MULTI");
+    };
+    let () = redis::cmd("PING").query(&mut idle).expect("the others are served");
+    let most = status(&database, "VmHWM:");
+    eprintln!("{:.1} MiB at most; MULTI ended after {queued}: {closed}", most as f64 / MIB as f64);
+    assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }

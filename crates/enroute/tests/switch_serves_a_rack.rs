@@ -85,8 +85,8 @@ fn the_database_is_a_server_behind_the_switch() {
     let directory = directory.to_str().expect("a path").to_owned();
     let listen = format!("{SERVER}:6379");
     let database = ["db", "--dir", &directory, "--listen", &listen, "--sync", "always"];
-    let netcache = ["--memory", "64MiB", "--netcache", "10.2.0.2:50000", "--switch", SWITCH];
-    let database = [&database[..], &netcache].concat();
+    let options = ["--memory", "64MiB", "--netcache", "10.2.0.2:50000", "--switch", SWITCH];
+    let database = [&database[..], &options].concat();
     let first = rack.start("d", PROGRAM, &database);
     rack.attach(&["--threshold", "20", "--sampled", "65536", "--entries", "1024"]);
     let is_served = |socket: &UdpSocket, value: &[u8]| {

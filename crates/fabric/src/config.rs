@@ -15,7 +15,8 @@ pub struct Config {
     pub migrations: Vec<Migration>,
     /// The probability that a gateway ToR sends a learning packet for a packet it sees.
     pub learn_probability: f64,
-    /// Distance of the samples of the time series, nanoseconds; 0 takes none.
+    /// Distance of the samples of the time series, nanoseconds; 0 takes none. The first 65,536 are
+    /// kept.
     pub sample_interval_ns: u64,
     /// Every so many-th packet that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0: none.
     pub follow_every: u64,

@@ -1,35 +1,13 @@
 //! Where the paper's text and the authors' code differ: one named switch for each.
 
+use policy::v2p::Quirks;
+
 /// Whose rules a run follows. Each field is one deviation of the authors' published code from the
 /// paper's text, `true` as in the code; section numbers are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Model {
-    /// Ordinary spines never serve a hit, they only hand the mapping to the core (§3.1 says every
-    /// switch looks up).
-    pub spines_only_promote: bool,
-    /// Promotion does not ask whether the access bit was already set (§3.2.2 does).
-    pub promote_without_access_bit: bool,
-    /// Cores learn from ordinary packets while a line is empty (Table 1: promotions only).
-    pub cores_fill_empty_lines: bool,
-    /// ToRs fill an empty line from resolved packets that come from their own hosts (Table 1:
-    /// source learning and learning packets only).
-    pub tors_fill_empty_lines: bool,
-    /// ToRs source-learn only from packets that came out of the fabric (§3.2.3: also the sender's).
-    pub tors_learn_sources_from_fabric_only: bool,
-    /// ToRs ignore spillover tags (§3.2.2: subsequent switches on the route try to insert).
-    pub tors_ignore_spillover: bool,
-    /// One tag carries both spilled and promoted entries; a switch that finds one learns it instead of
-    /// the packet's destination, and cores take only the packet's own destination (§3.2.2 keeps
-    /// promotion, spillover and destination learning apart).
-    pub one_tag: bool,
-    /// Gateway ToRs send a learning packet for any packet they see, with a mapping they may already
-    /// have (§3.2.2: when they learn a new mapping).
-    pub learning_packet_for_any: bool,
-    /// The timestamp vector is one bit per switch, set for good (§3.3: a time, compared with the
-    /// base RTT).
-    pub one_shot_vector: bool,
-    /// Gateway ToRs neither tag nor invalidate misdelivered packets (§3.3: every ToR).
-    pub gateway_tors_never_invalidate: bool,
+    /// Those of the switches themselves.
+    pub switch: Quirks,
     /// ECMP hashes the outer addresses without a seed, so ToR and spine take the same turn.
     pub unseeded_ecmp: bool,
     /// OnDemand's 40 µs are paid once per server (§5: each miss).
@@ -66,16 +44,7 @@ impl Model {
 
     const fn all(quirk: bool) -> Self {
         Self {
-            spines_only_promote: quirk,
-            promote_without_access_bit: quirk,
-            cores_fill_empty_lines: quirk,
-            tors_fill_empty_lines: quirk,
-            tors_learn_sources_from_fabric_only: quirk,
-            tors_ignore_spillover: quirk,
-            one_tag: quirk,
-            learning_packet_for_any: quirk,
-            one_shot_vector: quirk,
-            gateway_tors_never_invalidate: quirk,
+            switch: Quirks::all(quirk),
             unseeded_ecmp: quirk,
             on_demand_pays_once: quirk,
             on_demand_learns_on_receive: quirk,
@@ -101,16 +70,19 @@ impl Model {
 
     fn quirks_mut(&mut self) -> Vec<(&'static str, &mut bool)> {
         vec![
-            ("spines-only-promote", &mut self.spines_only_promote),
-            ("promote-without-access-bit", &mut self.promote_without_access_bit),
-            ("cores-fill-empty-lines", &mut self.cores_fill_empty_lines),
-            ("tors-fill-empty-lines", &mut self.tors_fill_empty_lines),
-            ("tors-learn-sources-from-fabric-only", &mut self.tors_learn_sources_from_fabric_only),
-            ("tors-ignore-spillover", &mut self.tors_ignore_spillover),
-            ("one-tag", &mut self.one_tag),
-            ("learning-packet-for-any", &mut self.learning_packet_for_any),
-            ("one-shot-vector", &mut self.one_shot_vector),
-            ("gateway-tors-never-invalidate", &mut self.gateway_tors_never_invalidate),
+            ("spines-only-promote", &mut self.switch.spines_only_promote),
+            ("promote-without-access-bit", &mut self.switch.promote_without_access_bit),
+            ("cores-fill-empty-lines", &mut self.switch.cores_fill_empty_lines),
+            ("tors-fill-empty-lines", &mut self.switch.tors_fill_empty_lines),
+            (
+                "tors-learn-sources-from-fabric-only",
+                &mut self.switch.tors_learn_sources_from_fabric_only,
+            ),
+            ("tors-ignore-spillover", &mut self.switch.tors_ignore_spillover),
+            ("one-tag", &mut self.switch.one_tag),
+            ("learning-packet-for-any", &mut self.switch.learning_packet_for_any),
+            ("one-shot-vector", &mut self.switch.one_shot_vector),
+            ("gateway-tors-never-invalidate", &mut self.switch.gateway_tors_never_invalidate),
             ("unseeded-ecmp", &mut self.unseeded_ecmp),
             ("on-demand-pays-once", &mut self.on_demand_pays_once),
             ("on-demand-learns-on-receive", &mut self.on_demand_learns_on_receive),

@@ -1,6 +1,8 @@
 //! What the fabric is made of: pods, racks, servers, switches, gateways, links and cache memory.
 
-use crate::Error;
+use policy::v2p::Role;
+
+use crate::{Error, network::Shape};
 
 /// A fat tree: pods of racks and spines, joined by cores.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +70,18 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self { tor: 1.0, gateway_tor: 1.0, spine: 1.0, gateway_spine: 1.0, core: 1.0 }
+    }
+}
+
+impl Memory {
+    fn of(&self, role: Role) -> f64 {
+        match role {
+            Role::Tor => self.tor,
+            Role::GatewayTor => self.gateway_tor,
+            Role::Spine => self.spine,
+            Role::GatewaySpine => self.gateway_spine,
+            Role::Core => self.core,
+        }
     }
 }
 
@@ -147,6 +161,23 @@ impl Topology {
     #[must_use]
     pub fn switches(&self) -> u32 {
         self.cores + self.spines() + self.racks()
+    }
+
+    /// The role of each switch.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let shape = Shape::new(self);
+        (0..self.switches()).map(|switch| shape.role(switch)).collect()
+    }
+
+    /// Cache entries of each switch when `total` are divided between those whose role `caches`, in
+    /// proportion to their memory, rounded down.
+    #[must_use]
+    pub fn entries_by_switch(&self, total: u64, caches: impl Fn(Role) -> bool) -> Vec<u32> {
+        let weight = |role: Role| if caches(role) { self.memory.of(role) } else { 0.0 };
+        let weights: Vec<f64> = self.roles().into_iter().map(weight).collect();
+        let sum: f64 = weights.iter().sum();
+        let share = |weight| if sum > 0.0 { (total as f64 * weight / sum) as u32 } else { 0 };
+        weights.into_iter().map(share).collect()
     }
 
     /// Gateways of the whole fabric.

@@ -26,6 +26,9 @@ use flows::{Open, Turns};
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
 
+/// Most samples of one run.
+const SAMPLES_MAX: usize = 1 << 16;
+
 /// Packets of one nanosecond are fetched from memory so many at a time.
 const AHEAD: usize = 8;
 
@@ -265,7 +268,8 @@ impl<R: Resolver> World<R> {
         let idle = self.packets.live() == 0
             && self.timers.is_empty()
             && self.next_flow == self.flows.len();
-        self.next_sample_ns = if idle { NEVER } else { now_ns + self.settings.sample_interval_ns };
+        let over = idle || self.metrics.samples.len() == SAMPLES_MAX;
+        self.next_sample_ns = if over { NEVER } else { now_ns + self.settings.sample_interval_ns };
     }
 
     /// Sent = delivered + dropped + in flight.

@@ -113,7 +113,16 @@ fn dctcp_keeps_queues_shorter_than_cubic() {
 #[test]
 fn a_machine_that_moves_keeps_its_connections() {
     for model in [Model::paper(), Model::published()] {
-        for name in ["nocache", "gwcache", "direct", "switchv2p", "switchv2p-no-invalidations"] {
+        for name in [
+            "nocache",
+            "locallearning",
+            "gwcache",
+            "bluebird",
+            "ondemand",
+            "direct",
+            "switchv2p",
+            "switchv2p-no-invalidations",
+        ] {
             let scheme: Scheme = name.parse().expect("a scheme");
             let config = Config {
                 migrations: (0..3_u32)

@@ -5,11 +5,12 @@
 //! no topology, clock or packet format, and needs only `core` and `alloc`, so that a simulator and a
 //! live data plane can share it.
 //!
-//! **Read first:** [`Switch::process`]; then [`Rules`], where the paper's text and its authors' code
-//! part ways.
+//! **Read first:** [`Switch::process`]; then [`Quirks`], where the paper's text and its authors'
+//! code part ways.
 
 mod cache;
 mod hash;
+mod quirks;
 mod role;
 mod switch;
 #[cfg(test)]
@@ -17,5 +18,6 @@ mod tests;
 
 pub use cache::{Cache, Mapping};
 pub use hash::{id_hash, reseed, vip_hash};
+pub use quirks::Quirks;
 pub use role::{Admission, Features, Learning, Role, Rules, Special, TABLE_1};
 pub use switch::{Emit, Header, Outcome, Switch};

@@ -55,6 +55,12 @@ impl Delays {
         Self { config, nodes, pairs: vec![VecDeque::new(); hosts * nodes] }
     }
 
+    /// Of how many hosts and nodes it knows.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        (self.pairs.len().checked_div(self.nodes).unwrap_or_default(), self.nodes)
+    }
+
     /// A request of `host` to `node` was answered after `round_trip`. Pairs that do not exist are
     /// left out.
     pub fn record(&mut self, host: Host, node: Node, round_trip: Duration, now: Duration) {

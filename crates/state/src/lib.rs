@@ -13,8 +13,10 @@
 #![forbid(unsafe_code)]
 
 pub mod accesses;
+pub mod agent;
 pub mod delays;
 pub mod initiator;
+pub mod members;
 pub mod migration;
 pub mod placement;
 pub mod slot;

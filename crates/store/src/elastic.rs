@@ -38,6 +38,7 @@ mod compaction;
 mod device_work;
 mod entries;
 mod error;
+mod locating;
 mod log;
 mod record;
 mod recovery;
@@ -267,7 +268,7 @@ pub struct Elastic {
     fresh: HashTable<Fresh>,
     /// Keys removed since the last command batch whose hash another key has too.
     gone: Vec<Box<[u8]>>,
-    known: entries::Known,
+    known: locating::Known,
     staged: HashMap<StagedKey, Staged>,
     staged_bytes: usize,
     tickets: HashMap<Ticket, Held>,
@@ -276,11 +277,17 @@ pub struct Elastic {
     /// Pages being read back, and what waits for them.
     pages_awaited: HashMap<u32, Vec<StagedKey>>,
     pages_leaving: usize,
+    /// The spill file has no room until then, or fails.
+    pages_stay_until: Duration,
     outbox: VecDeque<DeviceCommand>,
     purposes: HashMap<CommandId, Purpose>,
     next_command: u64,
     compaction: Option<Compaction>,
-    compaction_rest: u64,
+    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
+    /// when it is so late.
+    compaction_rest: (u64, Duration),
+    /// Compaction ran out of room on a full disk when this much had changed.
+    compaction_stuck: Option<u64>,
     sweep: Option<Sweep>,
     walk: Option<Walk>,
     /// How often entries were looked up lately.

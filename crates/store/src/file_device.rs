@@ -22,8 +22,8 @@ use crate::device::{Device, FileName};
 const HANDLES_MAX: usize = 512;
 /// What places, lengths and memory are multiples of, past the page cache.
 const BLOCK_BYTES: usize = 4096;
-/// Written at once at most, through a buffer of this size.
-const PORTION_BYTES: usize = 1 << 20;
+/// Written at once at most, through a buffer of this size; no thread keeps a longer one.
+const PORTION_BYTES: usize = 320 << 10;
 
 /// The files of one store in one directory.
 #[derive(Debug)]
@@ -33,6 +33,10 @@ pub struct FileDevice {
     /// The file system takes `O_DIRECT`.
     direct: bool,
 }
+
+/// Held for reads of more than [`PORTION_BYTES`]: each takes as much memory twice, so there is one at
+/// a time.
+static LONG_READ: Mutex<()> = Mutex::new(());
 
 thread_local! {
     /// Memory aligned as the disk wants it, one for each thread.
@@ -208,6 +212,8 @@ impl Device for FileDevice {
         let handle = self.handle(file)?;
         let skipped = offset as usize % BLOCK_BYTES;
         let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
+        let _alone = (whole > PORTION_BYTES)
+            .then(|| LONG_READ.lock().unwrap_or_else(PoisonError::into_inner));
         with_aligned(whole, |buffer| {
             handle.read_exact_at(buffer, offset - skipped as u64)?;
             Ok(buffer[skipped..skipped + bytes].to_vec())

@@ -14,7 +14,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::item::Location;
-use crate::mapping::{Mapping, PAGE_BYTES, pages};
+use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
 
 const SLOTS: usize = 12;
 const BUCKETS_MIN: usize = 8;
@@ -144,6 +144,17 @@ impl Index {
             }
             at += 1;
         }
+    }
+
+    /// Has the home of `hash` fetched.
+    pub(crate) fn prefetch(&self, hash: u32) {
+        prefetch(&self.buckets[self.home(hash)]);
+    }
+
+    /// The first location that may be the one of `hash`, going by its home alone.
+    pub(crate) fn guess(&self, hash: u32) -> Option<Location> {
+        let bucket = &self.buckets[self.home(hash)];
+        slots(bucket.matches(tag_of(hash))).next().map(|slot| bucket.locations[slot])
     }
 
     /// Adds a location that is not there yet. `hash_of` answers for every location stored.

@@ -17,7 +17,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::config::Config;
 use crate::item::{self, Header, Item, Key, Location, MARKS, Shape, UNIT_BYTES, nanos};
-use crate::mapping::{Mapping, PAGE_BYTES, pages};
+use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
 use crate::replacement::Arena;
 use crate::slots::Slots;
 
@@ -141,6 +141,11 @@ impl Log {
     #[inline]
     pub(crate) fn item(&self, location: Location) -> Item<'_> {
         Item::read(&self.arena[location as usize * UNIT_BYTES..])
+    }
+
+    /// Has the item at `location` fetched.
+    pub(crate) fn prefetch(&self, location: Location) {
+        prefetch(&self.arena[location as usize * UNIT_BYTES]);
     }
 
     /// Is the item at `location` stored under `key`?

@@ -106,6 +106,18 @@ impl Memory {
         Some(location)
     }
 
+    /// Has the place fetched where an item of this hash would be looked for.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.index.prefetch(self.fold(hash));
+    }
+
+    /// Has the item fetched that is likely the one of this hash, once its place was.
+    pub(crate) fn prefetch_item(&self, hash: u64) {
+        if let Some(location) = self.index.guess(self.fold(hash)) {
+            self.log.prefetch(location);
+        }
+    }
+
     /// The value of an item found just now.
     pub(crate) fn value_at(&self, location: Location) -> &[u8] {
         self.log.item(location).value

@@ -33,6 +33,7 @@ fn load(run: &Run, server: &Server, operation: Operation, pipeline: usize, seed:
         value_bytes: 64,
         duration: run.round(),
         seed,
+        rate: None,
     }
 }
 

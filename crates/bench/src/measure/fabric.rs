@@ -35,6 +35,7 @@ vms_per_server = 80
 #[derive(Debug, Deserialize)]
 struct Result {
     packets_sent: f64,
+    packet_hops_simulated: f64,
 }
 
 /// What ns-3 says.
@@ -173,6 +174,57 @@ pub(super) fn hop_cost(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let figure =
         Figure::compared(name, rounds.medians(), "CPU ns per packet-hop", "128 servers", goal);
     Ok(vec![figure.note("the same 20,000 flows like Hadoop's, SwitchV2P, cache 50 %".into())])
+}
+
+/// One run of a billion packet-hops, from start to end.
+pub(super) fn billion(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "billion-packet-hops-s";
+    let trace = draw(run, "hadoop", "ft8-10k", if run.short { 0.1 } else { 10.5 })?;
+    let (result, ended) = simulate(run, "switchv2p", "ft8-10k", &trace)?;
+    let hops = result.packet_hops_simulated;
+    ensure!(run.short || hops >= 1e9, "{hops} packet-hops are no billion");
+    run.keep(name, &Rounds { ours: vec![Reading::new(ended.wall_s)], peer: Vec::new() })?;
+    let gib = ended.peak_bytes / f64::from(1 << 30);
+    let note = format!(
+        "{:.2} billion packet-hops, {:.0} M packets, SwitchV2P, {:.1} CPU s, at most {gib:.2} GiB; once",
+        hops / 1e9,
+        result.packets_sent / 1e6,
+        ended.cpu_s
+    );
+    Ok(vec![Figure::alone(name, ended.wall_s, "seconds on the wall", 3_600.0).note(note)])
+}
+
+/// The paper's eight schemes; the Controller needs a build with a solver.
+const SCHEMES: &str = "\"nocache\", \"locallearning\", \"gwcache\", \"bluebird\", \"ondemand\", \
+                       \"direct\", \"switchv2p\"";
+
+/// A trace as long as the paper's Hadoop trace, in every scheme, on all cores.
+pub(super) fn all_schemes(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "hadoop-all-schemes-s";
+    let trace = draw(run, "hadoop", "ft8-10k", if run.short { 0.01 } else { 1.0 })?;
+    let solver = has_solver(run)?;
+    let controller = if solver { ", \"controller\"" } else { "" };
+    let file = run.scratch().join("all-schemes.toml");
+    let trace = trace.file_name().context("a file")?.to_string_lossy().into_owned();
+    fs::write(&file, format!("schemes = [{SCHEMES}{controller}]\ntraces = [\"{trace}\"]\n"))?;
+    let results = run.scratch().join("all-schemes");
+    // Nothing is resumed.
+    let _ = fs::remove_dir_all(&results);
+    let mut command = run.servers.enroute();
+    command.args(["fabric", "sweep", "--output"]).arg(&results).arg(&file);
+    let ended = ended(run, &mut command)?;
+    run.keep(name, &Rounds { ours: vec![Reading::new(ended.wall_s)], peer: Vec::new() })?;
+    let schemes = if solver { "eight" } else { "seven (the Controller needs --features highs)" };
+    let note = format!("{schemes} schemes, some 99,000 flows, cache 50 %; once");
+    Ok(vec![Figure::alone(name, ended.wall_s, "seconds on the wall", 300.0).note(note)])
+}
+
+/// Whether this build solves the Controller's programs: it says so before it runs anything.
+fn has_solver(run: &Run) -> anyhow::Result<bool> {
+    let mut command = run.servers.enroute();
+    command.args(["fabric", "run", "--json", "--scheme", "controller", "--cache", "0"]);
+    command.args(["--trace", "hadoop", "--share", "0.0001"]).stdin(Stdio::null());
+    Ok(command.output().context("cannot start enroute")?.status.success())
 }
 
 /// VMs of FT8-10K and FT16-400K.

@@ -228,7 +228,18 @@ pub(super) fn load(
     let (keys, duration) = (KEYS, run.round());
     let (operation, draw) = (Operation::Get, Draw::Evenly);
     let connections = CONNECTIONS;
-    Load { operation, draw, address, connections, pipeline, keys, value_bytes, duration, seed }
+    Load {
+        operation,
+        draw,
+        address,
+        connections,
+        pipeline,
+        keys,
+        value_bytes,
+        duration,
+        seed,
+        rate: None,
+    }
 }
 
 /// Operations a second; beside them what an operation costs the server and how busy both ends were.

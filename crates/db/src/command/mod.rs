@@ -170,6 +170,8 @@ impl Flags {
     pub(crate) const PROTECTED: Self = Self(1 << 12);
     /// Refused inside MULTI.
     pub(crate) const NO_MULTI: Self = Self(1 << 13);
+    /// Changes nothing but by removing, so it goes on when the disk is full.
+    pub(crate) const FREES: Self = Self(1 << 14);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -14,6 +14,7 @@ const R: Flags = Flags::READONLY;
 const F: Flags = Flags::FAST;
 const RF: Flags = R.and(F);
 const WF: Flags = W.and(F);
+const FREES: Flags = W.and(Flags::FREES);
 const WMF: Flags = WM.and(F);
 /// Before AUTH too, and while loading.
 const OPEN: Flags = Flags::NO_AUTH.and(Flags::LOADING).and(F).and(Flags::NOSCRIPT);
@@ -110,7 +111,7 @@ pub static COMMANDS: &[Command] = &[
     string("decr", 2, WMF, ONE, string::increment::decr),
     string("decrby", 3, WMF, ONE, string::increment::decrby),
     string("get", 2, RF, ONE, string::get::get),
-    string("getdel", 2, WF, ONE, string::get::getdel),
+    string("getdel", 2, FREES.and(F), ONE, string::get::getdel),
     string("getex", -2, WF, ONE, string::getex::getex),
     string("getrange", 4, R, ONE, string::range::getrange),
     string("getset", 3, WMF, ONE, string::set::getset),
@@ -136,7 +137,7 @@ pub static COMMANDS: &[Command] = &[
     bitmap("getbit", 3, RF, ONE, bit::single::getbit),
     bitmap("setbit", 4, WM, ONE, bit::single::setbit),
     generic("copy", -3, WM, TWO, generic::rename::copy).everywhere(),
-    generic("del", -2, W, ALL, generic::delete::del),
+    generic("del", -2, FREES, ALL, generic::delete::del),
     generic("exists", -2, RF, ALL, generic::delete::exists),
     generic("expire", -3, WF, ONE, generic::expire::expire),
     generic("expireat", -3, WF, ONE, generic::expire::expireat),
@@ -156,11 +157,11 @@ pub static COMMANDS: &[Command] = &[
     generic("touch", -2, RF, ALL, generic::delete::exists),
     generic("ttl", 2, RF, ONE, generic::ttl::ttl),
     generic("type", 2, RF, ONE, generic::delete::kind),
-    generic("unlink", -2, WF, ALL, generic::delete::del),
+    generic("unlink", -2, FREES.and(F), ALL, generic::delete::del),
     generic("wait", 3, Flags::NOSCRIPT, NO, server::help::wait),
     server("dbsize", 1, RF, generic::scan::dbsize).everywhere(),
-    server("flushall", -1, W.and(Flags::DANGEROUS), generic::flush::flushall).everywhere(),
-    server("flushdb", -1, W.and(Flags::DANGEROUS), generic::flush::flushdb).everywhere(),
+    server("flushall", -1, FREES.and(Flags::DANGEROUS), generic::flush::flushall).everywhere(),
+    server("flushdb", -1, FREES.and(Flags::DANGEROUS), generic::flush::flushdb).everywhere(),
     transaction("discard", 1, TX, NO, connection::transaction::discard),
     transaction("exec", 1, TX, NO, connection::transaction::exec),
     transaction("multi", 1, TX, NO, connection::transaction::multi),

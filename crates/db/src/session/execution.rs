@@ -1,6 +1,6 @@
 //! An admitted command and the shards it needs: held, its keys loaded, done, and told of.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 use store::elastic::{Position, Ticket};
@@ -8,7 +8,7 @@ use store::elastic::{Position, Ticket};
 use super::{Scene, Session, Step};
 use crate::{
     command::{Call, Command, Flags, Scope},
-    failure::Failure,
+    failure::{Failure, TOO_MUCH_AT_ONCE},
     keyspace::{Held, Keyspace, Shards, shard_of},
     reply::Reply,
     server::Server,
@@ -39,19 +39,31 @@ impl Session {
         }
         if let [index] = *wanted {
             let mut shard = scene.shards.lock(index);
-            let keys = self.keyspace(Held::One(index, &mut shard), count, scene.now);
+            let keys = self.keyspace(Held::One(index, &mut shard), scene);
             return self.with_keys(command, args, keys, scene);
         }
         wanted.sort_unstable();
         let mut guards: SmallVec<[S::Guard<'_>; 16]> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
-        let keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), count, scene.now);
+        let keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), scene);
         self.with_keys(command, args, keys, scene)
     }
 
-    pub(super) fn keyspace<'k>(&self, held: Held<'k>, count: usize, now: Duration) -> Keyspace<'k> {
-        let (database, client) = (self.database, self.client.id);
-        Keyspace { held, count, database, client, now, missing: SmallVec::new(), busy: false }
+    pub(super) fn keyspace<'k, S: Shards>(
+        &self,
+        held: Held<'k>,
+        scene: &Scene<'_, S>,
+    ) -> Keyspace<'k> {
+        Keyspace {
+            held,
+            count: scene.shards.count(),
+            database: self.database,
+            client: self.client.id,
+            now: scene.now,
+            missing: SmallVec::new(),
+            busy: false,
+            load_bytes_left: scene.server.parameters.command_bytes_max(),
+        }
     }
 
     fn with_keys<S>(
@@ -63,6 +75,9 @@ impl Session {
     ) -> Step {
         let start = scene.out.len();
         let outcome = self.load_and_run(command, args, &mut keys, scene);
+        if outcome.is_err() {
+            keys.release_missing();
+        }
         if !keys.missing.is_empty() {
             return self.park(&mut keys, scene);
         }
@@ -105,7 +120,7 @@ impl Session {
         if !keys.missing.is_empty() {
             return Ok(());
         }
-        if command.flags.has(Flags::WRITE) && !keys.accept_writes()? {
+        if command.flags.has(Flags::WRITE) && !keys.accept(command.flags.has(Flags::FREES))? {
             return Ok(());
         }
         self.run(command, args, keys, scene)
@@ -119,10 +134,13 @@ impl Session {
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
     ) -> Result<(), Failure> {
-        let reply = Reply { out: &mut *scene.out, version: self.version };
+        let reply = Reply::within(&mut *scene.out, self.version, self.reply_end_max);
         let mut call =
             Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
         (command.handler)(&mut call)?;
+        if call.reply.is_cut {
+            return Err(TOO_MUCH_AT_ONCE);
+        }
         if command.flags.has(Flags::READONLY)
             && let Some(no_loop) = self.tracking.remembers()
         {

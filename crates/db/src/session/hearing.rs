@@ -10,7 +10,7 @@ impl Session {
     #[inline]
     pub fn hear(&mut self, out: &mut Vec<u8>) {
         for message in self.client.take_messages() {
-            let mut reply = Reply { out, version: self.version };
+            let mut reply = Reply::new(out, self.version);
             let resp3 = self.version == Version::Resp3;
             match message {
                 Message::RedirectBroken(target) if resp3 => {

@@ -28,6 +28,8 @@ pub(crate) struct Transaction {
     pub(crate) commands: Vec<Queued>,
     /// One of them was refused: EXEC will refuse all.
     pub(crate) failed: bool,
+    /// What they take in memory, about.
+    pub(crate) bytes: usize,
 }
 
 pub(crate) struct Queued {
@@ -35,9 +37,13 @@ pub(crate) struct Queued {
     args: Vec<Box<[u8]>>,
 }
 
+/// What an argument takes beside itself: pointer, length, the allocator's own.
+const ARGUMENT_BYTES: usize = 32;
+
 impl Transaction {
     pub(crate) fn queue(&mut self, command: &'static Command, args: &[&[u8]]) {
-        let args = args.iter().map(|&argument| argument.into()).collect();
+        self.bytes += args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
+        let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
         self.commands.push(Queued { command, args });
     }
 }
@@ -64,8 +70,11 @@ impl Session {
         let mut guards: Vec<S::Guard<'_>> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
         let held = Held::Many(spread(&mut guards, &wanted, count));
-        let mut keys = self.keyspace(held, count, scene.now);
+        let mut keys = self.keyspace(held, scene);
         let loaded = self.load_transaction(&transaction, &mut keys);
+        if loaded.is_err() {
+            keys.release_missing();
+        }
         if !keys.missing.is_empty() {
             let step = self.park(&mut keys, scene);
             self.transaction = Some(transaction);
@@ -89,9 +98,10 @@ impl Session {
         if let Err(failure) = permitted {
             self.refuse(&failure, scene);
         } else if changed {
-            Reply { out: scene.out, version: self.version }.null_array();
+            Reply::new(scene.out, self.version).null_array();
         } else {
-            Reply { out: scene.out, version: self.version }.array(transaction.commands.len());
+            Reply::new(scene.out, self.version).array(transaction.commands.len());
+            self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
             for queued in &transaction.commands {
                 queued.with_args(|args| self.run_queued(queued.command, args, &mut keys, scene));
             }
@@ -119,13 +129,7 @@ impl Session {
                 break;
             }
         }
-        let missing = std::mem::take(&mut keys.missing);
-        if !missing.is_empty() {
-            for (index, ticket) in missing {
-                if let Some(shard) = keys.at(index) {
-                    shard.release(ticket);
-                }
-            }
+        if keys.release_missing() {
             (self.walk, self.draw) = (None, None);
             outcome = Err(Failure::new(format!(
                 "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
@@ -166,7 +170,7 @@ impl Session {
         keys: &mut Keyspace<'_>,
     ) -> Result<(), Failure> {
         let mut database = self.database;
-        let mut writes = false;
+        let (mut writes, mut only_frees) = (false, true);
         for Queued { command, args } in &transaction.commands {
             if command.name == "select" {
                 database = crate::command::selected(&args[1]).unwrap_or(database);
@@ -174,7 +178,9 @@ impl Session {
             if command.scope == Scope::None {
                 continue;
             }
-            writes |= command.flags.has(Flags::WRITE);
+            let writes_now = command.flags.has(Flags::WRITE);
+            writes |= writes_now;
+            only_frees &= !writes_now || command.flags.has(Flags::FREES);
             for at in command.keys.of(args.len()) {
                 // A later command may write what this one reads.
                 keys.load(database, &args[at], true)?;
@@ -187,7 +193,7 @@ impl Session {
             keys.load(watched.database, &watched.key, false)?;
         }
         if writes && keys.missing.is_empty() {
-            keys.accept_writes()?;
+            keys.accept(only_frees)?;
         }
         Ok(())
     }

@@ -169,7 +169,10 @@ impl Arguments {
         };
         let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
         if memory_bytes < MEMORY_BYTES_MIN {
-            bail!("memory of {memory_bytes} bytes: at least 8MiB is needed to serve anything");
+            bail!(
+                "memory of {memory_bytes} bytes: the whole process, code included, can be kept to \
+                 32MiB or more"
+            );
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);
         let Some(sync) = parse_sync(named) else {

@@ -186,14 +186,15 @@ impl<'s> Budget<'s> {
     /// Keeps what the whole process has resident within its memory.
     fn measure(&mut self) {
         let shared = self.shared;
-        let accounted = |index| shared.locks.hold(index).store.stats().memory_bytes as u64;
-        let shards: u64 = (0..shared.locks.len()).map(accounted).sum();
+        let held = |index| shared.locks.hold(index).store.bytes_held() as u64;
+        let shards: u64 = (0..shared.locks.len()).map(held).sum();
         let resident = shared.server.host.resident_bytes();
         if resident > self.present() && self.trimmed.elapsed() >= TRIM_PAUSE {
             self.trimmed = Instant::now();
             heap::trim();
         }
-        if shared.overhead.measure(resident, shards) {
+        let clients = shared.clients_bytes.load(SeqCst) as u64;
+        if shared.overhead.measure(resident, shards, clients) {
             shared.share_out();
         }
     }

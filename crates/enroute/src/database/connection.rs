@@ -8,20 +8,29 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
-use db::{Session, Step};
+use db::{Session, Step, keyspace::prefetch};
 use rustls::ServerConnection;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
 use tracing::{debug, info};
-use wire::resp::{Limits, request};
+use wire::resp::{
+    Limits,
+    request::{self, Request},
+};
 
 use super::{Shared, tls};
 
-/// Longest output that waits for its client; beyond, no further commands of it are executed.
-const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Longest output that waits for its client; beyond, no further commands of it are executed. Less
+/// if there are many clients, so that together they keep to what all may have.
+pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// What is less is not counted among what clients keep waiting.
+const COUNTED_BYTES_MIN: usize = 8 << 10;
+/// Requests decoded before the first of them is executed, so that memory is waited for once.
+const AHEAD: usize = 16;
 /// Buffers that have grown beyond this are given back once they are empty.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
@@ -72,6 +81,10 @@ pub(super) struct Connection {
     waits_since: Option<Duration>,
     /// What the client sends is no protocol, or it ended.
     ended: bool,
+    /// Longest output that waits, in bytes.
+    output_bytes_max: usize,
+    /// What it is counted for in [`Shared::clients_bytes`].
+    counted: usize,
 }
 
 /// What a worker lends its connections.
@@ -83,6 +96,8 @@ pub(super) struct Turn<'t> {
     /// Lookups answered at once in this round.
     pub(super) at_once: &'t mut u64,
     pub(super) now: Duration,
+    /// Longest output that waits for one client, in bytes.
+    pub(super) output_bytes_max: usize,
 }
 
 impl Connection {
@@ -109,7 +124,41 @@ impl Connection {
             holds: VecDeque::new(),
             waits_since: None,
             ended: false,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            counted: 0,
         }
+    }
+
+    /// Counts what it keeps waiting now; returns what all clients keep, in bytes.
+    pub(super) fn count(&mut self, shared: &Shared) -> usize {
+        let unsent = self.output.len() - self.sent;
+        let bytes = self.input.len() + unsent + self.session.queued_bytes();
+        // The usual case keeps nothing, and costs nothing.
+        self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
+    }
+
+    /// It keeps nothing any more.
+    pub(super) fn uncount(&mut self, shared: &Shared) {
+        self.recount(0, shared);
+    }
+
+    fn recount(&mut self, bytes: usize, shared: &Shared) -> usize {
+        let before = std::mem::replace(&mut self.counted, bytes);
+        if before == bytes {
+            return shared.clients_bytes.load(Relaxed);
+        }
+        let change = bytes.wrapping_sub(before);
+        shared.clients_bytes.fetch_add(change, Relaxed).wrapping_add(change)
+    }
+
+    /// What it keeps waiting, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.counted
+    }
+
+    /// Where its client is.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// Reads once and executes what came; false when the client is gone.
@@ -130,11 +179,7 @@ impl Connection {
                 }
             };
             let bytes = &buffer[..count];
-            turn.shared
-                .server
-                .stats
-                .input_bytes
-                .fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+            turn.shared.server.stats.input_bytes.fetch_add(count as u64, Relaxed);
             if self.input.is_empty() {
                 let taken = self.execute(bytes, turn);
                 self.input.extend_from_slice(&bytes[taken..]);
@@ -168,22 +213,51 @@ impl Connection {
         self.parked == Parked::No
             && !self.ended
             && !self.session.is_closing()
-            && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+            && self.output.len() - self.sent < self.output_bytes_max
     }
 
     /// Executes the requests in `bytes`; returns how many bytes they took.
     fn execute(&mut self, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut at = 0;
+        self.output_bytes_max = turn.output_bytes_max;
         while self.may_execute() {
-            match self.decoder.decode(&bytes[at..], turn.limits) {
-                Ok(None) => break,
-                Ok(Some((request, taken))) => {
-                    let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
-                    if self.command(&args, turn) {
-                        at += taken;
-                    }
+            let mut ahead = at;
+            let mut requests = SmallVec::<[(Request<'_>, usize); AHEAD]>::new();
+            let undecoded = loop {
+                if requests.len() == AHEAD {
+                    break None;
                 }
-                Err(error) => {
+                match self.decoder.decode(&bytes[ahead..], turn.limits) {
+                    Ok(Some((request, taken))) => {
+                        ahead += taken;
+                        requests.push((request, ahead));
+                    }
+                    undecoded => break Some(undecoded.map(drop)),
+                }
+            };
+            if requests.len() > 1 {
+                let requests = requests.iter().map(|(request, _)| request);
+                prefetch(requests, self.session.database(), &*turn.shared.locks);
+            }
+            for (request, behind) in &requests {
+                let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
+                if !self.command(&args, turn) {
+                    break;
+                }
+                at = *behind;
+                if !self.may_execute() {
+                    break;
+                }
+            }
+            if !self.may_execute() {
+                // What it knows of a request that is not whole counts from behind all of these.
+                self.decoder = request::Decoder::default();
+                break;
+            }
+            match undecoded {
+                None => {}
+                Some(Ok(())) => break,
+                Some(Err(error)) => {
                     info!(peer = %self.peer, "closing: {error}");
                     self.output.extend_from_slice(&request::error_line(&error));
                     self.ended = true;
@@ -289,11 +363,7 @@ impl Connection {
             }
         }
         if self.sent == self.output.len() {
-            shared
-                .server
-                .stats
-                .output_bytes
-                .fetch_add(self.sent as u64, std::sync::atomic::Ordering::Relaxed);
+            shared.server.stats.output_bytes.fetch_add(self.sent as u64, Relaxed);
             self.past += self.sent as u64;
             self.sent = 0;
             self.output.clear();

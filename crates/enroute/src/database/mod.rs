@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle, Thread},
     time::{Duration, Instant},
@@ -91,6 +91,8 @@ pub struct Shared {
     pub locks: Arc<Locks>,
     lookups: Lookups,
     overhead: Arc<Overhead>,
+    /// What clients keep waiting: requests that are not whole, queued commands, answers.
+    clients_bytes: AtomicUsize,
     disk: Disk,
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
@@ -189,6 +191,7 @@ impl Database {
             locks,
             lookups: Lookups::new(),
             overhead,
+            clients_bytes: AtomicUsize::new(0),
             disk,
             keeper: OnceLock::new(),
             ending,

@@ -3,9 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the heap keeps for connections and what is on its way to and from the disk, before anything
-/// is measured.
-const HEAP_BYTES: u64 = 8 << 20;
+/// Kept free for what clients keep waiting, which comes at any moment: shards give memory back a
+/// little later than it is needed. With the reserve it is what clients may keep
+/// (`db::parameters::clients_bytes_max`).
+const CLIENTS_BYTES: u64 = 8 << 20;
+/// What threads, connections and reads from the disk need, before anything is measured.
+const HEAP_BYTES: u64 = 2 << 20;
 /// A part of the budget that is set aside: what is measured is always a little late.
 const RESERVE: u64 = 32;
 /// The shards keep at least this part of the budget.
@@ -33,20 +36,20 @@ impl Overhead {
 
     /// What of `bytes` for the whole process the shards may have.
     pub(super) fn for_shards(&self, bytes: u64) -> u64 {
-        let taken = self.told.load(Relaxed) + bytes / RESERVE;
+        let taken = self.told.load(Relaxed) + CLIENTS_BYTES + bytes / RESERVE;
         bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
     }
 
     /// The budget for the whole process that gives the shards `bytes`.
     pub(super) fn for_process(&self, bytes: u64) -> u64 {
-        (bytes + self.told.load(Relaxed)) / (RESERVE - 1) * RESERVE
+        (bytes + self.told.load(Relaxed) + CLIENTS_BYTES) / (RESERVE - 1) * RESERVE
     }
 
-    /// Notes what the process has resident, and what of it the shards know of, in bytes; true if it
-    /// has changed by enough that the shards should be told.
-    pub(super) fn measure(&self, resident: u64, shards: u64) -> bool {
+    /// Notes what the process has resident, and what of it the shards know of and clients keep
+    /// waiting, in bytes; true if it has changed by enough that the shards should be told.
+    pub(super) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
         let before = self.bytes.load(Relaxed);
-        let measured = resident.saturating_sub(shards);
+        let measured = resident.saturating_sub(shards + clients);
         // Soon believed when it is more, and late when it is less: it comes and goes with the load.
         let now = if measured > before { measured } else { before - (before - measured) / DECAY };
         self.bytes.store(now, Relaxed);
@@ -67,18 +70,20 @@ mod tests {
     #[test]
     fn shards_get_what_the_process_does_not_need() {
         let overhead = Overhead::new(6 * MIB);
-        assert_eq!(overhead.for_shards(64 * MIB), 48 * MIB);
-        assert!(overhead.measure(68 * MIB, 48 * MIB));
-        assert_eq!(overhead.for_shards(64 * MIB), 42 * MIB);
+        assert_eq!(overhead.for_shards(64 * MIB), 46 * MIB);
+        assert!(overhead.measure(60 * MIB, 46 * MIB, 0));
+        assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
+        // What clients keep waiting has its place already.
+        assert!(!overhead.measure(62 * MIB, 40 * MIB, 8 * MIB));
         // A moment with less is not believed at once.
-        assert!(!overhead.measure(50 * MIB, 42 * MIB));
-        assert_eq!(overhead.for_shards(64 * MIB), 42 * MIB);
+        assert!(!overhead.measure(46 * MIB, 40 * MIB, 0));
+        assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
         for _ in 0..20_000 {
-            overhead.measure(50 * MIB, 42 * MIB);
+            overhead.measure(46 * MIB, 40 * MIB, 0);
         }
-        assert!(overhead.for_shards(64 * MIB) >= 52 * MIB);
+        assert!(overhead.for_shards(64 * MIB) >= 46 * MIB);
         // However little there is, the shards keep a part.
-        overhead.measure(64 * MIB, 0);
+        overhead.measure(64 * MIB, 0, 0);
         assert_eq!(overhead.for_shards(64 * MIB), 8 * MIB);
         let overhead = Overhead::new(6 * MIB);
         let shards = overhead.for_shards(512 * MIB);

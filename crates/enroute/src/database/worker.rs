@@ -24,7 +24,7 @@ use wire::resp::Limits;
 
 use super::{
     Shared, Tls,
-    connection::{Connection, Parked, Turn},
+    connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
     disk::{self, Ended},
     inbox::{Inbox, Note},
     ring::Ring,
@@ -32,6 +32,8 @@ use super::{
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
+/// However many clients there are, each may have so much output waiting.
+const OUTPUT_BYTES_MIN: usize = 16 << 10;
 /// Events taken in one round.
 const EVENTS_MAX: usize = 512;
 /// Clients accepted in one round.
@@ -75,6 +77,8 @@ pub(super) struct Worker {
     ring: Option<Ring>,
     ended: Vec<Ended>,
     at_once: u64,
+    /// Longest output that waits for one client, in bytes.
+    output_bytes_max: usize,
     /// The worker that gets the next client.
     next: usize,
     looked: Instant,
@@ -100,11 +104,7 @@ impl Worker {
             epoll::add(&epoll, ring, EventData::new_u64(RING), EventFlags::IN)?;
         }
         let value_bytes_max = store::elastic::Config::default().value_bytes_max;
-        let limits = Limits {
-            bulk_bytes_max: value_bytes_max,
-            request_bytes_max: value_bytes_max * 8,
-            ..Limits::default()
-        };
+        let limits = Limits { bulk_bytes_max: value_bytes_max, ..Limits::default() };
         let touched = vec![false; shared.locks.len()];
         Ok(Self {
             shared,
@@ -126,9 +126,26 @@ impl Worker {
             ring,
             ended: Vec::new(),
             at_once: 0,
+            output_bytes_max: OUTPUT_BYTES_MAX,
             next: 0,
             looked: Instant::now(),
-        })
+        }
+        .limited())
+    }
+
+    /// With what memory and the number of clients allow each of them now.
+    fn limited(mut self) -> Self {
+        self.limit_clients();
+        self
+    }
+
+    fn limit_clients(&mut self) {
+        let server = &self.shared.server;
+        let bytes_max = server.parameters.clients_bytes_max();
+        self.limits.request_bytes_max = bytes_max;
+        // Half for answers, half for all else.
+        let share = bytes_max / 2 / server.clients.len().max(1);
+        self.output_bytes_max = share.clamp(OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX);
     }
 
     /// Serves until the end was asked for and every client has heard what was left for it.
@@ -157,6 +174,7 @@ impl Worker {
             if self.looked.elapsed() >= LOOK_PAUSE {
                 self.looked = Instant::now();
                 self.close_idle();
+                self.limit_clients();
             }
             if self.shared.is_ending() {
                 self.listener = None;
@@ -240,6 +258,7 @@ impl Worker {
             touched: &mut self.touched,
             at_once: &mut self.at_once,
             now: self.shared.now(),
+            output_bytes_max: self.output_bytes_max,
         };
         if connection.receive(&mut self.buffer, &mut turn) {
             self.acted(slot);
@@ -257,6 +276,7 @@ impl Worker {
             touched: &mut self.touched,
             at_once: &mut self.at_once,
             now: self.shared.now(),
+            output_bytes_max: self.output_bytes_max,
         };
         connection.proceed(&mut turn);
         self.acted(slot);
@@ -274,6 +294,7 @@ impl Worker {
             self.ask(slot);
         }
         self.list(slot);
+        self.count(slot);
     }
 
     /// Gives connections that waited for their turn, or for a time, another one.
@@ -382,6 +403,7 @@ impl Worker {
                 }
             }
         }
+        self.count(slot);
     }
 
     /// Tells the system which events of a connection are of interest.
@@ -463,9 +485,37 @@ impl Worker {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;
         };
+        connection.uncount(&self.shared);
         connection.session.close(&self.shared.server, &*self.shared.locks);
         self.slots.remove(&connection.session.client().id);
         self.closed.push(slot);
+    }
+
+    /// Counts what a connection keeps waiting; if all together keep more than clients may, the
+    /// greediest of this worker's has to go.
+    fn count(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        let bytes_max = self.shared.server.parameters.clients_bytes_max();
+        let bytes = connection.count(&self.shared);
+        if bytes <= bytes_max {
+            return;
+        }
+        let kept =
+            |slot: &usize| self.connections[*slot].as_ref().map_or(0, Connection::kept_bytes);
+        let Some(greediest) = (0..self.connections.len()).max_by_key(kept) else { return };
+        if kept(&greediest) < OUTPUT_BYTES_MIN {
+            // Others' clients keep it.
+            return;
+        }
+        if let Some(connection) = &self.connections[greediest] {
+            warn!(
+                peer = %connection.peer(),
+                "closing the client that keeps the most: {} of the {bytes} bytes that all clients \
+                 keep waiting, and {bytes_max} may be (maxmemory-clients)",
+                connection.kept_bytes()
+            );
+        }
+        self.close(greediest);
     }
 
     fn close_all_where(&mut self, chosen: impl Fn(&Connection) -> bool) {

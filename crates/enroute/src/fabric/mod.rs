@@ -14,6 +14,7 @@
 //! | [`memory`] | whether a run fits, before it starts |
 //! | [`controller`] | the Controller's integer program (Appendix A.1) and its solver |
 //! | [`results`] | what a run found, as JSON lines and CSV |
+//! | [`series`] | a run over time, as JSON lines |
 //! | [`sweep`] | a grid of runs: on all cores, resumed after a stop |
 //! | [`page`] | a run as one HTML page that plays it |
 
@@ -22,6 +23,7 @@ pub mod experiment;
 pub mod memory;
 pub mod page;
 pub mod results;
+pub mod series;
 pub mod setting;
 pub mod sweep;
 pub mod topology;

@@ -36,6 +36,9 @@ pub struct Results {
     pub packets_received: u64,
     pub packets_dropped: u64,
     pub packets_in_flight: u64,
+    /// Arrived, but wholly old: not counted as received.
+    #[serde(default)]
+    pub packets_repeated: u64,
     pub gateway_packets: u64,
     pub hit_rate: f64,
     pub flows: u64,
@@ -165,6 +168,7 @@ impl Results {
             packets_received: metrics.received,
             packets_dropped: metrics.dropped,
             packets_in_flight: metrics.in_flight,
+            packets_repeated: metrics.repeated,
             gateway_packets: metrics.gateway_packets,
             hit_rate: metrics.hit_rate(),
             flows: metrics.flows,

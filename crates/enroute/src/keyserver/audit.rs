@@ -16,85 +16,124 @@ use parking_lot::Mutex;
 /// loses that much.
 pub(super) const SYNC_EVERY: Duration = Duration::from_secs(1);
 
+/// Lines that may wait for the next write. Who would exceed it writes first.
+const UNWRITTEN_BYTES_MAX: usize = 1 << 20;
+
 /// The log. Shared by everything that uses keys.
+///
+/// Requests that are done at the same time are written together: each adds its line, lets the others
+/// of its thread add theirs, and whoever is first then writes all. So the lock under which lines are
+/// chained is never held over a system call.
 pub struct Log {
     path: PathBuf,
-    state: Mutex<State>,
+    lines: Mutex<Lines>,
+    /// Held while writing. Taken before `lines`.
+    file: Mutex<Arc<File>>,
 }
 
-struct State {
-    file: Arc<File>,
+/// What was chained.
+struct Lines {
     chain: Chain,
-    /// What could not be written of a line that was begun.
-    rest: Vec<u8>,
+    unwritten: Vec<u8>,
+    /// The number of the last line that is written, or begun.
+    written: u64,
+    /// The last write failed. Then no line is added before one succeeds.
+    failing: bool,
 }
 
 impl Log {
     /// Opens the log at `path` and continues its chain.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let (file, chain) = open(path, Chain::default())?;
-        let state = State { file: Arc::new(file), chain, rest: Vec::new() };
-        Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
+        let lines = Lines { written: chain.count, chain, unwritten: Vec::new(), failing: false };
+        Ok(Self {
+            path: path.to_owned(),
+            lines: Mutex::new(lines),
+            file: Mutex::new(Arc::new(file)),
+        })
     }
 
     /// Opens the path again: after the file was moved aside, a new one continues its chain.
     pub fn reopen(&self) -> anyhow::Result<()> {
-        let mut state = self.state.lock();
-        state.write_rest().context("cannot finish the last line")?;
-        let (file, chain) = open(&self.path, state.chain.clone())?;
-        if chain.count < state.chain.count {
+        let mut file = self.file.lock();
+        let mut lines = self.lines.lock();
+        write(&file, &mut lines.unwritten).context("cannot finish the last lines")?;
+        let (new, chain) = open(&self.path, lines.chain.clone())?;
+        if chain.count < lines.chain.count {
             bail!("{}: not a new file and not the old one", self.path.display());
         }
-        (state.file, state.chain) = (Arc::new(file), chain);
+        (*file, lines.written, lines.chain) = (Arc::new(new), chain.count, chain);
         Ok(())
     }
 
-    /// Writes one line. An error means that it is not written; then nothing may be answered.
-    pub fn append(&self, entry: &Entry<'_>) -> std::io::Result<()> {
-        let mut state = self.state.lock();
-        state.write_rest()?;
-        let before = state.chain.clone();
-        let line = state.chain.append(entry);
-        let outcome = state.write(&line);
-        if outcome.is_err() && state.rest.len() == line.len() {
-            (state.chain, state.rest) = (before, Vec::new());
+    /// Writes one line. An error means that it is not written; then nothing may be answered. The
+    /// line stays in the chain and is written before any other, when that is possible again.
+    pub async fn append(&self, entry: &Entry<'_>) -> std::io::Result<()> {
+        let must_write_first = {
+            let lines = self.lines.lock();
+            lines.failing || lines.unwritten.len() >= UNWRITTEN_BYTES_MAX
+        };
+        if must_write_first {
+            self.write(None)?;
+        }
+        let number = {
+            let mut lines = self.lines.lock();
+            let line = lines.chain.append(entry);
+            lines.unwritten.extend_from_slice(&line);
+            lines.chain.count
+        };
+        tokio::task::yield_now().await;
+        self.write(Some(number))
+    }
+
+    /// Writes what is unwritten, unless line `number` was written meanwhile.
+    fn write(&self, number: Option<u64>) -> std::io::Result<()> {
+        let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written);
+        if is_written(&self.lines.lock()) {
+            return Ok(());
+        }
+        let file = self.file.lock();
+        let (mut bytes, last) = {
+            let mut lines = self.lines.lock();
+            if is_written(&lines) {
+                return Ok(());
+            }
+            (std::mem::take(&mut lines.unwritten), lines.chain.count)
+        };
+        let outcome = write(&file, &mut bytes);
+        let mut lines = self.lines.lock();
+        lines.failing = outcome.is_err();
+        match outcome {
+            Ok(()) => lines.written = last,
+            Err(_) => lines.unwritten.splice(..0, bytes).for_each(drop),
         }
         outcome
     }
 
     /// Waits until everything written is on the disk.
     pub fn sync(&self) -> std::io::Result<()> {
-        let file = Arc::clone(&self.state.lock().file);
+        // Whoever chained a line may have gone before writing it.
+        self.write(None)?;
+        let file = Arc::clone(&self.file.lock());
         file.sync_data()
     }
 
     /// Lines so far and the value which binds them, to be noted elsewhere.
     pub fn chain(&self) -> Chain {
-        self.state.lock().chain.clone()
+        self.lines.lock().chain.clone()
     }
 }
 
-impl State {
-    fn write_rest(&mut self) -> std::io::Result<()> {
-        let rest = std::mem::take(&mut self.rest);
-        self.write(&rest)
-    }
-
-    /// Writes `line` or keeps what is left of it.
-    fn write(&mut self, line: &[u8]) -> std::io::Result<()> {
-        let mut left = line;
-        while !left.is_empty() {
-            match (&*self.file).write(left) {
-                Ok(written) => left = &left[written..],
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.rest = left.to_vec();
-                    return Err(error);
-                }
-            }
+/// Writes all of `bytes`; what could not be written stays there.
+fn write(mut file: &File, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(written) => drop(bytes.drain(..written)),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The file and its chain; a new file continues `chain`.

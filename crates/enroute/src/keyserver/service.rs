@@ -108,7 +108,7 @@ impl Service {
                 &failure.reason
             }
         };
-        let outcome = match self.note(edge, request.as_ref().ok(), reason) {
+        let outcome = match self.note(edge, request.as_ref().ok(), reason).await {
             Ok(()) => outcome.as_ref().map(|output| &output[..]).map_err(|failure| failure.refusal),
             Err(error) => {
                 error!("the audit log cannot be written, so requests are denied: {error}");
@@ -175,16 +175,22 @@ impl Service {
         }
     }
 
-    fn note(&self, edge: &str, request: Option<&Request>, outcome: &str) -> std::io::Result<()> {
+    async fn note(
+        &self,
+        edge: &str,
+        request: Option<&Request>,
+        outcome: &str,
+    ) -> std::io::Result<()> {
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.log.append(&Entry {
+        let entry = Entry {
             at,
             edge,
             method: request.map(|request| request.operation.method().name()),
             key: request.map(|request| request.key),
             server_name: request.and_then(|request| request.server_name.as_deref()),
             outcome,
-        })
+        };
+        self.log.append(&entry).await
     }
 }
 

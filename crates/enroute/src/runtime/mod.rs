@@ -29,7 +29,7 @@ mod feed;
 mod inbox;
 mod listener;
 mod origin;
-mod reactor;
+pub(crate) mod reactor;
 mod shards;
 mod worker;
 

@@ -20,28 +20,28 @@ use rustix::{
 };
 
 /// Events taken at once; more are taken the next time.
-pub(super) const EVENTS_MAX: usize = 256;
+pub(crate) const EVENTS_MAX: usize = 256;
 
 /// Waits for many sockets.
-pub(super) struct Reactor {
+pub(crate) struct Reactor {
     epoll: OwnedFd,
     events: Vec<Event>,
 }
 
 impl Reactor {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// Watches `source` until it is closed; its events carry `token`.
-    pub(super) fn watch(&self, source: impl AsFd, token: u64) -> io::Result<()> {
+    pub(crate) fn watch(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
     /// Waits until something happens, at most for `limit`.
-    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.events.clear();
         let limit = limit.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
@@ -51,7 +51,7 @@ impl Reactor {
     }
 
     /// What has happened: tokens, and what became possible.
-    pub(super) fn events(&self) -> impl Iterator<Item = (u64, Possible)> {
+    pub(crate) fn events(&self) -> impl Iterator<Item = (u64, Possible)> {
         self.events.iter().map(|event| {
             let Event { flags, data } = *event;
             let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
@@ -67,15 +67,22 @@ impl Reactor {
 
 /// What became possible with a socket.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Possible {
+pub(crate) struct Possible {
     read: bool,
     write: bool,
     /// The other end has closed, or the connection is broken.
     end: bool,
 }
 
+impl Possible {
+    /// Room to write; of a connection that is being made, also that this has come to an end.
+    pub(crate) fn is_write(self) -> bool {
+        self.write
+    }
+}
+
 /// A connection that never blocks.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     stream: TcpStream,
     readable: bool,
     writable: bool,
@@ -84,7 +91,7 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Watches `stream` under `token`.
-    pub(super) fn new(stream: TcpStream, reactor: &Reactor, token: u64) -> io::Result<Self> {
+    pub(crate) fn new(stream: TcpStream, reactor: &Reactor, token: u64) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         reactor.watch(&stream, token)?;
@@ -92,22 +99,22 @@ impl Socket {
         Ok(Self { stream, readable: false, writable: true, ended: false })
     }
 
-    pub(super) fn notice(&mut self, possible: Possible) {
+    pub(crate) fn notice(&mut self, possible: Possible) {
         self.readable |= possible.read;
         self.writable |= possible.write;
         self.ended |= possible.end;
     }
 
-    pub(super) fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.readable
     }
 
-    pub(super) fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.writable
     }
 
     /// Reads what is there; 0 bytes are the end, `None` is nothing yet.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         while self.readable {
             match self.stream.read(buffer) {
                 Ok(count) => {
@@ -124,7 +131,7 @@ impl Socket {
     }
 
     /// Writes what there is room for; 0 bytes until there is room again.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while self.writable {
             match self.stream.write(bytes) {
                 Ok(count) => return Ok(count),
@@ -139,8 +146,13 @@ impl Socket {
         Ok(0)
     }
 
+    /// What went wrong while it was being made.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.stream.take_error()
+    }
+
     /// Tells the other end that nothing more comes.
-    pub(super) fn end(&self) -> io::Result<()> {
+    pub(crate) fn end(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
 }

@@ -17,6 +17,7 @@
 
 pub mod attacks;
 pub mod cgroup;
+pub mod cluster;
 pub mod database;
 pub mod directory;
 pub mod edge;
@@ -31,3 +32,4 @@ pub mod process;
 pub mod raw;
 pub mod script;
 pub mod scripted;
+pub mod state;

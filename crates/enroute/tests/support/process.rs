@@ -105,6 +105,11 @@ impl Process {
         assert!(sent.success(), "{kill}: {sent}");
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.stdout.has_ended()
+    }
+
     /// Asks it to end with SIGTERM and waits until it has.
     pub fn terminate(self) -> Ended {
         self.signal("TERM");
@@ -194,6 +199,11 @@ impl Output {
             .wait_timeout_while(state, PATIENCE, |state| find(state).is_none() && !state.ended)
             .unwrap();
         find(&state)
+    }
+
+    /// Whether the other end is closed.
+    fn has_ended(&self) -> bool {
+        self.shared.state.lock().unwrap().ended
     }
 
     fn text(&self) -> String {

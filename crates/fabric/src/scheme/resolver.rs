@@ -107,10 +107,3 @@ pub(crate) trait Resolver {
         Vec::new()
     }
 }
-
-/// Entries of each caching switch: `total` divided in proportion to the weights, rounded down.
-pub(crate) fn divide(total: u64, weights: &[f64]) -> Vec<u32> {
-    let sum: f64 = weights.iter().sum();
-    let share = |weight: &f64| if sum > 0.0 { (total as f64 * weight / sum) as u32 } else { 0 };
-    weights.iter().map(share).collect()
-}

@@ -35,16 +35,7 @@ pub(crate) fn rules(model: &Model, variant: Variant, learn_probability: f64) -> 
         invalidation: !variant.no_invalidations,
         timestamp_vector: !variant.no_timestamp_vector,
         base_rtt_ns: BASE_RTT_NS,
-        spines_only_promote: model.spines_only_promote,
-        promote_without_access_bit: model.promote_without_access_bit,
-        cores_fill_empty_lines: model.cores_fill_empty_lines,
-        tors_fill_empty_lines: model.tors_fill_empty_lines,
-        tors_learn_sources_from_fabric_only: model.tors_learn_sources_from_fabric_only,
-        tors_ignore_spillover: model.tors_ignore_spillover,
-        one_tag: model.one_tag,
-        learning_packet_for_any: model.learning_packet_for_any,
-        one_shot_vector: model.one_shot_vector,
-        gateway_tors_never_invalidate: model.gateway_tors_never_invalidate,
+        quirks: model.switch,
     }
 }
 

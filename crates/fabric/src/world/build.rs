@@ -23,11 +23,11 @@ use crate::{
         local_learning::LocalLearning,
         no_cache::NoCache,
         on_demand::OnDemand,
-        resolver::{Resolver, divide},
+        resolver::Resolver,
         switch_v2p::{SwitchV2P, caches, rules},
     },
     tcp::{NEVER, Tuning},
-    topology::{Memory, Topology},
+    topology::Topology,
     wheel::Wheel,
     workload::{DATAGRAM_BYTES_MAX, FLOW_BYTES_MAX, Flow},
 };
@@ -51,47 +51,40 @@ pub(crate) fn build(
         return Err(Error::Topology { what: "gateways", expected, got });
     }
     let mut random = Random::new(seed);
-    let roles: Vec<Role> = {
-        let network = crate::network::Shape::new(topology);
-        (0..topology.switches()).map(|switch| network.role(switch)).collect()
-    };
-    let entries = |uses: &dyn Fn(Role) -> bool| {
-        let weight = |role: &Role| if uses(*role) { weight(&topology.memory, *role) } else { 0.0 };
-        divide(config.cache_entries, &roles.iter().map(weight).collect::<Vec<_>>())
-    };
+    let roles = topology.roles();
+    let entries =
+        |uses: &dyn Fn(Role) -> bool| topology.entries_by_switch(config.cache_entries, uses);
     let model = &config.model;
     let is_tor = |role: Role| matches!(role, Role::Tor | Role::GatewayTor);
     let parts = Parts { config, topology, seed };
     Ok(match scheme {
-        Scheme::NoCache => parts.world(flows, NoCache, random, true),
-        Scheme::Direct => parts.world(flows, Direct, random, true),
+        Scheme::NoCache => parts.run(flows, NoCache, random, true),
+        Scheme::Direct => parts.run(flows, Direct, random, true),
         Scheme::OnDemand => {
             let on_demand =
                 OnDemand::new(model.on_demand_pays_once, model.on_demand_learns_on_receive);
-            parts.world(flows, on_demand, random, true)
+            parts.run(flows, on_demand, random, true)
         }
         Scheme::LocalLearning => {
             let local = LocalLearning::new(&entries(&|_| true), &mut random);
-            parts.world(flows, local, random, true)
+            parts.run(flows, local, random, true)
         }
         Scheme::GwCache => {
             let gateway_tor = |role: Role| role == Role::GatewayTor;
             let cache =
                 GwCache::new(&entries(&gateway_tor), roles.iter().map(|role| gateway_tor(*role)));
-            parts.world(flows, cache, random, true)
+            parts.run(flows, cache, random, true)
         }
         Scheme::Bluebird => {
             let bluebird = Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
-            parts.world(flows, bluebird, random, true)
+            parts.run(flows, bluebird, random, true)
         }
-        Scheme::Controller => {
-            parts.world(flows, Controller::new(&entries(&|_| true)), random, true)
-        }
+        Scheme::Controller => parts.run(flows, Controller::new(&entries(&|_| true)), random, true),
         Scheme::SwitchV2P(variant) => {
             let shape = crate::network::Shape::new(topology);
             let rules = rules(model, variant, config.learn_probability);
             let switches = SwitchV2P::new(&shape, &entries(&|role| caches(variant, role)), rules);
-            parts.world(flows, switches, random, model.follow_me_in_switchv2p)
+            parts.run(flows, switches, random, model.follow_me_in_switchv2p)
         }
     })
 }
@@ -103,13 +96,23 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn world<R: Resolver + Send + 'static>(
+    fn run<R: Resolver + Send + 'static>(
+        &self,
+        flows: Vec<Flow>,
+        resolver: R,
+        random: Random,
+        follow_me: bool,
+    ) -> Box<dyn Run> {
+        Box::new(self.world(flows, resolver, random, follow_me))
+    }
+
+    fn world<R: Resolver>(
         &self,
         mut flows: Vec<Flow>,
         mut resolver: R,
         mut random: Random,
         follow_me: bool,
-    ) -> Box<dyn Run> {
+    ) -> World<R> {
         let Self { config, topology, seed } = *self;
         flows.sort_by_key(|flow| (flow.start_ns, flow.source));
         let model = &config.model;
@@ -133,7 +136,7 @@ impl Parts<'_> {
             per_flow,
             ..Metrics::default()
         };
-        Box::new(World {
+        World {
             now_ns: 0,
             seed,
             wheel: Wheel::new(),
@@ -159,7 +162,7 @@ impl Parts<'_> {
             segments: Vec::new(),
             control: Control::default(),
             follower: Follower::new(config.follow_every),
-        })
+        }
     }
 
     fn settings<R: Resolver>(&self, flows: &[Flow], resolver: &R, follow_me: bool) -> Settings {
@@ -203,16 +206,6 @@ fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
         )
         .collect();
     (result_of, per_flow)
-}
-
-fn weight(memory: &Memory, role: Role) -> f64 {
-    match role {
-        Role::Tor => memory.tor,
-        Role::GatewayTor => memory.gateway_tor,
-        Role::Spine => memory.spine,
-        Role::GatewaySpine => memory.gateway_spine,
-        Role::Core => memory.core,
-    }
 }
 
 fn needs_gateways(scheme: Scheme) -> bool {
@@ -266,4 +259,39 @@ fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that has begun, of one flow.
+    fn begun() -> World<NoCache> {
+        let config = Config::default();
+        let topology = Topology::ft8_10k();
+        let flow = Flow { source: 0, destination: 5_000, start_ns: 7, id: 1, bytes: 50_000 };
+        let parts = Parts { config: &config, topology: &topology, seed: 42 };
+        let mut world = parts.world(vec![flow], NoCache, Random::new(42), true);
+        world.step(u64::MAX, 50).expect("laws hold");
+        world
+    }
+
+    #[test]
+    fn a_packet_that_vanishes_ends_the_run_with_event_and_seed() {
+        let mut world = begun();
+        world.metrics.sent += 1;
+        let said = world.step(u64::MAX, 10).expect_err("a law broke").to_string();
+        for part in ["conservation", "at event", "seed 42"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+
+    #[test]
+    fn time_that_goes_back_ends_the_run() {
+        let mut world = begun();
+        world.now_ns += 1_000_000_000;
+        world.wheel.insert(0, world.now_ns - 999_999_999);
+        let said = world.step(u64::MAX, 10).expect_err("a law broke").to_string();
+        assert!(said.contains("causality") && said.contains("seed 42"), "{said}");
+    }
 }

@@ -1,4 +1,6 @@
-//! Who learns what from whom: Table 1, and where the authors' code departs from the text.
+//! Who learns what from whom: Table 1, and the rules of one run.
+
+use super::Quirks;
 
 /// The category of a switch (§3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,7 +81,7 @@ impl Role {
     }
 }
 
-/// What is switched on, and which of the authors' departures from the text are followed.
+/// What is switched on, and whose rules are followed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     /// The probability of a learning packet (§3.2.2, `P_learn`); 0 sends none.
@@ -94,26 +96,6 @@ pub struct Rules {
     pub timestamp_vector: bool,
     /// What the vector compares with, nanoseconds.
     pub base_rtt_ns: u64,
-    /// Code: ordinary spines serve no hit, they only hand the mapping to the core.
-    pub spines_only_promote: bool,
-    /// Code: promotion does not ask for the access bit.
-    pub promote_without_access_bit: bool,
-    /// Code: cores learn destinations into empty lines.
-    pub cores_fill_empty_lines: bool,
-    /// Code: ToRs learn destinations of packets from their own hosts into empty lines.
-    pub tors_fill_empty_lines: bool,
-    /// Code: ToRs learn sources only of packets that came out of the fabric.
-    pub tors_learn_sources_from_fabric_only: bool,
-    /// Code: ToRs neither take spilled entries nor spill.
-    pub tors_ignore_spillover: bool,
-    /// Code: cores look at no spilled entry but a promotion of the packet's own destination; others
-    /// treat promotions as spilled entries, and spilled entries as what to learn instead of the
-    /// destination.
-    pub one_tag: bool,
-    /// Code: learning packets also for mappings that are not new.
-    pub learning_packet_for_any: bool,
-    /// Code: the vector is a bit that is set for good.
-    pub one_shot_vector: bool,
-    /// Code: gateway ToRs never send invalidation packets.
-    pub gateway_tors_never_invalidate: bool,
+    /// Where the authors' code is followed instead of the text.
+    pub quirks: Quirks,
 }

@@ -90,7 +90,7 @@ impl Switch {
             return Outcome { hit: false, emit: self.correct(packet, now_ns) };
         }
         let promotes = self.rules.promotion && self.role.features().special == Special::Promotions;
-        if promotes && self.rules.spines_only_promote && self.promote_unresolved(packet) {
+        if promotes && self.rules.quirks.spines_only_promote && self.promote_unresolved(packet) {
             return Outcome::default();
         }
         let emit = self.learn(packet, draw);
@@ -118,8 +118,8 @@ impl Switch {
         packet.resolved = true;
         packet.hit = self.id + 1;
         let leaves_pod = !self.pod.contains(&pip);
-        let promotes = promotes && !self.rules.spines_only_promote && leaves_pod;
-        if promotes && (in_use || self.rules.promote_without_access_bit) {
+        let promotes = promotes && !self.rules.quirks.spines_only_promote && leaves_pod;
+        if promotes && (in_use || self.rules.quirks.promote_without_access_bit) {
             packet.tag = Mapping { vip: packet.destination_vip, pip };
             packet.promotion = true;
         }
@@ -135,7 +135,7 @@ impl Switch {
         let Some(pip) = self.cache.get(packet.destination_vip, packet.destination_hash) else {
             return false;
         };
-        if in_use || self.rules.promote_without_access_bit {
+        if in_use || self.rules.quirks.promote_without_access_bit {
             packet.tag = Mapping { vip: packet.destination_vip, pip };
             packet.promotion = true;
         }
@@ -143,7 +143,7 @@ impl Switch {
     }
 
     fn learn(&mut self, packet: &mut Header, draw: impl FnOnce() -> f64) -> Option<Emit> {
-        match (self.role.features().learning, self.rules.one_tag) {
+        match (self.role.features().learning, self.rules.quirks.one_tag) {
             (Learning::SourceAndLearningPackets, _) => self.learn_at_tor(packet),
             (Learning::Promotions, true) => self.learn_at_core_as_published(packet),
             (Learning::Promotions, false) => self.learn_promotion(packet),
@@ -157,16 +157,16 @@ impl Switch {
     }
 
     fn learn_at_tor(&mut self, packet: &mut Header) {
-        if !self.rules.tors_ignore_spillover {
+        if !self.rules.quirks.tors_ignore_spillover {
             self.take_spilled(packet);
         }
-        if packet.hops >= 2 || !self.rules.tors_learn_sources_from_fabric_only {
+        if packet.hops >= 2 || !self.rules.quirks.tors_learn_sources_from_fabric_only {
             let source = Mapping { vip: packet.source_vip, pip: packet.source_pip };
             let evicted = self.cache.put(source, packet.source_hash);
-            if !self.rules.tors_ignore_spillover {
+            if !self.rules.quirks.tors_ignore_spillover {
                 self.spill(packet, evicted);
             }
-        } else if packet.resolved && self.rules.tors_fill_empty_lines {
+        } else if packet.resolved && self.rules.quirks.tors_fill_empty_lines {
             self.cache.put_if_free(destination(packet), packet.destination_hash);
         }
     }
@@ -217,7 +217,7 @@ impl Switch {
 
     fn learn_at_core_as_published(&mut self, packet: &mut Header) {
         if !packet.tag.is_some() {
-            if packet.resolved && self.rules.cores_fill_empty_lines {
+            if packet.resolved && self.rules.quirks.cores_fill_empty_lines {
                 self.cache.put_if_free(destination(packet), packet.destination_hash);
             }
             return;
@@ -268,7 +268,7 @@ impl Switch {
     fn announce(&self, mapping: Mapping, known: bool, draw: impl FnOnce() -> f64) -> Option<Emit> {
         let wanted = self.role.features().special == Special::LearningPackets
             && self.rules.learn_probability > 0.0
-            && (!known || self.rules.learning_packet_for_any);
+            && (!known || self.rules.quirks.learning_packet_for_any);
         (wanted && draw() <= self.rules.learn_probability).then_some(Emit::Learning(mapping))
     }
 
@@ -291,7 +291,7 @@ impl Switch {
             }
         }
         let tor = self.role == Role::Tor
-            || (self.role == Role::GatewayTor && !self.rules.gateway_tors_never_invalidate);
+            || (self.role == Role::GatewayTor && !self.rules.quirks.gateway_tors_never_invalidate);
         if !tor || packet.hit == 0 {
             return None;
         }
@@ -311,7 +311,7 @@ impl Switch {
         }
         let last = &mut self.invalidated[index];
         let due = *last == 0
-            || (!self.rules.one_shot_vector && now_ns + 1 - *last >= self.rules.base_rtt_ns);
+            || (!self.rules.quirks.one_shot_vector && now_ns + 1 - *last >= self.rules.base_rtt_ns);
         if due {
             *last = now_ns + 1;
         }

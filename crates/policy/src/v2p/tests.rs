@@ -7,31 +7,10 @@ const PUBLISHED: Rules = Rules {
     invalidation: true,
     timestamp_vector: true,
     base_rtt_ns: 12_000,
-    spines_only_promote: true,
-    promote_without_access_bit: true,
-    cores_fill_empty_lines: true,
-    tors_fill_empty_lines: true,
-    tors_learn_sources_from_fabric_only: true,
-    tors_ignore_spillover: true,
-    one_tag: true,
-    learning_packet_for_any: true,
-    one_shot_vector: true,
-    gateway_tors_never_invalidate: true,
+    quirks: Quirks::all(true),
 };
 
-const PAPER: Rules = Rules {
-    spines_only_promote: false,
-    promote_without_access_bit: false,
-    cores_fill_empty_lines: false,
-    tors_fill_empty_lines: false,
-    tors_learn_sources_from_fabric_only: false,
-    tors_ignore_spillover: false,
-    one_tag: false,
-    learning_packet_for_any: false,
-    one_shot_vector: false,
-    gateway_tors_never_invalidate: false,
-    ..PUBLISHED
-};
+const PAPER: Rules = Rules { quirks: Quirks::all(false), ..PUBLISHED };
 
 const GATEWAY: u32 = 9000;
 

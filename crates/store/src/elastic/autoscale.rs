@@ -3,7 +3,9 @@
 //! It looks at the 99th percentile and at the miss-ratio curve, and answers with a budget. The
 //! curve says where to go; the percentile says whether to. It grows soon and shrinks late, in steps,
 //! and learns: a size that had to be left upwards is not tried again for a time that doubles with
-//! every failure. So a target between two sizes is met from above, and never swung around.
+//! every failure, so a target between two sizes is met from above, and never swung around. And
+//! growing after it had shrunk puts off the next way down, for a time that doubles too: a load that
+//! comes and goes faster than that has the memory of its worst moments.
 
 use std::time::Duration;
 
@@ -34,11 +36,13 @@ pub struct Observation {
 /// Looks too slow in a row before growing.
 const SLOW_LOOKS: u32 = 3;
 /// Looks well below the target in a row before shrinking.
-const FAST_LOOKS: u32 = 12;
+const FAST_LOOKS: u32 = 6;
 /// Well below: this part of the target.
 const FAST: f64 = 0.7;
-/// No step grows to less than this much more, or shrinks by more than this.
+/// No step grows to less than this much more.
 const STEP: f64 = 0.2;
+/// No step shrinks by more than this.
+const STEP_DOWN: f64 = 0.3;
 /// Room left above what the curve asks for.
 const MARGIN: f64 = 1.1;
 /// 99 of 100 lookups are from memory.
@@ -48,6 +52,9 @@ const LOOKUPS_MIN: u64 = 2_000;
 /// A size found too small is not tried again for this long at first.
 const AVOID_FIRST: Duration = Duration::from_secs(600);
 const AVOID_MAX: Duration = Duration::from_secs(24 * 3600);
+/// After so many times that time without a reason to grow, the next way down is put off no longer
+/// than at first.
+const CALM: u32 = 4;
 
 /// Decides on the budget.
 #[derive(Debug, Clone)]
@@ -59,6 +66,11 @@ pub struct Autoscale {
     too_small: usize,
     avoid_until: Duration,
     avoid_for: Duration,
+    /// The last change was a shrinking.
+    has_shrunk: bool,
+    /// It shrinks no more until then, and for how long that was put off.
+    stay_until: Duration,
+    stay_for: Duration,
 }
 
 impl Autoscale {
@@ -71,6 +83,9 @@ impl Autoscale {
             too_small: 0,
             avoid_until: Duration::ZERO,
             avoid_for: AVOID_FIRST,
+            has_shrunk: false,
+            stay_until: Duration::ZERO,
+            stay_for: AVOID_FIRST / 2,
         }
     }
 
@@ -83,14 +98,27 @@ impl Autoscale {
         self.fast = if p99 < target.mul_f64(FAST) { self.fast + 1 } else { 0 };
         let next = if self.slow >= SLOW_LOOKS {
             self.grow(current, seen, now)
-        } else if self.fast >= FAST_LOOKS {
+        } else if self.fast >= FAST_LOOKS && now >= self.stay_until {
             self.shrink(current, seen, now)
         } else {
             return None;
         };
         (self.slow, self.fast) = (0, 0);
         let next = next.clamp(self.config.min_bytes, self.config.max_bytes);
+        self.note_change(current, next, now);
         (next != current).then_some(next)
+    }
+
+    /// Puts off the next way down if this is a way up behind one down.
+    fn note_change(&mut self, current: usize, next: usize, now: Duration) {
+        if next < current {
+            self.has_shrunk = true;
+        } else if next > current && std::mem::take(&mut self.has_shrunk) {
+            let is_calm = now > self.stay_until + self.stay_for * CALM;
+            let longer = if is_calm { AVOID_FIRST } else { self.stay_for * 2 };
+            self.stay_for = longer.min(AVOID_MAX);
+            self.stay_until = now + self.stay_for;
+        }
     }
 
     fn grow(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
@@ -105,7 +133,7 @@ impl Autoscale {
 
     fn shrink(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
         let Some(wanted) = wanted(&seen.advice) else { return current };
-        let mut next = wanted.max((current as f64 * (1.0 - STEP)) as usize);
+        let mut next = wanted.max((current as f64 * (1.0 - STEP_DOWN)) as usize);
         if now < self.avoid_until {
             // Above what was too small by half a step at least.
             next = next.max((self.too_small as f64 * (1.0 + STEP / 2.0)) as usize);
@@ -242,6 +270,79 @@ mod tests {
                 changes[0] <= 20 && changes[1..].iter().all(|count| *count <= 2),
                 "{changes:?}"
             );
+        }
+    }
+
+    /// Ups behind downs and downs behind ups, day by day, and looks that were slow, under a need that
+    /// changes with the seconds of the day. The curve remembers a need for some minutes.
+    fn turns_by_day(days: usize, need_mib: impl Fn(u64) -> f64) -> (Vec<usize>, Vec<u32>) {
+        let mut simulation = Simulation::new();
+        let (mut turns, mut slow) = (Vec::new(), Vec::new());
+        let (mut remembered, mut grew) = (0.0_f64, None);
+        for _ in 0..days {
+            let (mut turned, mut slow_looks) = (0, 0);
+            for _ in 0..24 * 720 {
+                let needed = need_mib(simulation.now.as_secs()) * MIB as f64;
+                // A hundredth of a curve's half life of a minute, six times over.
+                remembered = needed.max(remembered * 0.988);
+                let (noise, error) = (simulation.noise(0.2), simulation.noise(0.1));
+                let p99 = p99(needed as usize, simulation.memory_bytes, noise);
+                slow_looks += u32::from(p99 > Duration::from_millis(1));
+                let seen = Observation {
+                    p99: Some(p99),
+                    memory_bytes: simulation.memory_bytes,
+                    advice: advice(remembered as usize, error),
+                };
+                if let Some(next) = simulation.scale.step(&seen, simulation.now) {
+                    let grows = next > simulation.memory_bytes;
+                    turned +=
+                        usize::from(grew.replace(grows).is_some_and(|before| before != grows));
+                    simulation.memory_bytes = next;
+                }
+                simulation.now += LOOK;
+            }
+            turns.push(turned);
+            slow.push(slow_looks);
+        }
+        (turns, slow)
+    }
+
+    #[test]
+    fn loads_that_come_and_go_do_not_make_it_swing() {
+        let wave =
+            |period: u64, high: u64| move |at: u64| if at % period < high { 1000.0 } else { 100.0 };
+        let steady = |_: u64| 700.0;
+        let (turns, _) = turns_by_day(3, steady);
+        assert!(turns.iter().all(|&count| count <= 1), "steady: {turns:?}");
+        for (period, high) in [(300, 60), (600, 300), (1200, 120), (1800, 900), (3000, 600)] {
+            let (turns, slow) = turns_by_day(4, wave(period, high));
+            // The first day learns; then it may try once or twice a day whether it is over.
+            assert!(turns[0] <= 18, "{period} s: {turns:?}");
+            assert!(turns[1..].iter().all(|&count| count <= 4), "{period} s: {turns:?}");
+            assert!(slow[3] <= 40, "{period} s: slow for {slow:?} looks");
+        }
+    }
+
+    #[test]
+    fn a_load_that_changes_with_the_day_is_followed() {
+        let day = |at: u64| {
+            let hour = (at % 86_400) as f64 / 3_600.0;
+            550.0 - 450.0 * (hour / 24.0 * std::f64::consts::TAU).cos()
+        };
+        let (turns, slow) = turns_by_day(4, day);
+        assert!(turns[0] <= 16 && turns[1..].iter().all(|&count| count <= 4), "{turns:?}");
+        assert!(slow.iter().all(|&looks| looks <= 24 * 720 / 50), "{slow:?}");
+    }
+
+    #[test]
+    fn a_load_that_falls_is_followed_within_minutes() {
+        let mut simulation = Simulation::new();
+        simulation.run(2000, 3000 * MIB, 0.05);
+        let mut looks = 0;
+        while simulation.memory_bytes > 125 * MIB {
+            simulation.run(12, 100 * MIB, 0.05);
+            looks += 12;
+            assert!(looks <= 120, "{} MiB after ten minutes", simulation.memory_bytes / MIB);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::device_work::Purpose;
-use super::log::BUFFERED_BYTES_MAX;
+use super::log::BUFFERED_BYTES_MIN;
 use super::{Elastic, Stats};
 use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
@@ -19,13 +19,15 @@ const MEMORY_WORK: usize = 32;
 const PAGES_LEAVING_MAX: usize = 32;
 /// Pages looked at for one that can leave.
 const PATIENCE: usize = 64;
+/// A spill file that took a page badly is left alone for this time.
+const SPILL_PAUSE: Duration = Duration::from_secs(1);
 /// The table keeps this many pages whatever the budget.
 const PAGES_MIN: usize = 16;
 
 impl Elastic {
     /// The least budget that can be kept: below it, this much is used.
     pub const MEMORY_BYTES_MIN: usize =
-        BUFFERED_BYTES_MAX + Memory::BASE_BYTES + PAGES_MIN * PAGE_BYTES + (1 << 20);
+        BUFFERED_BYTES_MIN + Memory::BASE_BYTES + PAGES_MIN * PAGE_BYTES + (1 << 20);
 
     /// Sets the memory budget, in bytes. More counts at once; less is reached by
     /// [`Elastic::step`] in bounded portions.
@@ -46,10 +48,11 @@ impl Elastic {
     /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
     pub fn step(&mut self, now: Duration) -> bool {
         self.settle();
+        self.reuse.age(now);
         self.share_out();
         let retiring = self.retired.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
-        let leaving = self.send_pages_away();
+        let leaving = self.send_pages_away(now);
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
         let warming = self.warm_some();
@@ -59,16 +62,26 @@ impl Elastic {
     /// Bytes needed whatever is cached: buffers, what commands wait for, and what is on its way
     /// back to the system.
     pub(super) fn bytes_needed(&self) -> usize {
+        self.log.bytes_needed() + Memory::BASE_BYTES + self.bytes_used()
+    }
+
+    /// The part of [`Elastic::bytes_needed`] that is in use while it is counted.
+    fn bytes_used(&self) -> usize {
         let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
         let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.log.bytes().max(BUFFERED_BYTES_MAX)
-            + self.staged_bytes
+        self.staged_bytes
             + compaction
             + sweep
             + self.retired.bytes()
             + self.uses.bytes()
             + self.reuse.bytes()
-            + Memory::BASE_BYTES
+    }
+
+    /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
+    /// that whoever measures the process does not take it for something that is there.
+    pub fn bytes_held(&self) -> usize {
+        let memory = self.memory.stats().accounted_bytes;
+        self.log.bytes() + self.bytes_used() + self.table.bytes() + memory
     }
 
     fn bytes_to_share(&self) -> usize {
@@ -82,6 +95,7 @@ impl Elastic {
     }
 
     fn share_out(&mut self) {
+        self.log.fit(self.config.memory_bytes);
         let pages = self.table.pages_resident() * PAGE_BYTES;
         let values = self.bytes_to_share().saturating_sub(pages);
         if values != self.memory.config().bytes_max {
@@ -90,8 +104,11 @@ impl Elastic {
     }
 
     /// Has pages beyond the table's share written to the spill file; true if some could go at once.
-    fn send_pages_away(&mut self) -> bool {
+    fn send_pages_away(&mut self, now: Duration) -> bool {
         let max = self.pages_max();
+        if now < self.pages_stay_until {
+            return false;
+        }
         // Pages of a table begun anew have the places of the old one's.
         if self.pages_leaving > 0 && self.leaving_epoch != self.table_epoch {
             return false;
@@ -115,6 +132,17 @@ impl Elastic {
             }
         }
         went
+    }
+
+    /// The spill file has a page, or failed to take it.
+    pub(super) fn page_left(&mut self, page: u32, epoch: u64, written: bool, now: Duration) {
+        self.pages_leaving -= 1;
+        if !written {
+            self.pages_stay_until = now + SPILL_PAUSE;
+        }
+        if epoch == self.table_epoch {
+            self.table.left(page, written);
+        }
     }
 
     /// Sizes and counters.

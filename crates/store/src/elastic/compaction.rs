@@ -30,14 +30,23 @@ const SEGMENTS_SLACK: u64 = 3;
 /// From this much more on, and four segments, writers wait for compaction.
 const SLACK_MAX: u64 = 30;
 const SEGMENTS_SLACK_MAX: u64 = 4;
-/// A segment is left alone with less than this dead, in thousandths.
+/// A segment is left alone with less than this dead, in thousandths; on a full disk, with less than
+/// the second.
 const DEAD_MIN: u64 = 50;
+pub(super) const DEAD_MIN_FULL: u64 = 10;
+/// On a full disk writers wait for the end of a compaction that wins this much of its segment, in
+/// thousandths; if the best there is wins less, they are refused.
+pub(super) const DEAD_AWAITED: u64 = 250;
+/// Between two looks for something to win on a full disk.
+const REST_FULL: Duration = Duration::from_millis(10);
 /// Bytes read at once.
 const RUN_BYTES: usize = 256 << 10;
 /// Dead bytes read along rather than making two reads.
 const GAP_BYTES: u64 = 4 << 10;
 /// Footer lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
+/// How many lines ahead the table's page is fetched.
+const LINES_AHEAD: usize = 8;
 /// Kills carried in one record.
 const KILLS_PER_RECORD: usize = 512;
 
@@ -46,6 +55,8 @@ const KILLS_PER_RECORD: usize = 512;
 pub(super) struct Compaction {
     slot: usize,
     trailer: Trailer,
+    /// How much of it was not alive at the beginning, in thousandths.
+    dead: u64,
     /// Nothing until the footer is read.
     lines: Option<Vec<Line>>,
     /// The first line not looked at.
@@ -72,21 +83,38 @@ impl Elastic {
     }
 
     pub(super) fn is_compaction_behind(&self) -> bool {
-        self.compaction.is_some() && self.has_slack(SLACK_MAX, SEGMENTS_SLACK_MAX)
+        self.compaction.is_some()
+            && !self.log.is_full()
+            && self.has_slack(SLACK_MAX, SEGMENTS_SLACK_MAX)
+    }
+
+    /// Will a full disk soon have room that compaction wins, if what it wins is at least this much
+    /// of a segment, in thousandths?
+    pub(super) fn is_room_near(&self, dead_min: u64) -> bool {
+        if self.log.is_write_refused() || self.compaction_stuck == Some(self.log.churn()) {
+            return false;
+        }
+        let begun = self.compaction.as_ref().map(|compaction| compaction.dead);
+        self.log.segments.are_any_doomed()
+            || begun.is_some_and(|dead| dead >= dead_min)
+            || self.victim().is_some_and(|(dead, ..)| dead >= dead_min)
     }
 
     /// Begins, or goes on with, emptying a segment; true if it can go on at once.
     pub(super) fn compact_some(&mut self, now: Duration) -> bool {
         if self.compaction.is_none() {
-            self.begin_compaction();
+            self.begin_compaction(now);
         }
         if !self.log.has_room_to_move() {
             return false;
         }
         let has_spare = self.log.has_spare_to_move();
-        if self.log.is_full() {
-            // It cannot end: another one may. What it has moved is moved.
-            self.compaction.take_if(|compaction| compaction.stalled && !compaction.reading);
+        // On a full disk it cannot end: another one may. What it has moved is moved.
+        if self.log.is_full()
+            && self.compaction.take_if(|begun| begun.stalled && !begun.reading).is_some()
+        {
+            self.compaction_stuck = Some(self.log.churn());
+            self.compaction_rest = (self.log.churn(), now + REST_FULL);
         }
         let can = |compaction: &mut Compaction| {
             compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
@@ -97,28 +125,18 @@ impl Elastic {
         }
     }
 
-    fn begin_compaction(&mut self) {
-        let wanted = self.has_slack(SLACK, SEGMENTS_SLACK) || self.log.is_full();
-        if !wanted || self.compaction_rest > self.log.position().0 {
+    fn begin_compaction(&mut self, now: Duration) {
+        let is_full = self.log.is_full();
+        let (until_churn, until) = self.compaction_rest;
+        let rests = if is_full { until > now } else { until_churn > self.log.churn() };
+        if rests || !(is_full || self.has_slack(SLACK, SEGMENTS_SLACK)) {
             return;
         }
-        let victim = self
-            .log
-            .segments
-            .iter()
-            .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
-            .filter_map(|(slot, segment)| Some((dead_share(segment), slot, segment.trailer?)))
-            // Of those that are dead the oldest, as nothing older keeps its kills.
-            .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)));
-        // On a full disk what is begun must end with the room there is, or it stays full.
-        let can_end = |slot: usize| {
-            let Segment { live, bytes, .. } = *self.log.segments.at(slot);
-            !self.log.is_full() || live == 0 || live + bytes / 4 <= self.log.room_to_move()
-        };
-        let worth_it = |dead: u64, slot: usize| dead >= DEAD_MIN && can_end(slot);
-        let Some((_, slot, trailer)) = victim.filter(|(dead, slot, _)| worth_it(*dead, *slot))
+        let dead_min = if is_full { DEAD_MIN_FULL } else { DEAD_MIN };
+        let Some((dead, slot, trailer)) = self.victim().filter(|(dead, ..)| *dead >= dead_min)
         else {
-            self.compaction_rest = self.log.position().0 + self.log.segment_bytes() / 16;
+            let enough = self.log.segment_bytes() / 16;
+            self.compaction_rest = (self.log.churn() + enough, now + REST_FULL);
             return;
         };
         if self.log.segments.at(slot).live == 0 {
@@ -134,6 +152,7 @@ impl Elastic {
         self.compaction = Some(Compaction {
             slot,
             trailer,
+            dead,
             lines: None,
             next: 0,
             run: Vec::new(),
@@ -142,6 +161,25 @@ impl Elastic {
             carried: Vec::new(),
         });
         self.read_for_compaction(slot, trailer.footer_offset(), trailer.footer_bytes());
+    }
+
+    /// The segment of which most is dead, in thousandths.
+    fn victim(&self) -> Option<(u64, usize, Trailer)> {
+        // On a full disk what is begun must end with the room there is, or it stays full.
+        let can_end = |segment: &Segment| {
+            let need = segment.live + segment.kill_bytes() + segment.bytes / 4;
+            !self.log.is_full() || segment.live == 0 || need <= self.log.room_to_move()
+        };
+        self.log
+            .segments
+            .iter()
+            .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
+            .filter(|(_, segment)| can_end(segment))
+            .filter_map(|(slot, segment)| {
+                Some((self.log.segments.dead_share(segment), slot, segment.trailer?))
+            })
+            // Of those that are dead the oldest, as nothing older keeps its kills.
+            .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)))
     }
 
     fn read_for_compaction(&mut self, slot: usize, offset: u64, bytes: usize) {
@@ -157,6 +195,9 @@ impl Elastic {
         let until = lines.len().min(compaction.next + LINES_PER_STEP);
         while compaction.next < until {
             let line = lines[compaction.next];
+            if let Some(ahead) = lines.get(compaction.next + LINES_AHEAD) {
+                self.table.prefetch(ahead.hash);
+            }
             let page = self.table.page_of(line.hash);
             if !self.table.is_resident(page) {
                 self.await_page(page, StagedKey::Page(page));
@@ -297,11 +338,6 @@ impl Elastic {
         let position = self.log.want_durable();
         self.log.segments.doom(slot, position.0);
     }
-}
-
-/// How much of a segment's file is not alive, in thousandths.
-fn dead_share(segment: &Segment) -> u64 {
-    segment.data_bytes().saturating_sub(segment.live) * 1000 / segment.bytes
 }
 
 /// True if the record of `line` can be read together with those of `run`.

@@ -69,10 +69,7 @@ impl Elastic {
                 self.page_read(page, result, now);
             }
             Some(Purpose::PageAway { page, epoch }) => {
-                self.pages_leaving -= 1;
-                if epoch == self.table_epoch {
-                    self.table.left(page, result.is_ok());
-                }
+                self.page_left(page, epoch, result.is_ok(), now);
             }
             Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
             Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),

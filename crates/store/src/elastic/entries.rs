@@ -2,21 +2,36 @@
 
 use std::time::Duration;
 
+use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
+use super::locating::Located;
 use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
-use super::table::{Location, Slot};
+use super::table::Slot;
 use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
+use crate::mapping::PAGE_BYTES;
 
-/// Where the record of a key is, as far as memory can tell.
-enum Located {
-    At(Slot),
-    Nowhere,
-    /// Only the disk knows.
-    Unknown,
-}
+/// Lines of memory fetched at once, before the first is used.
+const FETCHED_AHEAD: usize = 16;
 
 impl Elastic {
+    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be written,
+    /// too. For a command that is executed soon: give the result to [`Elastic::prefetch_item`] when
+    /// others were prefetched meanwhile.
+    pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
+        let hash = self.hash(key);
+        if writes {
+            self.table.prefetch(hash);
+        }
+        self.memory.prefetch(hash);
+        hash
+    }
+
+    /// The second step of [`Elastic::prefetch`].
+    pub fn prefetch_item(&self, hash: u64) {
+        self.memory.prefetch_item(hash);
+    }
+
     /// Makes the entry readable for the running command, and writable whether it is there or not.
     pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
@@ -42,6 +57,16 @@ impl Elastic {
     pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
         self.load_hashed(hash, key, now)
+    }
+
+    /// About what reading an entry from disk takes, in bytes.
+    pub fn bytes_on_disk(&mut self, key: &[u8]) -> usize {
+        let hash = self.hash(key);
+        if !self.table.is_resident(self.table.page_of(hash)) {
+            // Its page tells; entries that small make a table that large.
+            return PAGE_BYTES;
+        }
+        self.table.candidates(hash).iter().map(|slot| slot.class.bytes()).sum()
     }
 
     /// The entry, loaded and read in one step by a command that touches nothing else.
@@ -170,11 +195,27 @@ impl Elastic {
     /// # Errors
     /// [`Error::Full`], [`Error::Busy`] (try again after the next completion), or why not.
     pub fn accepts_writes(&self) -> Result<(), Error> {
-        self.log.accepts()?;
-        if self.is_compaction_behind() {
-            return Err(Error::Busy { buffered_bytes: 0 });
+        match self.log.accepts_writes() {
+            Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
+                Err(Error::Busy { buffered_bytes: 0 })
+            }
+            Ok(()) if self.is_compaction_behind() => Err(Error::Busy { buffered_bytes: 0 }),
+            answer => answer,
         }
-        Ok(())
+    }
+
+    /// Whether removals are accepted now: on a full disk they are for as long as can be, as they
+    /// are what frees it.
+    ///
+    /// # Errors
+    /// As [`Elastic::accepts_writes`].
+    pub fn accepts_removals(&self) -> Result<(), Error> {
+        match self.log.accepts_removals() {
+            Err(Error::Full { .. }) if self.is_room_near(DEAD_MIN_FULL) => {
+                Err(Error::Busy { buffered_bytes: 0 })
+            }
+            answer => answer,
+        }
     }
 
     /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older
@@ -332,11 +373,17 @@ impl Elastic {
     pub(super) fn settle(&mut self) {
         self.known.forget();
         self.gone.clear();
-        for Fresh { hash, location } in self.fresh.drain() {
-            let Some(bytes) = self.log.buffered(location) else { continue };
-            let record = LogRecord::parse(bytes).expect("a buffered record is whole");
-            // Refused for its size, it is served from disk.
-            let _ = self.memory.insert(hash, record.key, &bytes[record.body_range()], None, NEVER);
+        let fresh: Vec<Fresh> = self.fresh.drain().collect();
+        for fresh in fresh.chunks(FETCHED_AHEAD) {
+            fresh.iter().for_each(|fresh| self.memory.prefetch(fresh.hash));
+            fresh.iter().for_each(|fresh| self.memory.prefetch_item(fresh.hash));
+            for &Fresh { hash, location } in fresh {
+                let Some(bytes) = self.log.buffered(location) else { continue };
+                let record = LogRecord::parse(bytes).expect("a buffered record is whole");
+                // Refused for its size, it is served from disk.
+                let body = &bytes[record.body_range()];
+                let _ = self.memory.insert(hash, record.key, body, None, NEVER);
+            }
         }
     }
 
@@ -354,108 +401,6 @@ impl Elastic {
             }
         }
         self.log.segments.revive(new.location, new.class);
-    }
-
-    /// Where the record of `key` is, without asking the disk.
-    fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
-        if let Some(slot) = self.known.get(key) {
-            return Located::At(slot);
-        }
-        let page = self.table.page_of(hash);
-        if !self.table.is_resident(page) {
-            return Located::Unknown;
-        }
-        let candidates = self.table.candidates(hash);
-        if candidates.is_empty() {
-            return Located::Nowhere;
-        }
-        let at = |location: Location| {
-            candidates
-                .iter()
-                .find(|slot| slot.location == location)
-                .map_or(Located::Unknown, |slot| Located::At(*slot))
-        };
-        if let Some(location) = self.fresh_location(hash, key) {
-            return at(location);
-        }
-        if self.gone.iter().any(|gone| **gone == *key) {
-            return Located::Nowhere;
-        }
-        if let [only] = candidates[..]
-            && self.memory.peek(hash, key, NEVER).is_some()
-        {
-            return Located::At(only);
-        }
-        match self.staged_state(key) {
-            Some(State::Body { location, .. }) => return at(*location),
-            // With several records of this hash, which one is damaged stays open.
-            Some(State::Failed { location: Some(location), .. }) if candidates.len() == 1 => {
-                return at(*location);
-            }
-            Some(State::Absent) => return Located::Nowhere,
-            _ => {}
-        }
-        let mut unknown = false;
-        for slot in &candidates {
-            match self.buffered_record(slot.location) {
-                Some(record) if record.key == key => return Located::At(*slot),
-                Some(_) => {}
-                None => unknown = true,
-            }
-        }
-        if unknown { Located::Unknown } else { Located::Nowhere }
-    }
-
-    fn buffered_record(&self, location: Location) -> Option<LogRecord<'_>> {
-        LogRecord::parse(self.log.buffered(location)?).ok()
-    }
-
-    fn fresh_location(&self, hash: u64, key: &[u8]) -> Option<Location> {
-        if self.fresh.is_empty() {
-            return None;
-        }
-        let is_it = |fresh: &Fresh| {
-            fresh.hash == hash
-                && self.buffered_record(fresh.location).is_some_and(|record| record.key == key)
-        };
-        self.fresh.find(hash, is_it).map(|fresh| fresh.location)
-    }
-
-    fn note_fresh(&mut self, hash: u64, key: &[u8], location: Location) {
-        match self.fresh_location(hash, key) {
-            Some(old) => {
-                if let Some(fresh) = self.fresh.find_mut(hash, |fresh| fresh.location == old) {
-                    fresh.location = location;
-                }
-            }
-            None => {
-                self.fresh.insert_unique(hash, Fresh { hash, location }, |fresh| fresh.hash);
-            }
-        }
-    }
-}
-
-/// Where the record of the key loaded last is, so that writing it need not find out again.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    key: Vec<u8>,
-    slot: Option<Slot>,
-}
-
-impl Known {
-    fn set(&mut self, key: &[u8], slot: Slot) {
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        self.slot = Some(slot);
-    }
-
-    fn get(&self, key: &[u8]) -> Option<Slot> {
-        self.slot.filter(|_| self.key == key)
-    }
-
-    /// The table changes, or may.
-    pub(super) fn forget(&mut self) {
-        self.slot = None;
     }
 }
 

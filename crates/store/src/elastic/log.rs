@@ -23,13 +23,18 @@ use super::{Error, Position};
 pub(super) use commands::Purpose;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
-pub(super) use spares::{SPARES, Spare, Who};
+pub(super) use spares::{Spare, Who};
 
 /// Written when this much waits, if nobody waits for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// More than this waiting for the device makes compaction wait, and half of it writers, so that
-/// they cannot crowd it out.
-pub(super) const BUFFERED_BYTES_MAX: usize = 4 << 20;
+/// they cannot crowd it out. It is a fourth of a small budget.
+const BUFFERED_BYTES_MAX: usize = 4 << 20;
+pub(super) const BUFFERED_BYTES_MIN: usize = 1 << 20;
+const BUFFERED_SHARE: usize = 4;
+
+/// Removals are accepted while the open segment has room for this much of them, lines included.
+const REMOVALS_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 struct Open {
@@ -45,6 +50,7 @@ struct Open {
     /// Up to here it survives a crash.
     durable: u64,
     lines: Vec<Line>,
+    kills: u64,
     version_max: u64,
 }
 
@@ -83,15 +89,22 @@ pub(super) struct Log {
     synced_at: Duration,
     unwritten_since: Option<Duration>,
     failed: Option<Error>,
+    /// The disk had no room for a write that is tried again then.
+    write_again_at: Option<Duration>,
+    /// What may wait for the device.
+    buffered_bytes_max: usize,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling it.
     unused: (Vec<u8>, Vec<Line>),
 }
 
 impl Log {
     pub(super) fn new(segment_bytes: u64, floor: u64) -> Self {
+        let mut spares = Spares::new();
+        // Also when nothing that has such a number is left: below the floor nothing counts.
+        spares.pass(floor);
         Self {
             segments: Segments::new(segment_bytes),
-            spares: Spares::new(),
+            spares,
             open: None,
             jobs: VecDeque::new(),
             writing: false,
@@ -105,6 +118,8 @@ impl Log {
             synced_at: Duration::ZERO,
             unwritten_since: None,
             failed: None,
+            write_again_at: None,
+            buffered_bytes_max: BUFFERED_BYTES_MAX,
             unused: Default::default(),
         }
     }
@@ -120,8 +135,8 @@ impl Log {
         self.spares.note_need(spares::need(bytes, LINE_BYTES));
     }
 
-    /// A segment to be made at the start.
-    pub(super) fn plan_spare(&mut self) -> Spare {
+    /// A segment to be made at the start, if more are needed.
+    pub(super) fn plan_spare(&mut self) -> Option<Spare> {
         self.spares.plan(self.segments.live(), self.segments.bytes_max())
     }
 
@@ -138,6 +153,17 @@ impl Log {
     /// Bytes of all files, spares included.
     pub(super) fn file_bytes(&self) -> u64 {
         self.segments.file_bytes() + self.spares.bytes()
+    }
+
+    /// What waits for the device fits a store of that budget, from now on.
+    pub(super) fn fit(&mut self, memory_bytes: usize) {
+        self.buffered_bytes_max =
+            (memory_bytes / BUFFERED_SHARE).clamp(BUFFERED_BYTES_MIN, BUFFERED_BYTES_MAX);
+    }
+
+    /// Bytes of memory to be kept for it: at least what may wait for the device.
+    pub(super) fn bytes_needed(&self) -> usize {
+        self.bytes().max(self.buffered_bytes_max)
     }
 
     /// Bytes of memory held: buffers and footer lines to come.
@@ -164,7 +190,7 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none() && self.buffered_bytes() < BUFFERED_BYTES_MAX
+        self.failed.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }
 
     /// About how many bytes of records compaction can append before a segment must be made.
@@ -173,12 +199,12 @@ impl Log {
             let footer = (open.lines.len() * LINE_BYTES) as u64;
             open.bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
         });
-        open + self.spares.bytes_for(Who::Mover)
+        open + self.spares.bytes()
     }
 
     /// True if compaction may take a spare segment.
     pub(super) fn has_spare_to_move(&self) -> bool {
-        self.spares.len() > Who::Mover.reserved()
+        self.spares.has_for(Who::Mover)
     }
 
     /// A segment in which an entry may be over; the time of the next one is worked out if there is
@@ -238,11 +264,21 @@ impl Log {
     }
 
     /// Whether a writer may append now.
-    pub(super) fn accepts(&self) -> Result<(), Error> {
-        if self.buffered_bytes() > BUFFERED_BYTES_MAX / 2 {
-            return Err(self.failed.clone().unwrap_or(self.busy()));
+    pub(super) fn accepts_writes(&self) -> Result<(), Error> {
+        self.accepts(self.spares.has_for(Who::Writer))
+    }
+
+    /// Whether some thousand removals may be appended now.
+    pub(super) fn accepts_removals(&self) -> Result<(), Error> {
+        self.accepts(self.fits(REMOVALS_BYTES, 0) || self.spares.has_for(Who::Remover))
+    }
+
+    fn accepts(&self, has_room: bool) -> Result<(), Error> {
+        if self.buffered_bytes() > self.buffered_bytes_max / 2 {
+            let full = self.is_write_refused().then(|| self.full());
+            return Err(self.failed.clone().or(full).unwrap_or(self.busy()));
         }
-        if self.spares.len() <= Who::Writer.reserved() {
+        if !has_room {
             return Err(self.no_spare());
         }
         self.failed.clone().map_or(Ok(()), Err)
@@ -255,14 +291,28 @@ impl Log {
     fn no_spare(&self) -> Error {
         match &self.failed {
             Some(error) => error.clone(),
-            None if self.is_full() => Error::Full { segment_bytes: self.segments.bytes_max() },
+            None if self.is_full() => self.full(),
             None => self.busy(),
         }
     }
 
+    fn full(&self) -> Error {
+        Error::Full { segment_bytes: self.segment_bytes() }
+    }
+
     /// True while the disk has no room.
     pub(super) fn is_full(&self) -> bool {
-        self.spares.is_full()
+        self.spares.is_full() || self.write_again_at.is_some()
+    }
+
+    /// True while even what was accepted waits for room.
+    pub(super) fn is_write_refused(&self) -> bool {
+        self.write_again_at.is_some()
+    }
+
+    /// Bytes appended and bytes that died, together: what compaction may find changed.
+    pub(super) fn churn(&self) -> u64 {
+        self.appended + self.segments.killed()
     }
 
     /// Appends a record of a key of `hash`; `hash` of a `Kills` record means nothing.
@@ -301,11 +351,19 @@ impl Log {
             expires_s: Line::expires_s(record.body.expires_at),
         };
         let slot = open.slot;
+        open.kills += if record.kills == Address::NONE { 0 } else { 1 };
         match record.kind {
             Kind::Put => open.lines.push(line),
-            Kind::Kills => open.lines.extend(kills_of(record.body.value).map(|(hash, kills)| {
-                Line { hash, offset, class: None, kills, expires_s: u32::MAX }
-            })),
+            Kind::Kills => {
+                open.kills += lines as u64;
+                open.lines.extend(kills_of(record.body.value).map(|(hash, kills)| Line {
+                    hash,
+                    offset,
+                    class: None,
+                    kills,
+                    expires_s: u32::MAX,
+                }));
+            }
         }
         open.version_max = open.version_max.max(record.body.version);
         self.appended += record.bytes() as u64;
@@ -346,6 +404,7 @@ impl Log {
             written: 0,
             durable: 0,
             lines: std::mem::take(&mut self.unused.1),
+            kills: 0,
             version_max: 0,
         });
         Ok(())
@@ -357,7 +416,8 @@ impl Log {
         // What ends before the clearing says nothing of it.
         self.seal();
         self.floor = number;
-        self.rotate(Who::Remover, 0)?;
+        // It frees everything, so it may have the last.
+        self.rotate(Who::Mover, 0)?;
         self.appended += 1;
         self.unwritten_since.get_or_insert(now);
         self.segments.clear(self.segments.slot_of(number), self.appended);
@@ -382,6 +442,7 @@ impl Log {
         self.push_job(open.number, open.base, open.buffer, false);
         self.push_job(open.number, open.bytes - BLOCK_BYTES as u64, last, true);
         self.segments.seal(open.slot, trailer);
+        self.segments.note_kills(open.slot, open.kills);
         open.lines.clear();
         self.unused.1 = open.lines;
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-use super::log::{Log, SPARES, Segment};
+use super::log::{Log, Segment};
 use super::reuse::Reuse;
 use super::segment::{BLOCK_BYTES, Line, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock};
 use super::table::Table;
@@ -88,8 +88,7 @@ impl Elastic {
         let mut log = Log::new(superblock.segment_bytes, opening.floor);
         let mut table = Table::new();
         opening.fill(&mut log, &mut table, found, &config)?;
-        for _ in 0..SPARES {
-            let spare = log.plan_spare();
+        while let Some(spare) = log.plan_spare() {
             if device.create(FileName::Segment(spare.number), spare.bytes).is_err() {
                 // Asked for again when the store runs.
                 break;
@@ -124,11 +123,13 @@ impl Elastic {
             next_ticket: 0,
             pages_awaited: Default::default(),
             pages_leaving: 0,
+            pages_stay_until: Duration::ZERO,
             outbox: Default::default(),
             purposes: Default::default(),
             next_command: 0,
             compaction: None,
-            compaction_rest: 0,
+            compaction_rest: (0, Duration::ZERO),
+            compaction_stuck: None,
             sweep: None,
             walk: None,
             uses: Sketch::default(),

@@ -6,6 +6,8 @@
 //! kept: when more come, fewer hashes are chosen. Between one lookup in sixteen and one in
 //! thousands pays for it; the others pay one comparison.
 
+use std::time::Duration;
+
 use hashbrown::HashMap;
 
 /// Keys followed at most.
@@ -17,8 +19,12 @@ const THRESHOLD_MAX: u64 = MODULUS / 16;
 /// Buckets of the histogram for every doubling of the distance.
 const BUCKETS_PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 48 * BUCKETS_PER_DOUBLING as usize;
-/// Sampled lookups after which older ones count half.
+/// Sampled lookups after which older ones count half, and the time after which they do. By the number
+/// alone a load that falls would be remembered for hours.
 const HALF_LIFE: f64 = 200_000.0;
+const HALF_LIFE_TIME: Duration = Duration::from_secs(60);
+/// So many sampled lookups are remembered however old they are: fewer say nothing.
+const REMEMBERED_MIN: f64 = 4_000.0;
 /// Slots of time for samples; renumbered when used up.
 const SLOTS: usize = 4 * SAMPLES_MAX;
 /// A size is enough when more would win less than this.
@@ -44,6 +50,8 @@ pub(super) struct Reuse {
     sampled: f64,
     /// All lookups, sampled or not.
     lookups: f64,
+    /// When lookups were last made to count less for their age.
+    aged: Duration,
 }
 
 impl Reuse {
@@ -57,6 +65,21 @@ impl Reuse {
             first: 0.0,
             sampled: 0.0,
             lookups: 0.0,
+            aged: Duration::ZERO,
+        }
+    }
+
+    /// Makes old lookups count less.
+    pub(super) fn age(&mut self, now: Duration) {
+        let time = now.saturating_sub(self.aged);
+        if time < HALF_LIFE_TIME / 8 {
+            return;
+        }
+        self.aged = now;
+        let halvings = time.as_secs_f64() / HALF_LIFE_TIME.as_secs_f64();
+        let factor = (-halvings.min(1.0)).exp2();
+        if self.sampled * factor >= REMEMBERED_MIN {
+            self.scale(factor);
         }
     }
 
@@ -314,6 +337,26 @@ mod tests {
                 assert!((sampled - exact).abs() < 0.03, "{keys} {skew} {share}: {sampled} {exact}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_looked_up_no_more_is_forgotten_in_minutes() {
+        let mut reuse = Reuse::new();
+        let mut now = Duration::ZERO;
+        let mut look_up = |keys: u64, seconds: u64, reuse: &mut Reuse| {
+            for second in 0..seconds {
+                now += Duration::from_secs(1);
+                (0..2_000).for_each(|at| reuse.note(hash((second * 2_000 + at) % keys), 1000));
+                reuse.age(now);
+            }
+            reuse.advice(0).smallest_for(0.99).expect("all is looked up again and again")
+        };
+        let before = look_up(40_000, 600, &mut reuse);
+        let after = look_up(2_000, 480, &mut reuse);
+        assert!(before > 30_000_000 && after < 4_000_000, "{before} {after}");
+        // Where nothing is looked up nothing is forgotten.
+        reuse.age(Duration::from_secs(100_000));
+        assert!(reuse.advice(0).lookups_sampled >= REMEMBERED_MIN as u64);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::record::Class;
-use crate::mapping::{Mapping, PAGE_BYTES};
+use crate::mapping::{Mapping, PAGE_BYTES, prefetch};
 
 /// Bits kept of a hash.
 pub(super) const HASH_BITS: u32 = 40;
@@ -91,6 +91,7 @@ impl Page {
 
     /// Places of the slots of this hash.
     fn matches(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        // Compared as vectors: whole chunks are passed over but the few in which a tag is equal.
         const LANES: usize = 20;
         let tag = hash as u32;
         let count = self.count();
@@ -98,16 +99,10 @@ impl Page {
             .chunks_exact(LANES)
             .enumerate()
             .take(count.div_ceil(LANES))
+            .filter(move |(_, tags)| tags.iter().fold(false, |any, &other| any | (other == tag)))
             .flat_map(move |(chunk, tags)| {
-                let mut found = 0u32;
-                for (lane, &other) in tags.iter().enumerate() {
-                    found |= u32::from(other == tag) << lane;
-                }
-                std::iter::from_fn(move || {
-                    let lane = found.trailing_zeros() as usize;
-                    found &= found.wrapping_sub(1);
-                    (lane < LANES).then_some(chunk * LANES + lane)
-                })
+                let equal = tags.iter().enumerate().filter(move |(_, other)| **other == tag);
+                equal.map(move |(lane, _)| chunk * LANES + lane)
             })
             .filter(move |&at| at < count && self.hash(at) == hash)
     }
@@ -210,6 +205,16 @@ impl Table {
         let state = self.states[page];
         if state & marks != marks {
             self.states[page] = state | marks;
+        }
+    }
+
+    /// Has the page of this hash fetched as far as it is read first.
+    pub(super) fn prefetch(&self, hash: u64) {
+        let page = &self.pages[self.page_of(hash) as usize];
+        prefetch(page);
+        // The rest of the tags follows by itself: they are read in order.
+        for line in page.tags.chunks(16).take(4) {
+            prefetch(&line[0]);
         }
     }
 

@@ -28,7 +28,7 @@ const READERS: usize = 8;
 pub(in crate::measure) fn cold(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let keys: u64 = if run.short { 50_000 } else { 200_000 };
     let readers = READERS.to_string();
-    let options = ["--workers", "1", "--memory", "16MiB", "--readers", &readers];
+    let options = ["--workers", "1", "--memory", "32MiB", "--readers", &readers];
     let database = run.servers.database(&options, Cores::Any)?;
     Session::connect(database.server.address)?.set_all(keys, PAGE)?;
     thread::sleep(Duration::from_secs(2));
@@ -53,7 +53,7 @@ pub(in crate::measure) fn cold(run: &Run) -> anyhow::Result<Vec<Figure>> {
         "preads of 4 KiB past the page cache",
         Goal::RatioMin(0.8),
     );
-    Ok(vec![figure.note(format!("{keys} × 4 KiB, memory 16 MiB, {READERS} reading threads each"))])
+    Ok(vec![figure.note(format!("{keys} × 4 KiB, memory 32 MiB, {READERS} reading threads each"))])
 }
 
 /// The log's files, opened to be read past the page cache.

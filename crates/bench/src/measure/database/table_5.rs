@@ -24,7 +24,7 @@ const PAPER: [(f64, f64); 6] = [
 pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let keys = 50_000;
     // The least there is stands for the paper's 0.
-    let database = run.servers.database(&["--workers", "1", "--memory", "8MiB"], Cores::Any)?;
+    let database = run.servers.database(&["--workers", "1", "--memory", "32MiB"], Cores::Any)?;
     let mut session = Session::connect(database.server.address)?;
     session.set_all(keys, PAGE)?;
     let mut figures = Vec::new();

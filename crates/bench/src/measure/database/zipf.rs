@@ -13,6 +13,8 @@ use crate::{
     run::Run,
 };
 
+/// Lookups due a second while latency is measured.
+const RATE: f64 = 30_000.0;
 /// Values overwritten a second while it is measured beside compaction.
 const OVERWRITES_PER_SECOND: u64 = 2_000;
 /// Overwrites asked for at once.
@@ -30,7 +32,10 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let base = Load { keys, draw, value_bytes: PAGE, ..load(run, server, Operation::Get, 1, 7) };
     run.show("warming", 0.4);
     Load { duration: run.round() * 5, ..base }.run()?;
-    let base = Load { duration: run.round() * 6, ..base };
+    run.show("measuring the most", 0.5);
+    let most = beside(base, |_| Ok(()))?;
+    // Client and server share the cores: at the most a lookup waits for its turn on one of them.
+    let base = Load { duration: run.round() * 6, rate: Some(RATE), ..base };
     run.show("measuring", 0.6);
     let alone = beside(base, |_| Ok(()))?;
     run.show("measuring while rescaling", 0.7);
@@ -41,12 +46,12 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let case = format!("{keys} × 4 KiB, {mebibytes} MiB, 50 connections");
     let ops = Figure::compared(
         "zipf-1M-quarter-ops",
-        (alone.outcome.per_second(), 30_000.0),
+        (most.outcome.per_second(), RATE),
         "GETs/s",
-        "the issue's 30,000",
+        "the goal of 30,000",
         Goal::RatioMin(1.0),
     );
-    let mut figures = vec![ops.note(format!("{case}; {}", alone.note()))];
+    let mut figures = vec![ops.note(format!("{case}; {}", most.note()))];
     for (name, part, what) in [
         ("quarter", &alone, String::new()),
         (
@@ -56,8 +61,11 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
         ),
         ("compacting", &compacting, format!(", {OVERWRITES_PER_SECOND} overwritten a second")),
     ] {
-        let note =
-            format!("{case}{what}; {:.0} GETs/s; {}", part.outcome.per_second(), part.note());
+        let answered = part.outcome.per_second();
+        let note = format!(
+            "{case}{what}; {answered:.0} GETs/s, counted from when each was due; {}",
+            part.note()
+        );
         for (suffix, share) in [("max", 1.0), ("p99.99", 0.9999)] {
             let name = format!("zipf-1M-{name}-{suffix}-ms");
             let value = part.outcome.within_ms(share);

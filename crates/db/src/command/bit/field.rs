@@ -1,6 +1,6 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
-use super::{super::Call, offset};
+use super::{super::Call, lengthen, offset};
 use crate::{
     failure::{Failure, SYNTAX},
     number::{integer, parse_integer},
@@ -154,7 +154,7 @@ fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<(), Fail
         old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     let mut changed = false;
     if let Some(bytes_min) = bytes_min.filter(|&bytes_min| bytes_min > value.len()) {
-        value.resize(bytes_min, 0);
+        lengthen(&mut value, bytes_min)?;
         changed = true;
     }
     call.reply.array(operations.len());

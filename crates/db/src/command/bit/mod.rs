@@ -7,10 +7,22 @@ pub(super) mod position;
 pub(super) mod single;
 
 use crate::{
-    failure::{Failure, SYNTAX},
+    failure::{Failure, SYNTAX, TOO_LONG},
     keyspace::VALUE_BYTES_MAX,
     number,
 };
+
+/// Offsets that Redis knows end here, in bytes; values end earlier.
+const OFFSET_BYTES_MAX: u64 = 512 << 20;
+
+/// Makes `value` at least so long, if it may be.
+fn lengthen(value: &mut Vec<u8>, bytes_min: usize) -> Result<(), Failure> {
+    if bytes_min > VALUE_BYTES_MAX {
+        return Err(TOO_LONG);
+    }
+    value.resize(value.len().max(bytes_min), 0);
+    Ok(())
+}
 
 /// The bit offset `argument` says; `#n` counts in fields of `width` bits where there is a width.
 fn offset(argument: &[u8], width: Option<u64>) -> Result<u64, Failure> {
@@ -21,7 +33,7 @@ fn offset(argument: &[u8], width: Option<u64>) -> Result<u64, Failure> {
     };
     let count = number::parse_integer(digits).and_then(|count| u64::try_from(count).ok());
     let offset = count.and_then(|count| count.checked_mul(scale));
-    offset.filter(|offset| offset / 8 < VALUE_BYTES_MAX as u64).ok_or_else(wrong)
+    offset.filter(|offset| offset / 8 < OFFSET_BYTES_MAX).ok_or_else(wrong)
 }
 
 /// The bits of `value` from `start` to `end`, both counted from the end where negative.

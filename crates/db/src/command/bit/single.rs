@@ -1,6 +1,6 @@
 //! GETBIT and SETBIT.
 
-use super::{super::Call, offset};
+use super::{super::Call, lengthen, offset};
 use crate::failure::Failure;
 
 pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
@@ -25,9 +25,7 @@ pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     let (at, mask) = ((offset / 8) as usize, 0x80 >> (offset % 8));
     let grows = value.len() <= at;
-    if grows {
-        value.resize(at + 1, 0);
-    }
+    lengthen(&mut value, at + 1)?;
     let before = value[at] & mask != 0;
     if !grows && before == on {
         call.reply.flag(before);

@@ -69,7 +69,7 @@ const MEBIBYTE: f64 = 1_048_576.0;
 fn size(wanted: &[u8]) -> Result<u64, Failure> {
     let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
     wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
-        Failure("ERR expected a number of bytes of at least 8MiB, such as 512MiB".into())
+        Failure("ERR expected a number of bytes of at least 32MiB, such as 512MiB".into())
     })
 }
 

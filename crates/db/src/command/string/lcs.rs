@@ -3,7 +3,6 @@
 use super::super::Call;
 use crate::{
     failure::{Failure, SYNTAX},
-    keyspace::VALUE_BYTES_MAX,
     number::integer,
 };
 
@@ -43,9 +42,13 @@ impl Options {
     }
 }
 
+/// What the table may take, in bytes: what every budget has for a command. In so small a table the
+/// shorter side is less than 2,000 long.
+const TABLE_BYTES_MAX: usize = 5 << 20;
+
 /// Lengths of the common subsequences of all prefixes, row by row.
 struct Table {
-    lengths: Vec<u32>,
+    lengths: Vec<u16>,
     width: usize,
 }
 
@@ -53,7 +56,7 @@ impl Table {
     fn new(first: &[u8], second: &[u8]) -> Result<Self, Failure> {
         let width = second.len() + 1;
         let cells = (first.len() + 1).checked_mul(width);
-        let Some(cells) = cells.filter(|&cells| cells <= VALUE_BYTES_MAX / size_of::<u32>()) else {
+        let Some(cells) = cells.filter(|&cells| cells <= TABLE_BYTES_MAX / size_of::<u16>()) else {
             return Err(Failure(
                 "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
                     .into(),
@@ -73,7 +76,7 @@ impl Table {
         Ok(table)
     }
 
-    fn at(&self, row: usize, column: usize) -> u32 {
+    fn at(&self, row: usize, column: usize) -> u16 {
         self.lengths[row * self.width + column]
     }
 

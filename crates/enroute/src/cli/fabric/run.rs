@@ -1,6 +1,9 @@
 //! `enroute fabric run`: one experiment.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use anyhow::bail;
 use clap::Args;
@@ -11,7 +14,9 @@ use crate::{
     fabric::{
         experiment::{Experiment, Outcome, progress_line},
         results::{Journal, Record, write_all},
+        series,
     },
+    link::parse_duration,
     report::{Progress, Table},
 };
 
@@ -25,6 +30,9 @@ EXAMPLES:
 
   Table 4: 64 senders, one receiver that moves (the trace says nothing of UDP, so we do):
     enroute fabric run --trace incast.csv.gz --protocol udp --cache 960 --migrate 5200:70@500us
+
+  What gateways and switches did in each 5 us of it:
+    enroute fabric run --trace incast --series incast.jsonl --every 5us
 
   For other programs, as JSON on standard output:
     enroute fabric run --trace microbursts --share 0.1 --json";
@@ -42,11 +50,22 @@ pub(super) struct Arguments {
     /// Add the result to this file of JSON lines; FILE.csv beside it is written anew
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write the run over time to this file: a line of JSON for each moment, totals up to then
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+
+    /// Simulated time between two lines of --series; after 65,536 lines there are no more
+    #[arg(long, default_value = "10us", value_name = "TIME", value_parser = parse_duration)]
+    every: Duration,
 }
 
 #[allow(clippy::print_stdout, reason = "the result is the output")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let experiment = arguments.setting.experiment()?;
+    let mut experiment = arguments.setting.experiment()?;
+    if arguments.series.is_some() {
+        experiment.config.sample_interval_ns = (arguments.every.as_nanos() as u64).max(1);
+    }
     let journal = arguments.output.as_ref().map(|path| Journal::open(path)).transpose()?;
     let outcome = watched(&experiment)?;
     let record = Record::new(&experiment, &outcome);
@@ -54,6 +73,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         journal.add(&record)?;
         records.push(record.clone());
         write_all(&records.iter().collect::<Vec<_>>(), path, &path.with_extension("csv"))?;
+    }
+    if let Some(path) = &arguments.series {
+        series::write(&outcome.metrics.samples, path)?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string(&record)?);

@@ -85,11 +85,10 @@ struct Choice {
 impl Controller {
     pub(super) fn new(topology: &Topology, config: &Config, interval_us: f64) -> Self {
         let interval_ns = ((interval_us * 1e3) as u64).max(1);
-        let switches = u64::from(topology.switches());
-        let each = (config.cache_entries / switches) as usize;
+        let entries = topology.entries_by_switch(config.cache_entries, |_| true);
         Self {
             topology: topology.clone(),
-            capacities: vec![each; switches as usize],
+            capacities: entries.into_iter().map(|entries| entries as usize).collect(),
             interval_ns,
             next_ns: interval_ns,
             solves: Vec::new(),

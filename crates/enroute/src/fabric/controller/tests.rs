@@ -1,12 +1,16 @@
+use ::fabric::topology::Memory;
+
 use super::*;
 
 fn controller(entries_each: u64) -> Controller {
     let topology = Topology::ft8_10k();
-    let config = Config {
-        cache_entries: entries_each * u64::from(topology.switches()),
-        ..Config::default()
-    };
-    Controller::new(&topology, &config, 150.0)
+    let entries = entries_each * u64::from(topology.switches());
+    on(&topology, entries)
+}
+
+fn on(topology: &Topology, cache_entries: u64) -> Controller {
+    let config = Config { cache_entries, ..Config::default() };
+    Controller::new(topology, &config, 150.0)
 }
 
 /// What a choice of stores saves.
@@ -81,4 +85,13 @@ fn each_switch_holds_as_many_entries_as_the_caches_are_divided_into() {
         });
     assert_eq!(program.capacities, [(0, 1), (16, 1), (48, 1)].into());
     assert_eq!(best(&program), 5.0 * ((46 - 5) * 3) as f64);
+}
+
+#[test]
+fn memory_by_role_bounds_what_is_placed() {
+    let memory = Memory { tor: 3.0, core: 0.0, ..Memory::default() };
+    let topology = Topology { memory, ..Topology::ft8_10k() };
+    // Each unit of weight is ten entries: 28 ToRs of weight 3, 4 gateway ToRs and 32 spines of 1.
+    let capacities = on(&topology, 10 * (28 * 3 + 4 + 32)).capacities;
+    assert_eq!((capacities[0], capacities[16], capacities[48], capacities[49]), (0, 10, 10, 30));
 }

@@ -95,3 +95,19 @@ impl Services {
         self.containers[random.random_range(begin..self.ends[service]) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn a_twentieth_of_the_services_takes_nearly_all_calls() {
+        let services = Services::new(CONTAINERS, &mut Pcg64::seed_from_u64(1));
+        let twentieth = services.called.len() / 20;
+        assert_eq!(twentieth, 1_000);
+        let share = services.called[twentieth - 1];
+        assert!((0.95..0.99).contains(&share), "{share}");
+    }
+}

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::spares::Spare;
+use super::spares::{RETRY_AFTER, Spare};
 use super::{Log, WRITE_BYTES};
 use crate::device::{FileName, Operation};
 use crate::elastic::{Error, Sync};
@@ -61,7 +61,10 @@ impl Log {
         if self.jobs.is_empty() && self.is_write_due(sync, now) {
             self.cut_job();
         }
-        if let Some(job) = self.jobs.front().filter(|_| !self.is_full()) {
+        if self.write_again_at.is_some_and(|at| at <= now) {
+            self.write_again_at = None;
+        }
+        if let Some(job) = self.jobs.front().filter(|_| self.write_again_at.is_none()) {
             self.writing = true;
             let write = Operation::Write { offset: job.base, bytes: Arc::clone(&job.bytes) };
             return Some((FileName::Segment(job.number), write, Purpose::Write));
@@ -104,7 +107,8 @@ impl Log {
         let write = self.unwritten_since.map(|since| since + WRITE_AFTER);
         let late = self.durable < self.written && sync == Sync::EverySecond;
         let sync = late.then(|| self.synced_at + SYNC_AFTER);
-        [write, sync, self.spares.retry_at()].into_iter().flatten().min()
+        let again = [self.spares.retry_at(), self.write_again_at];
+        [write, sync].into_iter().chain(again).flatten().min()
     }
 
     /// Takes the result of a command of [`Log::poll`].
@@ -133,8 +137,9 @@ impl Log {
             }
             Purpose::Remove { slot } => {
                 // A file that cannot be removed only takes room; it counts for nothing.
-                self.segments.removed(slot);
-                self.spares.note_room();
+                let bytes = self.segments.removed(slot);
+                self.spares.note_room(bytes);
+                self.write_again_at = None;
             }
         }
     }
@@ -150,7 +155,8 @@ impl Log {
                     self.sealed_unsynced = Some(job.number);
                 }
             }
-            Err(error) if is_full(&error) => self.spares.note_full(now),
+            // Room was taken for all but what passes the end of its file.
+            Err(error) if is_full(&error) => self.write_again_at = Some(now + RETRY_AFTER),
             Err(error) => {
                 let number = self.jobs.front().map_or(0, |job| job.number);
                 self.fail(number, &error);

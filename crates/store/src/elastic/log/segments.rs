@@ -3,8 +3,11 @@
 use hashbrown::HashMap;
 
 use crate::elastic::record::{Address, Class, UNIT_BYTES};
-use crate::elastic::segment::{BLOCK_BYTES, Trailer};
+use crate::elastic::segment::{BLOCK_BYTES, LINE_BYTES, Trailer};
 use crate::elastic::table::Location;
+
+/// What a record made dead takes when compaction carries that on, in bytes.
+pub(in crate::elastic) const KILL_BYTES: u64 = 16;
 
 /// One segment there is.
 #[derive(Debug)]
@@ -20,6 +23,10 @@ pub(in crate::elastic) struct Segment {
     pub(in crate::elastic) damaged: bool,
     /// Reads under way.
     pub(in crate::elastic) reads: u32,
+    /// Records in older segments that it makes dead, and how many of those segments there were
+    /// when that was counted.
+    kills: u64,
+    older: usize,
     /// What its trailer says, once it is sealed.
     pub(in crate::elastic) trailer: Option<Trailer>,
     /// Nothing here counts once the log is durable up to there.
@@ -36,10 +43,17 @@ impl Segment {
             expires_s: u32::MAX,
             damaged: false,
             reads: 0,
+            kills: 0,
+            older: 0,
             trailer: None,
             doomed: None,
             removing: false,
         }
+    }
+
+    /// Bytes that what it kills takes at most when that is carried on, footer lines included.
+    pub(in crate::elastic) fn kill_bytes(&self) -> u64 {
+        self.kills * (KILL_BYTES + LINE_BYTES as u64)
     }
 
     /// Bytes of its records, dead ones included, once it is sealed.
@@ -55,9 +69,13 @@ pub(in crate::elastic) struct Segments {
     bytes_max: u64,
     slots: Vec<Option<Segment>>,
     slot_of: HashMap<u64, usize>,
+    /// Numbers of all, rising.
+    numbers: Vec<u64>,
     /// Bytes of their files.
     file_bytes: u64,
     live: u64,
+    /// Bytes of records that died since the start.
+    killed: u64,
     /// Bytes of records in sealed segments that are not doomed.
     sealed_bytes: u64,
     /// Slots of segments that are.
@@ -72,8 +90,10 @@ impl Segments {
             bytes_max,
             slots: Vec::new(),
             slot_of: HashMap::new(),
+            numbers: Vec::new(),
             file_bytes: 0,
             live: 0,
+            killed: 0,
             sealed_bytes: 0,
             doomed: Vec::new(),
             expires_s: u32::MAX,
@@ -87,6 +107,7 @@ impl Segments {
             self.slots.push(None);
         }
         self.slot_of.insert(segment.number, slot);
+        self.numbers.insert(self.older(segment.number), segment.number);
         self.file_bytes += segment.bytes;
         self.sealed_bytes += segment.data_bytes();
         self.expires_s = self.expires_s.min(segment.expires_s);
@@ -128,6 +149,29 @@ impl Segments {
     /// Bytes of memory this table takes.
     pub(super) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<Segment>() * 2
+    }
+
+    /// How many segments have lower numbers.
+    fn older(&self, number: u64) -> usize {
+        self.numbers.partition_point(|&other| other < number)
+    }
+
+    /// The part of a sealed segment's file that compaction would win, in thousandths of it: what is
+    /// neither alive nor kills records of segments that are still there, about.
+    pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
+        let left = self.older(segment.number) as u64;
+        let kills_left =
+            segment.kills * left.min(segment.older as u64) / segment.older.max(1) as u64;
+        let needed = segment.live + kills_left * KILL_BYTES;
+        segment.data_bytes().saturating_sub(needed) * 1000 / segment.bytes
+    }
+
+    /// Notes that a segment makes so many more records in older ones dead.
+    pub(in crate::elastic) fn note_kills(&mut self, slot: usize, count: u64) {
+        let older = self.older(self.at(slot).number);
+        let segment = self.at_mut(slot);
+        segment.kills += count;
+        segment.older = older;
     }
 
     pub(in crate::elastic) fn slot(&self, location: Location) -> usize {
@@ -174,6 +218,12 @@ impl Segments {
         let slot = self.slot(location);
         self.at_mut(slot).live -= class.bytes() as u64;
         self.live -= class.bytes() as u64;
+        self.killed += class.bytes() as u64;
+    }
+
+    /// Bytes of records that died since the start.
+    pub(super) fn killed(&self) -> u64 {
+        self.killed
     }
 
     /// When the first entry anywhere expires, in seconds.
@@ -211,6 +261,11 @@ impl Segments {
         self.doomed.push(slot);
     }
 
+    /// Are there segments that go as soon as the log is durable?
+    pub(in crate::elastic) fn are_any_doomed(&self) -> bool {
+        !self.doomed.is_empty()
+    }
+
     /// Nothing in any segment is alive, and all but that in `kept` are doomed.
     pub(super) fn clear(&mut self, kept: usize, position: u64) {
         for slot in (0..self.slots.len()).filter(|&slot| slot != kept) {
@@ -235,12 +290,13 @@ impl Segments {
         None
     }
 
-    /// The file of a doomed segment is gone.
-    pub(super) fn removed(&mut self, slot: usize) {
+    /// The file of a doomed segment is gone; returns its length.
+    pub(super) fn removed(&mut self, slot: usize) -> u64 {
         self.doomed.retain(|&other| other != slot);
-        if let Some(segment) = self.slots[slot].take() {
-            self.slot_of.remove(&segment.number);
-            self.file_bytes -= segment.bytes;
-        }
+        let Some(segment) = self.slots[slot].take() else { return 0 };
+        self.slot_of.remove(&segment.number);
+        self.numbers.remove(self.older(segment.number));
+        self.file_bytes -= segment.bytes;
+        segment.bytes
     }
 }

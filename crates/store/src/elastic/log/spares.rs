@@ -1,18 +1,24 @@
 //! Segments made before they are needed.
 //!
 //! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
-//! loses one already accepted. Of the spares one is kept for compaction and one for removals, which
-//! must go on when the disk is full, as they are what frees it.
+//! loses one already accepted. Some spares are not for writers: removals and compaction must go on
+//! when the disk is full, as they are what frees it; and the last are for compaction alone, which
+//! can then always end what it has begun.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::elastic::segment::BLOCK_BYTES;
 
-/// Spare segments kept.
-pub(in crate::elastic) const SPARES: usize = 4;
-/// A full disk is asked again after this time, or when a segment was removed.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Spare segments that writers find.
+const FOR_WRITERS: usize = 2;
+/// Spare segments for compaction alone: emptying one that is all but full may need more than one.
+const FOR_MOVERS: usize = 2;
+/// Spares for removals are this part of what is live, so that enough can be removed, wherever it
+/// lies, to leave compaction something to win.
+const REMOVERS_SHARE: u64 = 64;
+/// A full disk is asked again after this time, or for what was removed.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A new segment is at most this part of what is live, so that spares and the like are a small part
 /// of a small store, too.
 const LIVE_SHARE: u64 = 64;
@@ -32,17 +38,6 @@ pub(in crate::elastic) enum Who {
     Remover,
 }
 
-impl Who {
-    /// Spare segments that are not for them.
-    pub(super) fn reserved(self) -> usize {
-        match self {
-            Self::Writer => 2,
-            Self::Mover => 1,
-            Self::Remover => 0,
-        }
-    }
-}
-
 /// A segment nobody has written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::elastic) struct Spare {
@@ -58,8 +53,15 @@ pub(super) struct Spares {
     next_number: u64,
     /// The disk is full until then.
     retry_at: Option<Duration>,
+    /// What was removed since and is not taken again. On a full disk no more is asked for: it would
+    /// be what another shard has just won, and needs to go on.
+    won: u64,
+    /// Length of the segment to be made next.
+    bytes_next: u64,
     /// What the longest record so far needs of a segment.
     need_max: u64,
+    /// Spares for removals.
+    for_removers: usize,
 }
 
 /// Bytes of a segment that holds one record, and `lines` lines in its footer.
@@ -76,7 +78,10 @@ impl Spares {
             creating: false,
             next_number: 1,
             retry_at: None,
+            won: 0,
+            bytes_next: 0,
             need_max: 0,
+            for_removers: 1,
         }
     }
 
@@ -94,18 +99,21 @@ impl Spares {
         self.ready.push_back(spare);
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.ready.len()
+    /// Are there spares that are not reserved from `who`?
+    pub(super) fn has_for(&self, who: Who) -> bool {
+        self.ready.len() > self.reserved_from(who)
+    }
+
+    fn reserved_from(&self, who: Who) -> usize {
+        match who {
+            Who::Writer => FOR_MOVERS + self.for_removers,
+            Who::Remover => FOR_MOVERS,
+            Who::Mover => 0,
+        }
     }
 
     pub(super) fn bytes(&self) -> u64 {
         self.ready.iter().map(|spare| spare.bytes).sum()
-    }
-
-    /// The bytes that are not reserved from `who`.
-    pub(super) fn bytes_for(&self, who: Who) -> u64 {
-        let usable = self.ready.len().saturating_sub(who.reserved());
-        self.ready.iter().take(usable).map(|spare| spare.bytes).sum()
     }
 
     pub(super) fn first(&self) -> Option<Spare> {
@@ -114,7 +122,7 @@ impl Spares {
 
     /// The next spare, if `who` may have it.
     pub(super) fn take(&mut self, who: Who) -> Option<Spare> {
-        if self.ready.len() <= who.reserved() { None } else { self.ready.pop_front() }
+        if self.has_for(who) { self.ready.pop_front() } else { None }
     }
 
     /// Length of segments made now, in a store of that much live data whose segments are at most
@@ -125,43 +133,53 @@ impl Spares {
         self.need_max.max(share).next_power_of_two().clamp(least, bytes_max)
     }
 
-    /// One to be made.
-    pub(super) fn plan(&mut self, live: u64, bytes_max: u64) -> Spare {
+    /// One to be made, if one is missing.
+    pub(super) fn plan(&mut self, live: u64, bytes_max: u64) -> Option<Spare> {
+        let bytes = self.length(live, bytes_max);
+        self.bytes_next = bytes;
+        self.for_removers = (live / REMOVERS_SHARE / bytes).max(1) as usize;
+        if self.ready.len() >= FOR_WRITERS + FOR_MOVERS + self.for_removers {
+            return None;
+        }
         self.next_number += 1;
-        Spare { number: self.next_number - 1, bytes: self.length(live, bytes_max) }
+        Some(Spare { number: self.next_number - 1, bytes })
     }
 
     /// The next to be made, if one is missing and the disk may have room.
     pub(super) fn missing(&mut self, live: u64, bytes_max: u64, now: Duration) -> Option<Spare> {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
+            self.won = 0;
         }
-        if self.ready.len() >= SPARES || self.creating || self.is_full() {
+        if self.creating || self.is_full() {
             return None;
         }
+        let spare = self.plan(live, bytes_max)?;
         self.creating = true;
-        Some(self.plan(live, bytes_max))
+        Some(spare)
     }
 
     /// The end of what [`Spares::missing`] began.
     pub(super) fn created(&mut self, spare: Option<Spare>) {
         self.creating = false;
+        self.won = self.won.saturating_sub(spare.map_or(0, |spare| spare.bytes));
         self.ready.extend(spare);
     }
 
     /// The disk said that it has no room.
     pub(super) fn note_full(&mut self, now: Duration) {
         self.retry_at = Some(now + RETRY_AFTER);
+        self.won = 0;
     }
 
-    /// Something was removed.
-    pub(super) fn note_room(&mut self) {
-        self.retry_at = None;
+    /// A segment of so many bytes was removed.
+    pub(super) fn note_room(&mut self, bytes: u64) {
+        self.won += bytes;
     }
 
     /// True while the disk has no room.
     pub(super) fn is_full(&self) -> bool {
-        self.retry_at.is_some()
+        self.retry_at.is_some() && self.won < self.bytes_next
     }
 
     pub(super) fn retry_at(&self) -> Option<Duration> {

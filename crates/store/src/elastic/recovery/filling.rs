@@ -76,10 +76,12 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     }
                     (Lines::InFooter, None) => continue,
                 };
+                let mut kills = 0;
                 for line in lines.iter().filter(|line| range.contains(&line.hash)) {
                     if only_kills {
                         if log.segments.has(line.kills.segment()) {
                             killed.insert(line.kills);
+                            kills += 1;
                         }
                     } else if let Some(class) = line.class {
                         let location = log.segments.location(*slot, line.offset);
@@ -88,6 +90,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                         }
                     }
                 }
+                log.segments.note_kills(*slot, kills);
             }
         }
         Ok(())

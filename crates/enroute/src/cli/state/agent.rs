@@ -1,0 +1,73 @@
+//! `enroute state agent`.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::{
+    cli::{cache, signal::EndSignal},
+    link::parse_duration,
+    state::{
+        agent::{Service, Setup},
+        default_name,
+    },
+};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Any client, plain or cluster-aware, finds every key of the cluster at one address:
+    enroute state agent --listen 127.0.0.1:6380 --cluster 10.0.0.1:6379,10.0.0.2:6379
+    redis-cli -p 6380 incr visits
+    redis-benchmark -p 6380 -t get,set";
+
+/// Serve the applications of one host: every key of the cluster at one address
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Where clients connect
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
+    listen: SocketAddr,
+
+    #[command(flatten)]
+    nodes: super::Nodes,
+
+    /// Its name among agents [default: the machine's, and the port]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// How often it reports who used what, and how long round trips took
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    report_period: Duration,
+
+    /// Clients served at once
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = cache::at_least_one())]
+    clients_max: usize,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let listen = arguments.listen;
+    let cluster = arguments.nodes.addresses()?;
+    cache::raise_open_files();
+    let listener = TcpListener::bind(listen).with_context(|| {
+        format!("cannot listen on {listen}; give another address with --listen")
+    })?;
+    let end = EndSignal::flag()?;
+    let seed = RandomState::new().hash_one(0u8);
+    let address = listener.local_addr().context("the socket has no address")?;
+    let setup = Setup {
+        cluster: cluster.clone(),
+        clients_max: arguments.clients_max,
+        name: arguments.name.clone().unwrap_or_else(|| default_name(address)),
+        report_period: arguments.report_period,
+        seed,
+    };
+    let service = Service::new(listener, setup).context("cannot set up the sockets")?;
+    let nodes = cluster.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    eprintln!("redis://{} -> {nodes}", service.address());
+    service.run(&end).context("the agent cannot go on")
+}

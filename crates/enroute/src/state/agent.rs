@@ -1,0 +1,326 @@
+//! The agent at work: one thread between its clients and the nodes.
+//!
+//! A round reads every client and node that has something to say, then writes to the nodes, then to
+//! the clients: requests of many clients share a write to a node, and their answers a read.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use state::agent::Agent;
+use tracing::{info, warn};
+
+use super::{links::Links, reporter::Reporter};
+use crate::runtime::reactor::{Possible, Reactor, Socket};
+
+/// What an agent needs to know.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Nodes of the cluster to begin with.
+    pub cluster: Vec<SocketAddr>,
+    /// Clients served at once; further ones are turned away.
+    pub clients_max: usize,
+    /// Its name among agents.
+    pub name: String,
+    /// How often it reports to the placer.
+    pub report_period: Duration,
+    /// What is sampled is chosen by this.
+    pub seed: u64,
+}
+
+/// Bytes read from a socket at once.
+const READ_BYTES: usize = 64 << 10;
+/// The longest wait before looking whether the end was asked for.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// How long clients are still served once the end was asked for.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+const LISTENER: u64 = u64::MAX;
+
+/// A client's connection, by its place in [`Agent`].
+struct Seat {
+    socket: Socket,
+    peer: SocketAddr,
+    /// Its turn has come in this round.
+    called: bool,
+}
+
+/// The loop.
+pub struct Service {
+    setup: Setup,
+    listener: TcpListener,
+    /// Clients may wait to be accepted.
+    accepts: bool,
+    address: SocketAddr,
+    reactor: Reactor,
+    agent: Agent,
+    seats: Vec<Option<Seat>>,
+    clients: usize,
+    links: Links,
+    reporter: Reporter,
+    start: Instant,
+    buffer: Box<[u8]>,
+    called: Vec<usize>,
+    called_links: Vec<usize>,
+    spoken: Vec<usize>,
+}
+
+impl Service {
+    /// An agent that will serve who connects to `listener`.
+    ///
+    /// # Errors
+    /// The sockets could not be set up.
+    pub fn new(listener: TcpListener, setup: Setup) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let reactor = Reactor::new()?;
+        reactor.watch(&listener, LISTENER)?;
+        let limits = wire::resp::Limits::default();
+        let mut agent = Agent::new(&setup.cluster, limits, setup.seed, Duration::ZERO);
+        let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
+        Ok(Self {
+            setup,
+            listener,
+            accepts: false,
+            address,
+            reactor,
+            agent,
+            seats: Vec::new(),
+            clients: 0,
+            links: Links::default(),
+            reporter,
+            start: Instant::now(),
+            buffer: vec![0; READ_BYTES].into(),
+            called: Vec::new(),
+            called_links: Vec::new(),
+            spoken: Vec::new(),
+        })
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `end` is set and everybody has heard what was due.
+    ///
+    /// # Errors
+    /// The system does not let it wait for its sockets.
+    pub fn run(mut self, end: &Arc<AtomicBool>) -> io::Result<()> {
+        let mut drain_until = None;
+        loop {
+            let ending = end.load(Relaxed);
+            if ending {
+                let until = *drain_until.get_or_insert_with(|| self.now() + DRAIN_LIMIT);
+                self.close_idle();
+                if self.clients == 0 || self.now() >= until {
+                    info!(clients = self.clients, "the agent ends");
+                    return Ok(());
+                }
+            }
+            self.wait()?;
+            self.read(ending);
+            let now = self.now();
+            if self.agent.next_timeout() <= now {
+                self.agent.handle_timeout(now);
+            }
+            self.reporter.advance(&mut self.agent, now);
+            self.links.give_up_late(&mut self.agent, now);
+            self.links.connect(&mut self.agent, &self.reactor, now);
+            self.links.write(&mut self.agent, now);
+            self.write();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        let busy =
+            !self.called.is_empty() || !self.called_links.is_empty() || self.links.is_called();
+        let due = self.agent.next_timeout().min(self.reporter.due());
+        let due = due.saturating_sub(self.now()).min(LOOK_PAUSE);
+        self.reactor.wait(Some(if busy { Duration::ZERO } else { due }))
+    }
+
+    /// Takes what has come from clients and nodes.
+    fn read(&mut self, ending: bool) {
+        for (token, possible) in self.reactor.events() {
+            match (token, (token / 2) as usize) {
+                (LISTENER, _) => self.accepts = true,
+                (_, link) if token % 2 == 1 => {
+                    if self.links.notice(link, possible, &mut self.agent, self.start.elapsed()) {
+                        self.called_links.push(link);
+                    }
+                }
+                (_, client) => {
+                    if let Some(Some(seat)) = self.seats.get_mut(client) {
+                        notice(seat, client, possible, &mut self.called);
+                    }
+                }
+            }
+        }
+        if self.accepts && !ending {
+            self.accept();
+        }
+        let mut called = std::mem::take(&mut self.called);
+        for client in called.drain(..) {
+            self.read_client(client);
+        }
+        // Who was called meanwhile has another turn; the room is kept.
+        called.append(&mut self.called);
+        self.called = called;
+        let mut links = std::mem::take(&mut self.called_links);
+        for link in links.drain(..) {
+            let now = self.start.elapsed();
+            if self.links.read(link, &mut self.buffer, &mut self.agent, now) {
+                self.called_links.push(link);
+            }
+        }
+        links.append(&mut self.called_links);
+        self.called_links = links;
+    }
+
+    fn read_client(&mut self, client: usize) {
+        let Some(Some(seat)) = self.seats.get_mut(client) else { return };
+        seat.called = false;
+        // Always told to the agent's clients, so that whoever can be written to is.
+        self.spoken.push(client);
+        if !self.agent.listens_to(client) {
+            return;
+        }
+        match seat.socket.read(&mut self.buffer) {
+            Ok(None) => {}
+            Ok(Some(0)) => self.close(client),
+            Ok(Some(count)) => {
+                let peer = seat.peer;
+                if seat.socket.is_readable() {
+                    call(seat, client, &mut self.called);
+                }
+                let bytes = self.buffer.get(..count).unwrap_or_default();
+                if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
+                    warn!(%peer, "closing: {error}");
+                }
+            }
+            Err(error) => {
+                tracing::debug!(peer = %seat.peer, "client connection lost: {error}");
+                self.close(client);
+            }
+        }
+    }
+
+    /// Writes what there is to be heard.
+    fn write(&mut self) {
+        let mut spoken = std::mem::take(&mut self.spoken);
+        self.agent.spoken_to(&mut spoken);
+        for client in spoken.drain(..) {
+            self.write_client(client);
+        }
+        self.spoken = spoken;
+    }
+
+    fn write_client(&mut self, client: usize) {
+        let now = self.now();
+        let Some(Some(seat)) = self.seats.get_mut(client) else { return };
+        let Some(output) = self.agent.output(client) else { return };
+        if !output.is_empty() {
+            match write(&mut seat.socket, output) {
+                Ok(()) => {
+                    if let Err(error) = self.agent.heard(client, now) {
+                        warn!(peer = %seat.peer, "closing: {error}");
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(peer = %seat.peer, "client connection lost: {error}");
+                    return self.close(client);
+                }
+            }
+        }
+        if self.agent.is_over(client) {
+            self.close(client);
+        } else if seat.socket.is_readable() && self.agent.listens_to(client) {
+            call(seat, client, &mut self.called);
+        }
+    }
+
+    fn accept(&mut self) {
+        while self.accepts {
+            match self.listener.accept() {
+                Ok((stream, peer)) if self.clients >= self.setup.clients_max => {
+                    warn!(%peer, limit = self.setup.clients_max, "turned away: clients_max is reached");
+                    let _ =
+                        io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+                }
+                Ok((stream, peer)) => {
+                    if let Err(error) = self.seat(stream, peer) {
+                        warn!(%peer, "cannot serve the connection: {error}");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.accepts = false,
+                Err(error) => {
+                    // The listener tells only what is new: who waits already is tried again later.
+                    warn!("cannot accept a connection: {error}; raise `ulimit -n`?");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn seat(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let address = stream.local_addr()?;
+        let client = self.agent.open(address);
+        let socket = Socket::new(stream, &self.reactor, client as u64 * 2)
+            .inspect_err(|_| self.agent.close(client))?;
+        if self.seats.len() <= client {
+            self.seats.resize_with(client + 1, || None);
+        }
+        self.seats[client] = Some(Seat { socket, peer, called: false });
+        self.clients += 1;
+        Ok(())
+    }
+
+    fn close(&mut self, client: usize) {
+        if self.seats.get_mut(client).and_then(Option::take).is_some() {
+            self.agent.close(client);
+            self.clients -= 1;
+        }
+    }
+
+    fn close_idle(&mut self) {
+        for client in 0..self.seats.len() {
+            if self.agent.is_idle(client) {
+                self.close(client);
+            }
+        }
+    }
+}
+
+fn notice(seat: &mut Seat, client: usize, possible: Possible, called: &mut Vec<usize>) {
+    seat.socket.notice(possible);
+    call(seat, client, called);
+}
+
+fn call(seat: &mut Seat, client: usize, called: &mut Vec<usize>) {
+    if !std::mem::replace(&mut seat.called, true) {
+        called.push(client);
+    }
+}
+
+/// Writes what there is room for.
+pub(super) fn write(socket: &mut Socket, output: &mut state::agent::Output) -> io::Result<()> {
+    while !output.is_empty() {
+        match socket.write(output.bytes())? {
+            0 => break,
+            count => output.advance(count),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! The cluster as its nodes tell it, and a connection to each.
+
+use std::{collections::HashMap, net::SocketAddr};
+
+use anyhow::{Context, anyhow, bail};
+use state::{
+    Node as Number,
+    members::{self, Member},
+    migration::Claim,
+    slot::{SLOTS, Slot},
+};
+
+use super::node::{Node, Reply};
+
+/// Connections to nodes, made when they are used; one that failed is made anew.
+pub(super) struct Cluster {
+    seeds: Vec<SocketAddr>,
+    nodes: HashMap<SocketAddr, Node>,
+    /// Nodes ever seen, by their id: a number stays a node's.
+    directory: Vec<String>,
+}
+
+/// What nodes say of slots that are not closed.
+pub(super) type Claims = Vec<(Slot, Vec<(Number, Claim)>)>;
+
+/// All primaries, each by what it says of itself.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// By number; nothing of a node of before that is no primary now.
+    pub(super) members: Vec<Option<Member>>,
+    /// By slot.
+    pub(super) owners: Vec<Option<Number>>,
+}
+
+impl View {
+    pub(super) fn member(&self, node: Number) -> anyhow::Result<&Member> {
+        let member = self.members.get(usize::from(node.0)).and_then(Option::as_ref);
+        member.with_context(|| {
+            format!("node number {} is no primary of the cluster any more", node.0)
+        })
+    }
+
+    pub(super) fn owner(&self, slot: Slot) -> Option<Number> {
+        self.owners.get(slot.number()).copied().flatten()
+    }
+
+    /// Primaries with their numbers.
+    pub(super) fn primaries(&self) -> impl Iterator<Item = (Number, &Member)> {
+        let number = |(at, member): (usize, &'_ Option<Member>)| member.is_some().then_some(at);
+        let numbers = self.members.iter().enumerate().filter_map(number);
+        numbers.filter_map(|at| Some((Number(at as u16), self.members.get(at)?.as_ref()?)))
+    }
+
+    /// Who is told of a move beside the two.
+    pub(super) fn others(&self, one: Number, other: Number) -> Vec<Number> {
+        self.primaries()
+            .map(|(node, _)| node)
+            .filter(|&node| node != one && node != other)
+            .collect()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.primaries()
+            .any(|(_, member)| !member.migrating.is_empty() || !member.importing.is_empty())
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(seeds: &[SocketAddr]) -> Self {
+        Self { seeds: seeds.to_vec(), nodes: HashMap::new(), directory: Vec::new() }
+    }
+
+    /// Says one command to the node at `address`.
+    pub(super) fn ask(
+        &mut self,
+        address: SocketAddr,
+        words: &[impl AsRef<[u8]>],
+    ) -> anyhow::Result<Reply> {
+        self.with(address, |node| node.ask(words))
+    }
+
+    pub(super) fn ask_all(
+        &mut self,
+        address: SocketAddr,
+        commands: &[Vec<String>],
+    ) -> anyhow::Result<Vec<Reply>> {
+        self.with(address, |node| node.ask_all(commands))
+    }
+
+    fn with<T>(
+        &mut self,
+        address: SocketAddr,
+        act: impl FnOnce(&mut Node) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut node = match self.nodes.remove(&address) {
+            Some(node) => node,
+            None => Node::connect(address)?,
+        };
+        let outcome = act(&mut node);
+        // A refusal leaves the connection as it was; after anything else it is not used again, and
+        // nobody can tell the two apart by the error.
+        if outcome.is_ok() {
+            self.nodes.insert(address, node);
+        }
+        outcome
+    }
+
+    /// Says one command about `key` to the owner of its slot.
+    pub(super) fn ask_owner(
+        &mut self,
+        view: &View,
+        key: &[u8],
+        words: &[impl AsRef<[u8]>],
+    ) -> anyhow::Result<Reply> {
+        let slot = Slot::of(key);
+        let owner =
+            view.owner(slot).with_context(|| format!("nobody owns slot {}", slot.number()))?;
+        let address = view.member(owner)?.address;
+        self.ask(address, words)
+    }
+
+    /// Asks every primary what it owns.
+    ///
+    /// # Errors
+    /// No node answers, or a primary does not: then nobody knows what is open.
+    pub(super) fn view(&mut self) -> anyhow::Result<View> {
+        let told = self.anybody()?;
+        let mut found = Vec::new();
+        for member in told.iter().filter(|member| member.primary && !member.failing) {
+            let own = self.members_at(member.address)?;
+            let own = own.into_iter().find(|own| own.myself);
+            found.extend(own.filter(|own| own.primary));
+        }
+        if found.is_empty() {
+            bail!("no node is a primary: is the cluster set up? `redis-cli --cluster check` says");
+        }
+        self.seeds = told.iter().map(|member| member.address).collect();
+        let owners = members::owners(&found);
+        let numbers: Vec<Number> = found.iter().map(|member| self.number(&member.id)).collect();
+        let owners = owners
+            .into_iter()
+            .map(|owner| owner.and_then(|owner| numbers.get(owner).copied()))
+            .collect();
+        let mut members = vec![None; self.directory.len()];
+        for (number, member) in numbers.into_iter().zip(found) {
+            if let Some(place) = members.get_mut(usize::from(number.0)) {
+                *place = Some(member);
+            }
+        }
+        Ok(View { members, owners })
+    }
+
+    /// The number of the node with this id, which it keeps.
+    pub(super) fn number(&mut self, id: &str) -> Number {
+        let known = self.directory.iter().position(|known| known == id);
+        Number(known.unwrap_or_else(|| {
+            self.directory.push(id.to_owned());
+            self.directory.len() - 1
+        }) as u16)
+    }
+
+    fn anybody(&mut self) -> anyhow::Result<Vec<Member>> {
+        let mut why = anyhow!("no node is known; name one with --cluster");
+        for seed in self.seeds.clone() {
+            match self.members_at(seed) {
+                Ok(members) => return Ok(members),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn members_at(&mut self, address: SocketAddr) -> anyhow::Result<Vec<Member>> {
+        let text = self.ask(address, &["CLUSTER", "NODES"])?.text().unwrap_or_default();
+        Ok(members::read(&text, address))
+    }
+
+    /// What nodes say of slots that is more than "closed". `all` asks for keys where nobody would
+    /// look for them too, which takes a question for each slot and node.
+    pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
+        let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
+        for (node, member) in view.primaries() {
+            for (slot, to) in &member.migrating {
+                let to = self.number(to);
+                claims.entry(*slot).or_default().push((node, Claim::Migrating(to)));
+            }
+            let importing: Vec<Slot> = member.importing.iter().map(|(slot, _)| *slot).collect();
+            let keys = self.keys_in(member.address, &importing)?;
+            for ((slot, from), keys) in member.importing.iter().zip(keys) {
+                let from = self.number(from);
+                claims.entry(*slot).or_default().push((node, Claim::Importing(from, keys)));
+            }
+            if all {
+                let foreign: Vec<Slot> = (0..SLOTS)
+                    .filter_map(Slot::new)
+                    .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
+                    .collect();
+                let keys = self.keys_in(member.address, &foreign)?;
+                for (slot, keys) in foreign.into_iter().zip(keys).filter(|(_, keys)| *keys > 0) {
+                    claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
+                }
+            }
+        }
+        Ok(claims.into_iter().collect())
+    }
+
+    /// How many keys of each slot are at the node.
+    pub(super) fn keys_in(
+        &mut self,
+        address: SocketAddr,
+        slots: &[Slot],
+    ) -> anyhow::Result<Vec<u64>> {
+        let count = |slot: &Slot| {
+            vec!["CLUSTER".to_owned(), "COUNTKEYSINSLOT".to_owned(), slot.number().to_string()]
+        };
+        let commands: Vec<Vec<String>> = slots.iter().map(count).collect();
+        let replies = self.ask_all(address, &commands)?;
+        replies
+            .iter()
+            .map(|reply| match reply {
+                Reply::Integer(keys) => Ok(u64::try_from(*keys).unwrap_or_default()),
+                other => bail!("{address} does not count keys: {other:?}"),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! What people do by hand: mend, move, ask. Nothing moves but under the placer's lease.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use state::{
+    migration::{Claim, End, resume},
+    slot::{Slot, tag},
+};
+
+use super::{
+    cluster::{Claims, Cluster, View},
+    lease::{LEASE, Lease},
+    mover,
+    placer::Status,
+    report::{REPORTS, Report, STATUS, TAG},
+};
+
+/// How often the doctor looks again after it mended something.
+const ROUNDS_MAX: usize = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is open, one line each.
+fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<String> {
+    let at = |node: state::Node| {
+        view.member(node)
+            .map_or_else(|_| "a node that is gone".to_owned(), |member| member.address.to_string())
+    };
+    let line = |slot: &Slot, node: state::Node, claim: &Claim| {
+        let what = match claim {
+            Claim::Migrating(to) => format!("is leaving {} for {}", at(node), at(*to)),
+            Claim::Importing(from, keys) => {
+                format!("is coming to {} from {}, {keys} keys are there", at(node), at(*from))
+            }
+            Claim::Holding(keys) => {
+                format!("has {keys} keys at {}, which does not own it", at(node))
+            }
+        };
+        format!("slot {} {what}", slot.number())
+    };
+    claims
+        .iter()
+        .flat_map(|(slot, claims)| claims.iter().map(|(node, claim)| line(slot, *node, claim)))
+        .collect()
+}
+
+/// Finds slots that a crash left open and, unless it is only to `look`, ends their moves. What was
+/// found, and what is still open.
+///
+/// # Errors
+/// A node does not answer, so that nobody knows; or a placer leads, which mends by itself.
+pub fn doctor(seeds: &[SocketAddr], look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let mut cluster = Cluster::new(seeds);
+    let view = cluster.view()?;
+    let claims = open(&mut cluster, &view)?;
+    let found = findings(&view, &claims);
+    if look || found.is_empty() {
+        return Ok((found.clone(), found));
+    }
+    let mut lease = Lease::new(format!("doctor-{}", std::process::id()));
+    hold(&mut lease, &mut cluster, &view)?;
+    let mut left = claims;
+    for _ in 0..ROUNDS_MAX {
+        let view = cluster.view()?;
+        for (slot, claims) in &left {
+            let Some(owner) = view.owner(*slot) else { continue };
+            if let Some(migration) = resume(*slot, owner, claims, |a, b| view.others(a, b)) {
+                mover::carry_out(&mut cluster, &view, migration, &mut |cluster| {
+                    lease.assure(cluster, &view)
+                });
+            }
+        }
+        let view = cluster.view()?;
+        left = open(&mut cluster, &view)?;
+        if left.is_empty() {
+            break;
+        }
+        // Nodes may not have heard of each other's news yet.
+        thread::sleep(PAUSE);
+    }
+    lease.release(&mut cluster, &view);
+    Ok((found, findings(&view, &left)))
+}
+
+fn open(cluster: &mut Cluster, view: &View) -> anyhow::Result<Claims> {
+    let claims = cluster.claims(view, true)?;
+    let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
+        view.owner(*slot)
+            .is_none_or(|owner| resume(*slot, owner, claims, |a, b| view.others(a, b)).is_some())
+    };
+    Ok(claims.into_iter().filter(resumes).collect())
+}
+
+fn hold(lease: &mut Lease, cluster: &mut Cluster, view: &View) -> anyhow::Result<()> {
+    let start = Instant::now();
+    while !lease.assure(cluster, view) {
+        if start.elapsed() > LEASE + Duration::from_secs(1) {
+            let holder = Lease::holder(cluster, view)?.unwrap_or_else(|| "nobody".to_owned());
+            bail!("{holder} may move slots now, and mends what is open by itself; stop it first");
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Moves slots to the node at `to`; how many did not move.
+///
+/// # Errors
+/// There is no such node, or a placer leads.
+pub fn relocate(seeds: &[SocketAddr], slots: &[Slot], to: SocketAddr) -> anyhow::Result<usize> {
+    let mut cluster = Cluster::new(seeds);
+    let mut lease = Lease::new(format!("move-{}", std::process::id()));
+    let view = cluster.view()?;
+    hold(&mut lease, &mut cluster, &view)?;
+    let mut left = 0;
+    for &slot in slots {
+        let view = cluster.view()?;
+        let target =
+            view.primaries().find(|(_, member)| member.address == to).map(|(node, _)| node);
+        let target = target.with_context(|| format!("{to} is no primary of the cluster"))?;
+        let end = mover::relocate(&mut cluster, &view, slot, target, &mut |cluster| {
+            lease.assure(cluster, &view)
+        })?;
+        left += usize::from(end != End::Moved);
+    }
+    lease.release(&mut cluster, &view);
+    Ok(left)
+}
+
+/// Where a slot is, who uses it, and what would move it.
+///
+/// # Errors
+/// The cluster does not answer.
+pub fn why(seeds: &[SocketAddr], slot: Slot) -> anyhow::Result<String> {
+    let mut cluster = Cluster::new(seeds);
+    let view = cluster.view()?;
+    let owner = view
+        .owner(slot)
+        .map(|owner| view.member(owner).map(|member| member.address))
+        .transpose()?;
+    let owner = owner.map_or_else(|| "nobody's".to_owned(), |owner| format!("at {owner}"));
+    let status = status_in(&mut cluster, &view)?;
+    let known = status.as_ref().and_then(|status| status.why.get(&(slot.number() as u16)));
+    let text = match (known, status.is_some()) {
+        (Some(why), _) => why.as_str(),
+        (None, true) => "stays: nobody uses it, or many others are used more",
+        (None, false) => "stays: no placer runs (enroute state placer)",
+    };
+    Ok(format!("slot {} is {owner}\n{text}", slot.number()))
+}
+
+/// What the placer last saw and did.
+///
+/// # Errors
+/// The cluster does not answer.
+pub fn status(seeds: &[SocketAddr]) -> anyhow::Result<String> {
+    let mut cluster = Cluster::new(seeds);
+    let view = cluster.view()?;
+    let holder = Lease::holder(&mut cluster, &view)?;
+    let mut lines = vec![match holder {
+        Some(holder) => format!("placer: {holder}"),
+        None => "placer: none, slots stay where they are".to_owned(),
+    }];
+    for (_, member) in view.primaries() {
+        let slots = member.owned().count();
+        let open = member.migrating.len() + member.importing.len();
+        let open = if open > 0 { format!(", {open} open") } else { String::new() };
+        lines.push(format!("node {}: {slots} slots{open}", member.address));
+    }
+    if let Some(status) = status_in(&mut cluster, &view)? {
+        lines.push(format!("agents: {}", status.agents.join(", ")));
+        lines.push(format!("slots in use: {}", status.slots_in_use));
+        lines.push(format!("accesses wait {:.1} ms each second", status.waits_us / 1e3));
+        lines.push(format!("moves: {}, failed: {}", status.moves, status.moves_failed));
+        lines.extend(status.latest.iter().map(|line| format!("  {line}")));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn status_in(cluster: &mut Cluster, view: &View) -> anyhow::Result<Option<Status>> {
+    let text = cluster.ask_owner(view, TAG.as_bytes(), &["GET", STATUS])?.text();
+    text.map(|text| serde_json::from_str(&text).context("the placer's status cannot be read"))
+        .transpose()
+}
+
+/// Groups of keys that share a slot although different hosts use them most, by the hot keys agents
+/// report: one line for each slot, with what to do.
+///
+/// # Errors
+/// The cluster does not answer.
+pub fn advise_tags(seeds: &[SocketAddr]) -> anyhow::Result<Vec<String>> {
+    let mut cluster = Cluster::new(seeds);
+    let view = cluster.view()?;
+    let reply = cluster.ask_owner(&view, TAG.as_bytes(), &["HGETALL", REPORTS])?;
+    let mut uses: BTreeMap<Slot, BTreeMap<String, Vec<(u64, String)>>> = BTreeMap::new();
+    for pair in reply.list().chunks_exact(2) {
+        let (Some(host), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
+        let report: Report =
+            serde_json::from_str(&text).with_context(|| format!("the report of {host}"))?;
+        for (key, times) in report.hot {
+            let slot = Slot::of(key.as_bytes());
+            uses.entry(slot).or_default().entry(key).or_default().push((times, host.clone()));
+        }
+    }
+    let ours = Slot::of(TAG.as_bytes());
+    Ok(uses
+        .into_iter()
+        .filter(|(slot, _)| *slot != ours)
+        .filter_map(|(slot, keys)| advice(slot, keys))
+        .collect())
+}
+
+fn advice(slot: Slot, keys: BTreeMap<String, Vec<(u64, String)>>) -> Option<String> {
+    let most = |(key, mut hosts): (String, Vec<(u64, String)>)| {
+        hosts.sort();
+        hosts.pop().map(|(_, host)| (key, host))
+    };
+    let keys: Vec<(String, String)> = keys.into_iter().filter_map(most).collect();
+    let hosts: BTreeSet<&String> = keys.iter().map(|(_, host)| host).collect();
+    if hosts.len() < 2 {
+        return None;
+    }
+    let shown: Vec<String> =
+        keys.iter().map(|(key, host)| format!("{key} (used most by {host})")).collect();
+    let tagged = keys.iter().any(|(key, _)| tag(key.as_bytes()).is_some());
+    let then = if tagged {
+        "give those of each host a hash tag of their own"
+    } else {
+        "give each group a hash tag, as in {group}:name"
+    };
+    Some(format!("slot {}: {}: {then}", slot.number(), shown.join(", ")))
+}

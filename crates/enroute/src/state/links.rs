@@ -1,0 +1,168 @@
+//! An agent's connections to the nodes.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, Type};
+use state::agent::Agent;
+use tracing::{debug, warn};
+
+use super::agent::write;
+use crate::runtime::reactor::{Possible, Reactor, Socket};
+
+/// How long a connection may take to be made.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// A node that has not acknowledged what was sent for so long is taken for gone.
+const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// Times one connection is read before the others have their turn.
+const READS_MAX: usize = 4;
+
+struct Link {
+    socket: Socket,
+    address: SocketAddr,
+    connected: bool,
+    since: Duration,
+}
+
+/// By their place in [`Agent`].
+#[derive(Default)]
+pub(super) struct Links {
+    links: Vec<Option<Link>>,
+    /// Links being made.
+    young: Vec<usize>,
+    spoken: Vec<usize>,
+}
+
+impl Links {
+    /// Begins the connections the agent wishes for.
+    pub(super) fn connect(&mut self, agent: &mut Agent, reactor: &Reactor, now: Duration) {
+        for (link, address) in agent.wishes() {
+            let socket =
+                begin(address).and_then(|stream| Socket::new(stream, reactor, link as u64 * 2 + 1));
+            match socket {
+                Ok(socket) => {
+                    if self.links.len() <= link {
+                        self.links.resize_with(link + 1, || None);
+                    }
+                    self.links[link] = Some(Link { socket, address, connected: false, since: now });
+                    self.young.push(link);
+                }
+                Err(error) => agent.lost(link, &error.to_string(), now),
+            }
+        }
+    }
+
+    /// Takes an event; whether there may be something to read.
+    pub(super) fn notice(
+        &mut self,
+        at: usize,
+        possible: Possible,
+        agent: &mut Agent,
+        now: Duration,
+    ) -> bool {
+        let Some(Some(link)) = self.links.get_mut(at) else { return false };
+        link.socket.notice(possible);
+        if !link.connected && possible.is_write() {
+            match link.socket.take_error() {
+                Ok(None) => {
+                    link.connected = true;
+                    debug!(node = %link.address, "connected");
+                    agent.connected(at);
+                }
+                Ok(Some(error)) | Err(error) => {
+                    self.lose(at, &error.to_string(), agent, now);
+                    return false;
+                }
+            }
+        } else if possible.is_write() {
+            self.spoken.push(at);
+        }
+        true
+    }
+
+    /// Reads what a node has said; whether there may be more.
+    pub(super) fn read(
+        &mut self,
+        at: usize,
+        buffer: &mut [u8],
+        agent: &mut Agent,
+        now: Duration,
+    ) -> bool {
+        for _ in 0..READS_MAX {
+            let Some(Some(link)) = self.links.get_mut(at) else { return false };
+            let why = match link.socket.read(buffer) {
+                Ok(None) => return false,
+                Ok(Some(0)) => "it closed the connection".to_owned(),
+                Ok(Some(count)) => {
+                    match agent.node_receive(at, buffer.get(..count).unwrap_or_default(), now) {
+                        Ok(()) => continue,
+                        Err(error) => error.to_string(),
+                    }
+                }
+                Err(error) => error.to_string(),
+            };
+            self.lose(at, &why, agent, now);
+            return false;
+        }
+        true
+    }
+
+    /// Writes what is to be said to nodes.
+    pub(super) fn write(&mut self, agent: &mut Agent, now: Duration) {
+        let mut spoken = std::mem::take(&mut self.spoken);
+        agent.links_spoken(&mut spoken);
+        for at in spoken.drain(..) {
+            let Some(Some(link)) = self.links.get_mut(at) else { continue };
+            let Some(output) = agent.link_output(at) else { continue };
+            if let Err(error) = write(&mut link.socket, output) {
+                // What it said before it hung up is not waited for: its requests are uncertain.
+                self.lose(at, &error.to_string(), agent, now);
+            }
+        }
+        self.spoken = spoken;
+    }
+
+    /// Whether something can be written at once.
+    pub(super) fn is_called(&self) -> bool {
+        !self.spoken.is_empty()
+    }
+
+    /// Gives up connections that are not made in time.
+    pub(super) fn give_up_late(&mut self, agent: &mut Agent, now: Duration) {
+        let mut late = Vec::new();
+        self.young.retain(|&at| match self.links.get(at) {
+            Some(Some(link)) if !link.connected => {
+                let over = now > link.since + CONNECT_LIMIT;
+                late.extend(over.then_some(at));
+                !over
+            }
+            _ => false,
+        });
+        for at in late {
+            self.lose(at, "no answer to the connection", agent, now);
+        }
+    }
+
+    fn lose(&mut self, at: usize, why: &str, agent: &mut Agent, now: Duration) {
+        if let Some(link) = self.links.get_mut(at).and_then(Option::take) {
+            warn!(node = %link.address, "connection lost: {why}");
+            agent.lost(at, why, now);
+        }
+    }
+}
+
+fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_user_timeout(Some(SILENCE_LIMIT))?;
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}

@@ -1,0 +1,23 @@
+//! The state layer at work: sockets and the clock around `state`.
+//!
+//! [`agent`] serves clients beside each host's applications. One thread, one epoll, the parts of the
+//! cache's loop (`docs/decisions/0006-one-epoll-per-worker.md`): what all clients ask in one round
+//! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
+//!
+//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`) while it holds the
+//! lease. [`hand`] is what people ask for.
+//!
+//! **Read first:** `agent.rs`, then `placer.rs`.
+
+pub mod agent;
+mod cluster;
+pub mod hand;
+mod lease;
+mod links;
+mod mover;
+mod node;
+pub mod placer;
+mod report;
+mod reporter;
+
+pub(crate) use report::{default_name, default_placer};

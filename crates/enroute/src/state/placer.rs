@@ -1,0 +1,431 @@
+//! The placer: reads what agents report, decides with `state`, and moves slots while it holds the
+//! lease. Without it slots stay where they are, and nothing else changes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use state::{
+    Host, Node as Number,
+    accesses::Accesses,
+    delays::{self, Delays},
+    initiator::{self, Initiator, Move, Stays},
+    migration::{End, resume},
+    placement::{Capacity, Demand, MoveCost, Problem},
+    slot::Slot,
+};
+use tracing::{info, warn};
+
+use super::{
+    cluster::{Cluster, View},
+    lease::Lease,
+    mover,
+    report::{REPORTS, Report, STATUS, TAG},
+};
+
+/// How the placer works.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its name among placers.
+    pub name: String,
+    /// Between two reviews.
+    pub period: Duration,
+    /// After so long a change in accesses has come through by half.
+    pub half_life: Duration,
+    /// When a slot moves.
+    pub initiator: initiator::Config,
+    /// What a move costs.
+    pub moving: MoveCost,
+    /// Slots that stay where they are.
+    pub pins: BTreeSet<Slot>,
+    /// Nothing moves; what would is said.
+    pub dry_run: bool,
+}
+
+/// A report that has not changed for so long is of an agent that is gone; it is deleted.
+const GONE_AFTER: Duration = Duration::from_secs(600);
+/// Slots of which the status says why they are where they are; the busiest are.
+const EXPLAINED_MAX: usize = 1_024;
+/// How often keys of slots are counted.
+const COUNT_PERIOD: Duration = Duration::from_secs(5);
+
+/// What the placer leaves in the cluster for `enroute state status` and `why`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Status {
+    pub(super) placer: String,
+    pub(super) dry_run: bool,
+    pub(super) agents: Vec<String>,
+    pub(super) slots_in_use: usize,
+    /// What all accesses wait in a second, in microseconds.
+    pub(super) waits_us: f64,
+    /// Since this placer leads.
+    pub(super) moves: u64,
+    pub(super) moves_failed: u64,
+    pub(super) latest: Vec<String>,
+    /// By slot.
+    pub(super) why: BTreeMap<u16, String>,
+}
+
+struct Known {
+    sequence: u64,
+    changed: Instant,
+}
+
+/// The loop.
+pub struct Placer {
+    config: Config,
+    cluster: Cluster,
+    lease: Lease,
+    start: Instant,
+    hosts: Vec<String>,
+    reports: BTreeMap<String, Known>,
+    accesses: Accesses,
+    delays: Delays,
+    initiator: Initiator,
+    bytes: BTreeMap<Slot, u64>,
+    counted: Option<Instant>,
+    status: Status,
+    leads: bool,
+}
+
+impl Placer {
+    /// A placer that finds the cluster through `seeds`.
+    #[must_use]
+    pub fn new(seeds: &[SocketAddr], config: Config) -> Self {
+        let status =
+            Status { placer: config.name.clone(), dry_run: config.dry_run, ..Status::default() };
+        Self {
+            cluster: Cluster::new(seeds),
+            lease: Lease::new(config.name.clone()),
+            start: Instant::now(),
+            hosts: Vec::new(),
+            reports: BTreeMap::new(),
+            accesses: Accesses::new(config.half_life),
+            delays: Delays::new(delays::Config::default(), 0, 0),
+            initiator: Initiator::new(config.initiator.clone()),
+            bytes: BTreeMap::new(),
+            counted: None,
+            status,
+            leads: false,
+            config,
+        }
+    }
+
+    /// Reviews until `end` is set.
+    pub fn run(mut self, end: &AtomicBool) {
+        let mut view = None;
+        while !end.load(Relaxed) {
+            let begun = Instant::now();
+            match self.cluster.view() {
+                Ok(found) => {
+                    if let Err(error) = self.round(&found) {
+                        warn!("no review this time: {error:#}");
+                    }
+                    view = Some(found);
+                }
+                Err(error) => warn!("the cluster cannot be seen: {error:#}"),
+            }
+            thread::sleep(self.config.period.saturating_sub(begun.elapsed()));
+        }
+        if let Some(view) = view {
+            self.lease.release(&mut self.cluster, &view);
+        }
+    }
+
+    fn round(&mut self, view: &View) -> anyhow::Result<()> {
+        // All placers listen, so that whoever leads next knows as much.
+        self.listen(view)?;
+        let leads = self.config.dry_run || self.lease.assure(&mut self.cluster, view);
+        if leads && !self.leads {
+            // What another decided meanwhile is not known here.
+            self.initiator = Initiator::new(self.config.initiator.clone());
+        }
+        self.leads = leads;
+        if !leads {
+            return Ok(());
+        }
+        if view.is_open() && !self.config.dry_run {
+            // The next round sees what came of it.
+            return self.close(view);
+        }
+        self.count(view)?;
+        self.review(view)
+    }
+
+    /// Takes over what agents have reported since the last round.
+    fn listen(&mut self, view: &View) -> anyhow::Result<()> {
+        let reply = self.cluster.ask_owner(view, TAG.as_bytes(), &["HGETALL", REPORTS])?;
+        let mut fresh = Vec::new();
+        for pair in reply.list().chunks_exact(2) {
+            let (Some(name), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
+            match serde_json::from_str::<Report>(&text) {
+                Ok(report) => fresh.push((name, report)),
+                Err(error) => warn!(agent = name, "its report cannot be read: {error}"),
+            }
+        }
+        for (name, _) in &fresh {
+            if !self.hosts.contains(name) && self.hosts.len() < usize::from(u16::MAX) {
+                self.hosts.push(name.clone());
+            }
+        }
+        let (hosts, nodes) = (self.hosts.len(), view.members.len());
+        if self.delays.size() != (hosts, nodes) {
+            self.delays = Delays::new(delays::Config::default(), hosts, nodes);
+        }
+        let now = self.start.elapsed();
+        let mut gone = Vec::new();
+        for (name, report) in fresh {
+            let known = self.reports.get(&name);
+            if known.is_some_and(|known| known.sequence == report.sequence) {
+                gone.extend(
+                    known.filter(|known| known.changed.elapsed() > GONE_AFTER).map(|_| name),
+                );
+                continue;
+            }
+            // What is there when the placer starts may be as old as can be.
+            let first = known.is_none();
+            let known = Known { sequence: report.sequence, changed: Instant::now() };
+            self.reports.insert(name.clone(), known);
+            if let Some(host) = self.hosts.iter().position(|host| *host == name)
+                && !first
+            {
+                self.take(view, Host(host as u16), &report, now);
+            }
+        }
+        for name in gone {
+            self.cluster.ask_owner(view, TAG.as_bytes(), &["HDEL", REPORTS, &name])?;
+            self.reports.remove(&name);
+        }
+        self.accesses.advance(now);
+        Ok(())
+    }
+
+    fn take(&mut self, view: &View, host: Host, report: &Report, now: Duration) {
+        let period = Duration::from_millis(report.period_ms);
+        for (slot, counts) in report.counts() {
+            self.accesses.report(host, slot, counts, period, now);
+        }
+        for (node, member) in view.primaries() {
+            for &time in report.round_trips_us.get(&member.address).into_iter().flatten() {
+                self.delays.record(host, node, Duration::from_micros(time), now);
+            }
+        }
+    }
+
+    /// Ends moves that somebody has left in the middle.
+    fn close(&mut self, view: &View) -> anyhow::Result<()> {
+        for (slot, claims) in self.cluster.claims(view, false)? {
+            let Some(owner) = view.owner(slot) else { continue };
+            let Some(migration) = resume(slot, owner, &claims, |a, b| view.others(a, b)) else {
+                continue;
+            };
+            info!(slot = slot.number(), ?claims, "going on with a move that was left open");
+            let lease = &mut self.lease;
+            mover::carry_out(&mut self.cluster, view, migration, &mut |cluster| {
+                lease.assure(cluster, view)
+            });
+        }
+        Ok(())
+    }
+
+    /// Estimates what slots in use take: their keys, each as large as keys at their node are.
+    fn count(&mut self, view: &View) -> anyhow::Result<()> {
+        if self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
+            return Ok(());
+        }
+        self.counted = Some(Instant::now());
+        self.bytes.clear();
+        for (node, member) in view.primaries() {
+            let slots: Vec<Slot> =
+                self.accesses.slots().filter(|slot| view.owner(*slot) == Some(node)).collect();
+            let info =
+                self.cluster.ask(member.address, &["INFO", "memory"])?.text().unwrap_or_default();
+            let used = number_in(&info, "used_memory_dataset").unwrap_or_default();
+            let keys_all = match self.cluster.ask(member.address, &["DBSIZE"])? {
+                super::node::Reply::Integer(keys) => u64::try_from(keys).unwrap_or_default(),
+                _ => 0,
+            };
+            let each = used.checked_div(keys_all).unwrap_or_default();
+            let keys = self.cluster.keys_in(member.address, &slots)?;
+            self.bytes.extend(slots.into_iter().zip(keys.into_iter().map(|keys| keys * each)));
+        }
+        Ok(())
+    }
+
+    fn review(&mut self, view: &View) -> anyhow::Result<()> {
+        let now = self.start.elapsed();
+        let ours = Slot::of(TAG.as_bytes());
+        let demands: Vec<Demand> = self
+            .accesses
+            .slots()
+            .filter_map(|slot| {
+                Some(Demand {
+                    slot,
+                    owner: view.owner(slot)?,
+                    bytes: self.bytes.get(&slot).copied().unwrap_or_default(),
+                    accesses: self.accesses.of(slot, now),
+                    pinned: slot == ours || self.config.pins.contains(&slot),
+                })
+            })
+            .filter(|demand| !demand.accesses.is_empty())
+            .collect();
+        let nodes = capacities(view);
+        let matrix = self.delays.matrix(now);
+        let problem = Problem {
+            delays: &matrix,
+            nodes: &nodes,
+            demands: &demands,
+            moving: self.config.moving,
+        };
+        self.initiator.review(&problem, now);
+        self.explain(view, &problem);
+        for one in self.initiator.ready() {
+            self.relocate(view, one);
+        }
+        if self.config.dry_run {
+            return Ok(());
+        }
+        let status = serde_json::to_string(&self.status)?;
+        self.cluster.ask_owner(view, TAG.as_bytes(), &["SET", STATUS, &status])?;
+        Ok(())
+    }
+
+    fn relocate(&mut self, view: &View, one: Move) {
+        let Move { slot, from, to, saves_us } = one;
+        let at = |node: Number| {
+            view.member(node)
+                .map_or_else(|_| format!("node {}", node.0), |member| member.address.to_string())
+        };
+        let line =
+            format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to));
+        if self.config.dry_run {
+            println_line(&format!("would move {line}"));
+            self.initiator.ended(slot, false, self.start.elapsed());
+            return;
+        }
+        let lease = &mut self.lease;
+        let moved = mover::relocate(&mut self.cluster, view, slot, to, &mut |cluster| {
+            lease.assure(cluster, view)
+        });
+        let moved = match moved {
+            Ok(End::Moved) => true,
+            Ok(end) => {
+                warn!("not moved ({end:?}): {line}");
+                false
+            }
+            Err(error) => {
+                warn!("not moved: {line}: {error:#}");
+                false
+            }
+        };
+        info!(moved, "{line}");
+        self.initiator.ended(slot, moved, self.start.elapsed());
+        self.status.moves += u64::from(moved);
+        self.status.moves_failed += u64::from(!moved);
+        self.status.latest.insert(0, format!("{}{line}", if moved { "" } else { "failed: " }));
+        self.status.latest.truncate(16);
+    }
+
+    fn explain(&mut self, view: &View, problem: &Problem<'_>) {
+        let mut waits = Vec::new();
+        let status = &mut self.status;
+        (status.agents, status.slots_in_use) =
+            (self.reports.keys().cloned().collect(), problem.demands.len());
+        status.waits_us = 0.0;
+        let mut busiest: Vec<(f64, &Demand)> = Vec::new();
+        for demand in problem.demands {
+            problem.waits(demand, &mut waits);
+            let here = waits.get(usize::from(demand.owner.0)).copied().unwrap_or(f32::INFINITY);
+            if here.is_finite() {
+                status.waits_us += f64::from(here);
+            }
+            busiest.push((demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum(), demand));
+        }
+        busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
+        busiest.truncate(EXPLAINED_MAX);
+        status.why.clear();
+        for (_, demand) in busiest {
+            problem.waits(demand, &mut waits);
+            let why = self.initiator.why(demand.slot);
+            let text = explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            status.why.insert(demand.slot.number() as u16, text);
+        }
+    }
+}
+
+/// Who uses a slot, what that waits at each node, and what keeps it where it is.
+fn explanation(
+    hosts: &[String],
+    view: &View,
+    demand: &Demand,
+    waits: &[f32],
+    why: Option<Stays>,
+    now: Duration,
+) -> String {
+    let mut lines = Vec::new();
+    for (host, rate) in demand.accesses.iter().take(8) {
+        let name = hosts.get(usize::from(host.0)).map_or("?", String::as_str);
+        lines.push(format!(
+            "used by {name}: {:.1} reads/s, {:.1} writes/s",
+            rate.reads, rate.writes
+        ));
+    }
+    for (node, member) in view.primaries() {
+        let wait = waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
+        let here = if node == demand.owner { " (it is here)" } else { "" };
+        let wait =
+            if wait.is_finite() { format!("{wait:.0} us/s") } else { "not measured".to_owned() };
+        lines.push(format!("at {}{here} its accesses wait {wait}", member.address));
+    }
+    lines.push(match why {
+        None => "nothing was decided".to_owned(),
+        Some(Stays::Unchanged) => "stays: used as when it was looked at last".to_owned(),
+        Some(Stays::Best) => "stays: it is where its accesses wait least".to_owned(),
+        Some(Stays::Pinned) => "stays: pinned".to_owned(),
+        Some(Stays::NotWorthIt { saves_us, costs_us }) => {
+            format!(
+                "stays: a move saves {saves_us:.0} us while it lasts and costs {costs_us:.0} us"
+            )
+        }
+        Some(Stays::Full) => {
+            "stays: nodes where its accesses would wait less have no room".to_owned()
+        }
+        Some(Stays::Wanted { reviews }) => {
+            format!("about to move: wanted elsewhere in {reviews} reviews in a row")
+        }
+        Some(Stays::CoolsDown { until }) => {
+            format!(
+                "stays: it moved lately; looked at again in {:.1} s",
+                until.saturating_sub(now).as_secs_f64()
+            )
+        }
+        Some(Stays::Budget) => "waits: enough other slots are moving".to_owned(),
+        Some(Stays::Moving) => "on its way".to_owned(),
+    });
+    lines.join("\n")
+}
+
+/// Room at each node; a node that is no primary now has none.
+fn capacities(view: &View) -> Vec<Capacity> {
+    let room = |present: bool| Capacity {
+        bytes: if present { u64::MAX } else { 0 },
+        accesses: if present { f64::INFINITY } else { 0.0 },
+        replication_us: 0.0,
+    };
+    view.members.iter().map(|member| room(member.is_some())).collect()
+}
+
+fn number_in(info: &str, name: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line?.trim().parse().ok()
+}
+
+#[expect(clippy::print_stdout, reason = "what a dry run would do is its result")]
+fn println_line(line: &str) {
+    println!("{line}");
+}

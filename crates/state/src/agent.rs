@@ -1,0 +1,327 @@
+//! The agent (AnnaBellaDB's Routing, Fig. 2): one place beside an application where every key is found.
+//!
+//! Clients say what they would say to a single Redis. A request goes to the owner of its slot over the
+//! one connection that all clients share with that node, so what many ask at once leaves in one write.
+//! MOVED, ASK and TRYAGAIN are followed here. Answers leave in the order of their requests.
+//!
+//! **Never twice.** A request is sent again only if it was certainly not executed: a node refused it,
+//! or not all of its bytes were handed to the network; or if it only reads. A write whose connection
+//! broke before its answer came is answered with `UNCERTAIN`.
+//!
+//! **Order.** One client's requests for a slot are executed in their order: they take one connection,
+//! and once the map has changed, or one of them was sent on, further ones wait until all are answered.
+//! Requests of several keys, which may be told to try again, and transactions go alone.
+//!
+//! **Read first:** [`Agent::receive`], then `nodes.rs`.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use slab::Slab;
+use wire::resp::{Limits, Request, Version, request, response};
+
+use crate::slot::Slot;
+
+mod client;
+mod flight;
+mod here;
+mod map;
+mod monitor;
+mod nodes;
+mod output;
+mod route;
+#[cfg(test)]
+mod tests;
+
+pub use monitor::Report;
+pub use output::Output;
+
+use client::{ASKED_BYTES_MAX, Client, Transaction};
+use flight::{Asked, Link};
+use map::Map;
+use monitor::Monitor;
+use route::{Route, route};
+
+/// How long a request is sent again before its client is told what stands against it.
+pub const RETRY_FOR: Duration = Duration::from_secs(5);
+
+/// Routes requests of all clients.
+#[derive(Debug)]
+pub struct Agent {
+    limits: Limits,
+    map: Map,
+    clients: Slab<Client>,
+    /// Clients there ever were.
+    clients_ever: u64,
+    links: Slab<Link>,
+    /// By node, for each version of the protocol.
+    links_of: Vec<[Option<usize>; 2]>,
+    /// Sent again at that time; the number keeps their order.
+    delayed: BTreeMap<(Duration, u64), (Asked, Version, Vec<u8>)>,
+    delayed_ever: u64,
+    /// The node that answers what any can.
+    any: usize,
+    slots_asked: Option<Duration>,
+    slots_due: Duration,
+    pings_due: Duration,
+    monitor: Monitor,
+    /// Clients and links with something new to be written, some of them more than once.
+    spoken_to: Vec<usize>,
+    links_spoken: Vec<usize>,
+    wishes: Vec<usize>,
+}
+
+impl Agent {
+    /// Knows nothing but the nodes at `seeds`; `seed` is for what it samples.
+    #[must_use]
+    pub fn new(seeds: &[SocketAddr], limits: Limits, seed: u64, now: Duration) -> Self {
+        let mut agent = Self {
+            limits,
+            map: Map::new(seeds),
+            clients: Slab::new(),
+            clients_ever: 0,
+            links: Slab::new(),
+            links_of: Vec::new(),
+            delayed: BTreeMap::new(),
+            delayed_ever: 0,
+            any: 0,
+            slots_asked: None,
+            slots_due: now,
+            pings_due: now,
+            monitor: Monitor::new(seed, now),
+            spoken_to: Vec::new(),
+            links_spoken: Vec::new(),
+            wishes: Vec::new(),
+        };
+        agent.handle_timeout(now);
+        agent
+    }
+
+    /// A client has connected to `address`; its place.
+    pub fn open(&mut self, address: SocketAddr) -> usize {
+        self.clients_ever += 1;
+        let mut client = Client::new(self.clients_ever, address);
+        client.map_version = self.map.version();
+        self.clients.insert(client)
+    }
+
+    /// A client has gone. What it asked is executed; nobody hears the answers.
+    pub fn close(&mut self, client: usize) {
+        self.clients.try_remove(client);
+    }
+
+    /// A client has said `bytes`.
+    ///
+    /// # Errors
+    /// It does not speak the protocol. It is told so, and is over when it has heard it.
+    pub fn receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
+        let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
+        if client.closing {
+            return Ok(());
+        }
+        if !client.input.is_empty() {
+            client.input.extend_from_slice(bytes);
+            return self.proceed(at, now);
+        }
+        let taken = self.execute(at, bytes, now)?;
+        if let (Some(client), Some(rest)) = (self.clients.get_mut(at), bytes.get(taken..)) {
+            client.input.extend_from_slice(rest);
+        }
+        Ok(())
+    }
+
+    /// Executes what a client has said before, as far as it may now.
+    fn proceed(&mut self, at: usize, now: Duration) -> wire::Result<()> {
+        let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
+        if client.input.is_empty() {
+            return Ok(());
+        }
+        let mut input = std::mem::take(&mut client.input);
+        let taken = self.execute(at, &input, now)?;
+        input.drain(..taken);
+        if let Some(client) = self.clients.get_mut(at) {
+            client.input = input;
+        }
+        Ok(())
+    }
+
+    /// What a client is to hear. Say [`Self::heard`] when some of it was written.
+    pub fn output(&mut self, client: usize) -> Option<&mut Output> {
+        self.clients.get_mut(client).map(|client| &mut client.output)
+    }
+
+    /// A client has taken some of its output.
+    ///
+    /// # Errors
+    /// As for [`Self::receive`], which may go on.
+    pub fn heard(&mut self, at: usize, now: Duration) -> wire::Result<()> {
+        let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
+        client.output.forget_written();
+        self.proceed(at, now)
+    }
+
+    /// Whether more should be read of a client: not while it has said what cannot be executed yet.
+    #[must_use]
+    pub fn listens_to(&self, client: usize) -> bool {
+        self.clients.get(client).is_some_and(|client| {
+            !client.closing
+                && (client.input.is_empty() || client.may_ask() && !client.waits(&self.map))
+        })
+    }
+
+    /// Whether a client has heard the last it will hear.
+    #[must_use]
+    pub fn is_over(&self, client: usize) -> bool {
+        self.clients
+            .get(client)
+            .is_none_or(|client| client.closing && client.is_answered() && client.output.is_empty())
+    }
+
+    /// Whether nothing of a client is unanswered or unheard.
+    #[must_use]
+    pub fn is_idle(&self, client: usize) -> bool {
+        self.clients
+            .get(client)
+            .is_none_or(|client| client.is_answered() && client.output.is_empty())
+    }
+
+    /// Clients that may have something to hear; some perhaps twice, some perhaps gone.
+    pub fn spoken_to(&mut self, into: &mut Vec<usize>) {
+        into.append(&mut self.spoken_to);
+    }
+
+    /// Executes requests of `bytes` until one is incomplete or has to wait; how many bytes they took.
+    fn execute(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<usize> {
+        let mut taken = 0;
+        self.spoken_to.push(at);
+        loop {
+            let Some(client) = self.clients.get_mut(at) else { return Ok(taken) };
+            if !client.may_ask() || client.waits(&self.map) {
+                return Ok(taken);
+            }
+            if client.is_answered() {
+                (client.alone, client.asked_bytes) = (false, 0);
+                client.map_version = self.map.version();
+            }
+            let rest = bytes.get(taken..).unwrap_or_default();
+            match client.decoder.decode(rest, &self.limits) {
+                Ok(None) => return Ok(taken),
+                Ok(Some((request, count))) => {
+                    taken += count;
+                    self.request(at, &request, now);
+                }
+                Err(error) => {
+                    client.tell(&request::error_line(&error));
+                    client.closing = true;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, at: usize, request: &Request<'_>, now: Duration) {
+        let Some(client) = self.clients.get_mut(at) else { return };
+        let (slot, write, many) = match route(request) {
+            Route::Slot { slot, write, many } => (Some(slot), write, many),
+            Route::AnyNode => (None, true, false),
+            Route::Here(name) if client.transaction.is_some() && name != "reset" => {
+                return client.refuse(&format!("ERR {name} inside MULTI is not for the agent"));
+            }
+            Route::Here(name) => {
+                let answer = here::answer(client, name, request);
+                return client.tell(&answer);
+            }
+            Route::Refused(why) => return client.refuse(&why),
+            Route::Multi => return client.begin_transaction(),
+            Route::Discard => return client.discard_transaction(),
+            Route::Exec => return self.execute_transaction(at, now),
+        };
+        if client.transaction.is_some() {
+            return client.queue(request, slot, write, self.limits.request_bytes_max);
+        }
+        let number = client.expect();
+        client.asked_bytes += request.bytes().len();
+        client.alone |= many || client.asked_bytes > ASKED_BYTES_MAX;
+        let (id, version) = (client.id, client.version);
+        if let Some(slot) = slot {
+            let key = if many { None } else { request.argument(1) };
+            self.monitor.asked(slot, key, write, request.bytes().len());
+        }
+        let (answers, since, redirects) = (1, now, 0);
+        let asked = Asked { client: at, id, number, slot, write, answers, since, redirects };
+        self.dispatch(asked, version, request.bytes());
+    }
+
+    fn execute_transaction(&mut self, at: usize, now: Duration) {
+        let Some(client) = self.clients.get_mut(at) else { return };
+        let Some(transaction) = client.transaction.take() else {
+            return client.refuse("ERR EXEC without MULTI");
+        };
+        let Transaction { commands, count, slot, write, failed } = transaction;
+        if failed {
+            return client.refuse("EXECABORT Transaction discarded because of previous errors.");
+        }
+        if count == 0 {
+            return client.tell(b"*0\r\n");
+        }
+        let number = client.expect();
+        client.alone = true;
+        let (id, version) = (client.id, client.version);
+        let request = [MULTI, &commands, EXEC].concat();
+        if let Some(slot) = slot {
+            self.monitor.asked(slot, None, write, request.len());
+        }
+        let (answers, since, redirects) = (count + 2, now, 0);
+        let asked = Asked { client: at, id, number, slot, write, answers, since, redirects };
+        self.dispatch(asked, version, &request);
+    }
+}
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+impl Client {
+    /// Whether what it says has to wait until all it asked is answered.
+    fn waits(&self, map: &Map) -> bool {
+        !self.is_answered() && (self.alone || self.map_version != map.version())
+    }
+
+    /// Answers with an error. A transaction it belongs to fails with it.
+    fn refuse(&mut self, why: &str) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.failed = true;
+        }
+        let mut answer = Vec::new();
+        response::write_error(&mut answer, why.as_bytes());
+        self.tell(&answer);
+    }
+
+    fn begin_transaction(&mut self) {
+        if self.transaction.is_some() {
+            return self.refuse("ERR MULTI calls can not be nested");
+        }
+        self.transaction = Some(Transaction::default());
+        self.tell(b"+OK\r\n");
+    }
+
+    fn discard_transaction(&mut self) {
+        match self.transaction.take() {
+            Some(_) => self.tell(b"+OK\r\n"),
+            None => self.refuse("ERR DISCARD without MULTI"),
+        }
+    }
+
+    fn queue(&mut self, request: &Request<'_>, slot: Option<Slot>, write: bool, bytes_max: usize) {
+        let Some(transaction) = &mut self.transaction else { return };
+        if transaction.slot.is_some() && slot.is_some() && transaction.slot != slot {
+            return self.refuse(route::CROSS_SLOT);
+        }
+        if transaction.commands.len() + request.bytes().len() > bytes_max {
+            return self.refuse(&format!("ERR a transaction of more than {bytes_max} bytes"));
+        }
+        transaction.slot = transaction.slot.or(slot);
+        transaction.write |= write;
+        transaction.count += 1;
+        transaction.commands.extend_from_slice(request.bytes());
+        self.tell(b"+QUEUED\r\n");
+    }
+}

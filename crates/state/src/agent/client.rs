@@ -1,0 +1,152 @@
+//! A client of the agent: what it asked, in order, and what it is told.
+
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+
+use wire::resp::{Version, request::Decoder};
+
+use super::Output;
+
+/// Requests of one client that are not answered; more stay unread.
+pub(super) const PIPELINE_MAX: usize = 1_024;
+/// Bytes of its requests kept until they are answered; further ones wait until all are.
+pub(super) const ASKED_BYTES_MAX: usize = 16 << 20;
+/// Bytes a client has not taken; nothing more is executed for it until it does.
+pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
+
+/// An answer in its place.
+#[derive(Debug)]
+enum Place {
+    Waits,
+    Ready(Vec<u8>),
+}
+
+/// A transaction between MULTI and EXEC. It is kept here and sent in one piece.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    pub(super) commands: Vec<u8>,
+    pub(super) count: u32,
+    pub(super) slot: Option<crate::slot::Slot>,
+    pub(super) write: bool,
+    /// A command was refused: EXEC will be.
+    pub(super) failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) id: u64,
+    /// The address it connected to.
+    pub(super) address: SocketAddr,
+    /// What was not executed.
+    pub(super) input: Vec<u8>,
+    pub(super) decoder: Decoder,
+    pub(super) output: Output,
+    pub(super) version: Version,
+    pub(super) name: Vec<u8>,
+    pub(super) transaction: Option<Transaction>,
+    /// Answers not yet given, from number `first` on.
+    places: VecDeque<Place>,
+    first: u64,
+    /// As of which version of the map its unanswered requests were sent.
+    pub(super) map_version: u64,
+    /// Nothing more is sent before all is answered: what was sent may have to be sent again.
+    pub(super) alone: bool,
+    /// Requests of its that are sent again later, the last of them not before that time.
+    pub(super) delayed: u32,
+    pub(super) delayed_until: Duration,
+    /// Bytes it asked since all was answered.
+    pub(super) asked_bytes: usize,
+    /// It is told what is due, and then no more.
+    pub(super) closing: bool,
+}
+
+impl Client {
+    pub(super) fn new(id: u64, address: SocketAddr) -> Self {
+        Self {
+            id,
+            address,
+            input: Vec::new(),
+            decoder: Decoder::default(),
+            output: Output::default(),
+            version: Version::default(),
+            name: Vec::new(),
+            transaction: None,
+            places: VecDeque::new(),
+            first: 0,
+            map_version: 0,
+            alone: false,
+            delayed: 0,
+            delayed_until: Duration::ZERO,
+            asked_bytes: 0,
+            closing: false,
+        }
+    }
+
+    /// Whether everything was answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether one more request may be looked at.
+    pub(super) fn may_ask(&self) -> bool {
+        !self.closing
+            && self.places.len() < PIPELINE_MAX
+            && self.output.bytes().len() < UNREAD_BYTES_MAX
+    }
+
+    /// Keeps a place for an answer that will come; its number.
+    pub(super) fn expect(&mut self) -> u64 {
+        self.places.push_back(Place::Waits);
+        self.first + self.places.len() as u64 - 1
+    }
+
+    /// Answers a request at once, in its turn.
+    pub(super) fn tell(&mut self, answer: &[u8]) {
+        if self.places.is_empty() {
+            self.first += 1;
+            self.output.extend(answer);
+        } else {
+            self.places.push_back(Place::Ready(answer.to_vec()));
+        }
+    }
+
+    /// The answer to request `number` has come.
+    pub(super) fn answer(&mut self, number: u64, answer: &[u8]) {
+        let Some(at) = number.checked_sub(self.first) else { return };
+        if at > 0 {
+            if let Some(place) = self.places.get_mut(at as usize) {
+                *place = Place::Ready(answer.to_vec());
+            }
+            return;
+        }
+        self.places.pop_front();
+        self.first += 1;
+        self.output.extend(answer);
+        while let Some(Place::Ready(_)) = self.places.front() {
+            if let Some(Place::Ready(answer)) = self.places.pop_front() {
+                self.output.extend(&answer);
+            }
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_leave_in_the_order_of_their_requests() {
+        let mut client = Client::new(1, SocketAddr::from(([127, 0, 0, 1], 1)));
+        client.tell(b"a");
+        let (second, third) = (client.expect(), client.expect());
+        client.tell(b"d");
+        client.answer(third, b"c");
+        assert_eq!(client.output.bytes(), b"a");
+        client.answer(second, b"b");
+        assert_eq!((client.output.bytes(), client.is_answered()), (&b"abcd"[..], true));
+        let next = client.expect();
+        client.answer(second, b"late");
+        client.answer(next, b"e");
+        assert_eq!(client.output.bytes(), b"abcde");
+    }
+}

@@ -1,0 +1,197 @@
+//! Who owns which slot, as far as is known: the paper's address cache.
+
+use std::net::{IpAddr, SocketAddr};
+
+use wire::resp::{Frame, Limits, frame};
+
+use crate::slot::{SLOTS, Slot};
+
+/// Nodes that can be known; a cluster has at most 1,000.
+pub(super) const NODES_MAX: usize = 1_024;
+const NOBODY: u16 = u16::MAX;
+
+/// The map. Nodes are never forgotten: their number is bounded.
+#[derive(Debug)]
+pub(super) struct Map {
+    nodes: Vec<SocketAddr>,
+    owners: Box<[u16]>,
+    /// How many slots each node owns.
+    owned: Vec<u32>,
+    /// Grows with every slot that has another owner.
+    version: u64,
+}
+
+impl Map {
+    /// Nobody owns anything; `seeds` are nodes to ask.
+    pub(super) fn new(seeds: &[SocketAddr]) -> Self {
+        let owners = vec![NOBODY; SLOTS].into();
+        let mut map = Self { nodes: Vec::new(), owners, owned: Vec::new(), version: 0 };
+        for &seed in seeds {
+            map.node(seed);
+        }
+        map
+    }
+
+    pub(super) fn owner(&self, slot: Slot) -> Option<usize> {
+        let owner = self.owners.get(slot.number()).copied().filter(|&owner| owner != NOBODY);
+        owner.map(usize::from)
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn address(&self, node: usize) -> Option<SocketAddr> {
+        self.nodes.get(node).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Nodes that own slots.
+    pub(super) fn owners(&self) -> impl Iterator<Item = usize> + Clone {
+        self.owned.iter().enumerate().filter(|(_, owned)| **owned > 0).map(|(node, _)| node)
+    }
+
+    /// The number of the node at `address`; nothing if there are too many.
+    pub(super) fn node(&mut self, address: SocketAddr) -> Option<usize> {
+        if let Some(node) = self.nodes.iter().position(|&known| known == address) {
+            return Some(node);
+        }
+        (self.nodes.len() < NODES_MAX).then(|| {
+            self.nodes.push(address);
+            self.owned.push(0);
+            self.nodes.len() - 1
+        })
+    }
+
+    pub(super) fn set(&mut self, slot: Slot, node: usize) {
+        if let Some(owner) = self.owners.get_mut(slot.number())
+            && usize::from(*owner) != node
+        {
+            if let Some(owned) = self.owned.get_mut(usize::from(*owner)) {
+                *owned -= 1;
+            }
+            if let Some(owned) = self.owned.get_mut(node) {
+                *owned += 1;
+            }
+            *owner = node as u16;
+            self.version += 1;
+        }
+    }
+
+    /// Takes over an answer to CLUSTER SLOTS of the node at `asked`; whether it named any slot.
+    pub(super) fn learn(&mut self, answer: &[u8], asked: SocketAddr) -> bool {
+        let Ok(Some((answer, _))) = frame::decode(answer, &Limits::default()) else { return false };
+        let mut named = false;
+        for range in answer.elements() {
+            let mut parts = range.elements();
+            let bounds = (parts.next().and_then(|first| first.integer()), parts.next());
+            let (Some(first), Some(Some(last))) = (bounds.0, bounds.1.map(|last| last.integer()))
+            else {
+                continue;
+            };
+            let Some(node) = parts.next().and_then(|node| self.node_named(&node, asked)) else {
+                continue;
+            };
+            for slot in (first..=last).filter_map(|slot| Slot::new(usize::try_from(slot).ok()?)) {
+                self.set(slot, node);
+                named = true;
+            }
+        }
+        named
+    }
+
+    fn node_named(&mut self, node: &Frame<'_>, asked: SocketAddr) -> Option<usize> {
+        let mut parts = node.elements();
+        let host = parts.next()?;
+        let port = u16::try_from(parts.next()?.integer()?).ok()?;
+        let ip = host_of(host.payload().unwrap_or_default(), asked)?;
+        self.node(SocketAddr::new(ip, port))
+    }
+}
+
+/// The address a node is named by. No name at all means: of the node that was asked.
+fn host_of(host: &[u8], asked: SocketAddr) -> Option<IpAddr> {
+    match std::str::from_utf8(host).ok()? {
+        "" | "?" => Some(asked.ip()),
+        host => host.parse().ok(),
+    }
+}
+
+/// What a node said instead of executing a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// The slot is that node's.
+    Moved(Slot, SocketAddr),
+    /// This once, ask that node.
+    Ask(SocketAddr),
+    /// Not now: keys of the command are at two nodes, or the cluster is not complete.
+    TryAgain,
+}
+
+impl Redirect {
+    /// Reads an answer, line end included, of the node at `asked`.
+    pub(super) fn read(answer: &[u8], asked: SocketAddr) -> Option<Self> {
+        let line = answer.strip_prefix(b"-")?;
+        if line.starts_with(b"TRYAGAIN ") || line.starts_with(b"CLUSTERDOWN ") {
+            return Some(Self::TryAgain);
+        }
+        if !line.starts_with(b"MOVED ") && !line.starts_with(b"ASK ") {
+            return None;
+        }
+        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let (kind, slot, place) = (words.next()?, words.next()?, words.next()?);
+        let slot = Slot::new(slot.parse().ok()?)?;
+        let (host, port) = place.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = SocketAddr::new(host_of(host.as_bytes(), asked)?, port.parse().ok()?);
+        Some(if kind == "MOVED" { Self::Moved(slot, address) } else { Self::Ask(address) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn slot(number: usize) -> Slot {
+        Slot::new(number).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_learnt() {
+        let answer = b"*2\r\n*3\r\n:0\r\n:1\r\n*4\r\n$9\r\n127.0.0.1\r\n:1\r\n$1\r\nx\r\n*0\r\n\
+            *4\r\n:2\r\n:16383\r\n*3\r\n$0\r\n\r\n:2\r\n$1\r\ny\r\n*3\r\n$9\r\n127.0.0.9\r\n:9\r\n$1\r\nz\r\n";
+        let mut map = Map::new(&[at(7)]);
+        assert!(map.learn(answer, at(7)));
+        assert_eq!((map.owner(slot(1)), map.owner(slot(2))), (Some(1), Some(2)));
+        assert_eq!((map.address(2), map.owners().collect()), (Some(at(2)), vec![1, 2]));
+        let version = map.version();
+        assert!(map.learn(answer, at(7)));
+        assert_eq!(map.version(), version);
+        assert!(!map.learn(b"*0\r\n", at(7)) && !map.learn(b"-ERR no\r\n", at(7)));
+    }
+
+    #[test]
+    fn redirections_are_read_and_nothing_else_is() {
+        let read = |line: &str| Redirect::read(line.as_bytes(), at(7));
+        assert_eq!(read("-MOVED 3 127.0.0.1:5\r\n"), Some(Redirect::Moved(slot(3), at(5))));
+        assert_eq!(read("-MOVED 3 :5\r\n"), Some(Redirect::Moved(slot(3), at(5))));
+        assert_eq!(read("-ASK 3 127.0.0.1:5\r\n"), Some(Redirect::Ask(at(5))));
+        assert_eq!(read("-TRYAGAIN Multiple keys\r\n"), Some(Redirect::TryAgain));
+        assert_eq!(read("-CLUSTERDOWN The cluster is down\r\n"), Some(Redirect::TryAgain));
+        for line in [
+            "+MOVED 3 127.0.0.1:5\r\n",
+            "-MOVED 16384 127.0.0.1:5\r\n",
+            "-MOVED x\r\n",
+            "-ERR MOVED\r\n",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}

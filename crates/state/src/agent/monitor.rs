@@ -1,0 +1,165 @@
+//! What one agent sees: how much of which slot its clients use, which keys are hot, and how long a
+//! round trip to each node takes. [`Report`] is what it tells the placer.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use policy::hotkey::{CountMin, Sampler, hash};
+
+use crate::{
+    accesses::Counts,
+    slot::{SLOTS, Slot},
+};
+
+/// Slots in one report; the busiest are.
+const REPORTED_SLOTS_MAX: usize = 4_096;
+/// Keys in one report.
+const HOT_KEYS_MAX: usize = 32;
+/// Round trips kept of one node between two reports.
+const ROUND_TRIPS_MAX: usize = 64;
+/// One access of so many is looked at for hot keys.
+const SAMPLED_OF: u32 = 16;
+/// A key is a candidate from so many sampled accesses on.
+const CANDIDATE_FROM: u16 = 4;
+const KEY_BYTES_MAX: usize = 256;
+
+/// What an agent saw in one period.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// How long the period was.
+    pub period: Duration,
+    /// What was done with each slot that was used.
+    pub slots: Vec<(Slot, Counts)>,
+    /// Round trips to each node, as they were measured.
+    pub round_trips: BTreeMap<SocketAddr, Vec<Duration>>,
+    /// The keys used most, with an estimate of their accesses.
+    pub hot: Vec<(Vec<u8>, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Monitor {
+    seed: u64,
+    since: Duration,
+    counts: Box<[Counts]>,
+    round_trips: BTreeMap<SocketAddr, Vec<Duration>>,
+    sampler: Sampler,
+    sketch: CountMin,
+    hot: Vec<(Vec<u8>, u64, u16)>,
+}
+
+impl Monitor {
+    pub(super) fn new(seed: u64, now: Duration) -> Self {
+        Self {
+            seed,
+            since: now,
+            counts: vec![Counts::default(); SLOTS].into(),
+            round_trips: BTreeMap::new(),
+            sampler: Sampler::new(65_536 / SAMPLED_OF, seed),
+            sketch: CountMin::new(4, 12).unwrap_or_else(|_| unreachable!("4 rows of 4,096 exist")),
+            hot: Vec::new(),
+        }
+    }
+
+    pub(super) fn asked(&mut self, slot: Slot, key: Option<&[u8]>, write: bool, bytes: usize) {
+        if let Some(counts) = self.counts.get_mut(slot.number()) {
+            counts.reads += u64::from(!write);
+            counts.writes += u64::from(write);
+            counts.bytes += bytes as u64;
+        }
+        // Where the first argument is no key, its slot is hardly that of the key.
+        if let Some(key) = key
+            && self.sampler.sample()
+            && Slot::of(key) == slot
+        {
+            self.sample(key);
+        }
+    }
+
+    pub(super) fn answered(&mut self, slot: Slot, bytes: usize) {
+        if let Some(counts) = self.counts.get_mut(slot.number()) {
+            counts.bytes += bytes as u64;
+        }
+    }
+
+    pub(super) fn round_trip(&mut self, node: SocketAddr, time: Duration) {
+        let times = self.round_trips.entry(node).or_default();
+        if times.len() < ROUND_TRIPS_MAX {
+            times.push(time);
+        }
+    }
+
+    fn sample(&mut self, key: &[u8]) {
+        let hash = hash(key, self.seed);
+        let estimate = self.sketch.add(hash);
+        if estimate < CANDIDATE_FROM || key.len() > KEY_BYTES_MAX {
+            return;
+        }
+        if let Some(known) = self.hot.iter_mut().find(|(_, known, _)| *known == hash) {
+            known.2 = estimate;
+            return;
+        }
+        if self.hot.len() < HOT_KEYS_MAX {
+            self.hot.push((key.to_vec(), hash, estimate));
+        } else if let Some(least) = self.hot.iter_mut().min_by_key(|(.., times)| *times)
+            && least.2 < estimate
+        {
+            *least = (key.to_vec(), hash, estimate);
+        }
+    }
+
+    fn report(&mut self, now: Duration) -> Report {
+        let used = |(number, counts): (usize, &mut Counts)| {
+            let counts = std::mem::take(counts);
+            (counts != Counts::default()).then(|| Some((Slot::new(number)?, counts)))?
+        };
+        let mut slots: Vec<(Slot, Counts)> =
+            self.counts.iter_mut().enumerate().filter_map(used).collect();
+        if slots.len() > REPORTED_SLOTS_MAX {
+            slots.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.reads + counts.writes));
+            slots.truncate(REPORTED_SLOTS_MAX);
+        }
+        let mut hot: Vec<(Vec<u8>, u64)> = self
+            .hot
+            .drain(..)
+            .map(|(key, _, times)| (key, u64::from(times) * u64::from(SAMPLED_OF)))
+            .collect();
+        hot.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        self.sketch.clear();
+        let period = now.saturating_sub(self.since);
+        self.since = now;
+        Report { period, slots, round_trips: std::mem::take(&mut self.round_trips), hot }
+    }
+}
+
+impl super::Agent {
+    /// What was seen since the last report.
+    pub fn report(&mut self, now: Duration) -> Report {
+        self.monitor.report(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_what_was_done_since_the_last() {
+        let mut monitor = Monitor::new(7, Duration::ZERO);
+        let (slot, node) = (Slot::of(b"a"), SocketAddr::from(([127, 0, 0, 1], 1)));
+        for number in 0..10_000_u32 {
+            monitor.asked(slot, Some(b"a"), number % 10 == 0, 30);
+            monitor.answered(slot, 5);
+            monitor.asked(Slot::of(&number.to_be_bytes()), Some(&number.to_be_bytes()), false, 1);
+        }
+        monitor.round_trip(node, Duration::from_millis(5));
+        let report = monitor.report(Duration::from_secs(2));
+        assert_eq!(report.period, Duration::from_secs(2));
+        let of_a = report.slots.iter().find(|(found, _)| *found == slot).unwrap().1;
+        assert!(of_a.reads >= 9_000 && of_a.writes == 1_000 && of_a.bytes >= 350_000, "{of_a:?}");
+        assert_eq!(report.round_trips[&node], [Duration::from_millis(5)]);
+        let (key, times) = &report.hot[0];
+        assert!(key == b"a" && (8_000..12_000).contains(times), "{key:?} {times}");
+        assert!(report.slots.len() <= REPORTED_SLOTS_MAX);
+        let next = monitor.report(Duration::from_secs(3));
+        assert_eq!((next.slots.len(), next.hot.len(), next.round_trips.len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,413 @@
+//! The agent's side of the nodes: where requests are sent, and what becomes of the answers.
+
+use std::{mem, net::SocketAddr, time::Duration};
+
+use wire::resp::{Frame, Kind, Version, frame, response};
+
+use super::{
+    Agent, Output, RETRY_FOR,
+    client::Client,
+    flight::{Asked, Asker, Link},
+    map::Redirect,
+};
+
+/// Redirections followed at once; from then on each takes [`PAUSE`]: nodes do not agree yet.
+const REDIRECTS_AT_ONCE: u32 = 4;
+/// Before a request is sent again that cannot be executed yet.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Before a request is sent again whose connection was lost.
+const LOST_PAUSE: Duration = Duration::from_millis(100);
+/// How often the agent asks who owns what although nothing tells that it has changed.
+const SLOTS_PERIOD: Duration = Duration::from_secs(5);
+/// The least time between two such questions.
+const SLOTS_PAUSE: Duration = Duration::from_millis(200);
+/// A node that has not answered it by then is not asked again.
+const SLOTS_LIMIT: Duration = Duration::from_secs(2);
+/// How often the infrastructure monitor pings every node with slots.
+const PING_PERIOD: Duration = Duration::from_millis(250);
+
+const SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+impl Agent {
+    /// Connections that are wanted: by their place, and to where.
+    pub fn wishes(&mut self) -> Vec<(usize, SocketAddr)> {
+        let links = &self.links;
+        let wish = |link: usize| Some((link, links.get(link)?.address));
+        mem::take(&mut self.wishes).into_iter().filter_map(wish).collect()
+    }
+
+    /// What is to be said on a connection; nothing before it is there.
+    pub fn link_output(&mut self, link: usize) -> Option<&mut Output> {
+        self.links.get_mut(link).filter(|link| link.connected).map(|link| &mut link.output)
+    }
+
+    /// Connections on which something is to be said; some perhaps twice, some perhaps gone.
+    pub fn links_spoken(&mut self, into: &mut Vec<usize>) {
+        into.append(&mut self.links_spoken);
+    }
+
+    /// The connection that was wished for is there.
+    pub fn connected(&mut self, link: usize) {
+        if let Some(found) = self.links.get_mut(link) {
+            found.connected = true;
+            self.links_spoken.push(link);
+        }
+    }
+
+    /// A connection is gone, or never came.
+    pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
+        let Some(mut lost) = self.links.try_remove(link) else { return };
+        if let Some(links) = self.links_of.get_mut(lost.node) {
+            links[place(lost.version)] = None;
+        }
+        self.any += 1;
+        self.hurry_slots(now);
+        for (asker, request, executed) in lost.lose() {
+            match asker {
+                Asker::Slots => self.slots_asked = None,
+                Asker::Ping(_) => {}
+                Asker::Client(asked) if executed && asked.write => {
+                    let text = format!(
+                        "UNCERTAIN the connection to {} was lost before it answered ({why}); the \
+                         command may have been executed or not, and was not repeated",
+                        lost.address
+                    );
+                    self.tell_error(&asked, &text, now);
+                }
+                Asker::Client(asked) => {
+                    let text = format!(
+                        "ERR cannot reach {}: {why}; tried for {RETRY_FOR:?}",
+                        lost.address
+                    );
+                    let mut answer = Vec::new();
+                    response::write_error(&mut answer, text.as_bytes());
+                    self.delay(asked, lost.version, request, LOST_PAUSE, &answer, now);
+                }
+            }
+        }
+    }
+
+    /// A node has said `bytes`.
+    ///
+    /// # Errors
+    /// It does not speak the protocol, or not in turn: the connection is to be given up as lost.
+    pub fn node_receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
+        let Some(link) = self.links.get_mut(at) else { return Ok(()) };
+        let mut input = mem::take(&mut link.input);
+        let (mut start, mut scanned) = (0, link.scanned);
+        let data = if input.is_empty() {
+            bytes
+        } else {
+            input.extend_from_slice(bytes);
+            &input
+        };
+        while let Some(link) = self.links.get_mut(at) {
+            let progress = link.scanner.advance(data.get(scanned..).unwrap_or_default())?;
+            scanned += progress.consumed;
+            if scanned - start > self.limits.reply_bytes_max {
+                return Err(unexpected(
+                    "a reply within its limit",
+                    format!("{} bytes", scanned - start),
+                ));
+            }
+            if !progress.complete {
+                break;
+            }
+            let answer = data.get(start..scanned).unwrap_or_default();
+            start = scanned;
+            if progress.kind != Some(Kind::Push) {
+                self.answer(at, answer, now)?;
+            }
+        }
+        // A long answer comes in many pieces: what has come of it is not copied for each.
+        if input.is_empty() {
+            input.extend_from_slice(bytes.get(start..).unwrap_or_default());
+        } else {
+            input.drain(..start);
+        }
+        if let Some(link) = self.links.get_mut(at) {
+            (link.scanned, link.input) = (scanned - start, input);
+        }
+        Ok(())
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn next_timeout(&self) -> Duration {
+        let asked = self.slots_asked.map_or(self.slots_due, |at| at + SLOTS_LIMIT);
+        let delayed = self.delayed.first_key_value().map(|(&(at, _), _)| at);
+        delayed.unwrap_or(Duration::MAX).min(asked).min(self.pings_due)
+    }
+
+    /// Does what time asks for.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let (asked, version, request) = entry.remove();
+            if let Some(client) = self.asker(&asked) {
+                client.delayed -= 1;
+            }
+            self.dispatch(asked, version, &request);
+        }
+        if self.slots_asked.is_some_and(|at| at + SLOTS_LIMIT <= now) {
+            self.any += 1;
+            self.slots_asked = None;
+        }
+        if self.slots_asked.is_none() && self.slots_due <= now {
+            (self.slots_asked, self.slots_due) = (Some(now), now + SLOTS_PERIOD);
+            let node = self.any_node();
+            self.say(node, Version::Resp2, Asker::Slots, SLOTS, false, 1);
+        }
+        if self.pings_due <= now {
+            self.pings_due = now + PING_PERIOD;
+            for node in self.map.owners().collect::<Vec<_>>() {
+                let link = self.link(node, Version::Resp2);
+                let idle = |link: &Link| {
+                    !link.flights.iter().any(|flight| matches!(flight.asker, Asker::Ping(_)))
+                };
+                // A node that is not there is not measured.
+                if self.links.get(link).is_some_and(|link| link.connected && idle(link)) {
+                    self.say(node, Version::Resp2, Asker::Ping(now), PING, false, 1);
+                }
+            }
+        }
+    }
+
+    /// Sends a request to whom the map says.
+    pub(super) fn dispatch(&mut self, asked: Asked, version: Version, request: &[u8]) {
+        let owner = asked.slot.and_then(|slot| self.map.owner(slot));
+        let node = owner.unwrap_or_else(|| self.any_node());
+        let answers = asked.answers;
+        self.say(node, version, Asker::Client(asked), request, false, answers);
+    }
+
+    fn say(
+        &mut self,
+        node: usize,
+        version: Version,
+        asker: Asker,
+        request: &[u8],
+        asking: bool,
+        answers: u32,
+    ) {
+        let at = self.link(node, version);
+        let Some(link) = self.links.get_mut(at) else { return };
+        if link.output.is_empty() {
+            self.links_spoken.push(at);
+        }
+        link.say(asker, request, asking, answers);
+    }
+
+    /// The connection to a node, which may still have to be made.
+    fn link(&mut self, node: usize, version: Version) -> usize {
+        if self.links_of.len() <= node {
+            self.links_of.resize(node + 1, [None; 2]);
+        }
+        if let Some(link) = self.links_of[node][place(version)] {
+            return link;
+        }
+        let address = self.map.address(node).unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let link = self.links.insert(Link::new(node, version, address, &self.limits));
+        self.links_of[node][place(version)] = Some(link);
+        self.wishes.push(link);
+        self.links_spoken.push(link);
+        link
+    }
+
+    /// A node for what any can answer: one with slots, if some is known.
+    fn any_node(&self) -> usize {
+        let owners = self.map.owners();
+        let place = self.any.checked_rem(owners.clone().count());
+        let owner = place.and_then(|place| owners.clone().nth(place));
+        owner.unwrap_or_else(|| self.any % self.map.len().max(1))
+    }
+
+    fn hurry_slots(&mut self, now: Duration) {
+        self.slots_due = self.slots_due.min(now + SLOTS_PAUSE);
+    }
+
+    /// One whole answer.
+    fn answer(&mut self, at: usize, answer: &[u8], now: Duration) -> wire::Result<()> {
+        let Some(link) = self.links.get_mut(at) else { return Ok(()) };
+        if link.greetings_due > 0 {
+            link.greeted();
+            return if answer.starts_with(b"-") {
+                Err(unexpected(
+                    "a node that speaks RESP3",
+                    String::from_utf8_lossy(answer).into_owned(),
+                ))
+            } else {
+                Ok(())
+            };
+        }
+        let Some(flight) = link.flights.front_mut() else {
+            return Err(unexpected(
+                "no answer without a request",
+                String::from_utf8_lossy(answer).chars().take(64).collect(),
+            ));
+        };
+        flight.due -= 1;
+        if flight.due > 0 {
+            if answer.starts_with(b"-") && flight.refusal.is_none() {
+                flight.refusal = Some(answer.to_vec());
+            }
+            return Ok(());
+        }
+        if flight.bytes > link.output.written() {
+            return Err(unexpected("no answer before all of its request", "one".into()));
+        }
+        let Some(flight) = link.flights.pop_front() else { return Ok(()) };
+        match flight.asker {
+            Asker::Client(asked) => {
+                let node = link.address;
+                let refusal = flight.refusal.filter(|_| answer.starts_with(b"-EXECABORT"));
+                let said = refusal.as_deref().unwrap_or(answer);
+                if let Some(redirect) = said
+                    .first()
+                    .filter(|&&byte| byte == b'-')
+                    .and_then(|_| Redirect::read(said, node))
+                {
+                    let request = link
+                        .output
+                        .kept()
+                        .get(flight.ahead..flight.bytes)
+                        .unwrap_or_default()
+                        .to_vec();
+                    let version = link.version;
+                    link.output.forget(flight.bytes);
+                    self.redirected(asked, version, request, redirect, said, now);
+                } else {
+                    link.output.forget(flight.bytes);
+                    // Which of its commands was at fault says more than that one was.
+                    let aborted = refusal.map(|refusal| aborted(&refusal));
+                    self.tell(&asked, aborted.as_deref().unwrap_or(answer), now);
+                }
+            }
+            Asker::Slots => {
+                let address = link.address;
+                link.output.forget(flight.bytes);
+                self.slots_asked = None;
+                if !self.map.learn(answer, address) {
+                    self.any += 1;
+                    self.hurry_slots(now);
+                }
+            }
+            Asker::Ping(since) => {
+                link.output.forget(flight.bytes);
+                self.monitor.round_trip(link.address, now.saturating_sub(since));
+            }
+        }
+        Ok(())
+    }
+
+    fn redirected(
+        &mut self,
+        mut asked: Asked,
+        version: Version,
+        request: Vec<u8>,
+        redirect: Redirect,
+        answer: &[u8],
+        now: Duration,
+    ) {
+        asked.redirects += 1;
+        let mut at_once = asked.redirects <= REDIRECTS_AT_ONCE;
+        if let Some(client) = self.asker(&asked) {
+            client.alone = true;
+            // Who is delayed must not be overtaken by what was said after it.
+            at_once &= client.delayed == 0;
+        }
+        let node = match redirect {
+            Redirect::Moved(slot, address) => {
+                // Found by a node where our table of commands had nothing to say.
+                asked.slot = asked.slot.or(Some(slot));
+                let node = self.map.node(address);
+                if let Some(node) = node {
+                    self.map.set(slot, node);
+                }
+                self.hurry_slots(now);
+                node.map(|node| (node, false))
+            }
+            Redirect::Ask(address) => self.map.node(address).map(|node| (node, true)),
+            Redirect::TryAgain => None,
+        };
+        match node {
+            Some((node, asking)) if at_once => {
+                let answers = asked.answers;
+                self.say(node, version, Asker::Client(asked), &request, asking, answers);
+            }
+            _ => self.delay(asked, version, request, PAUSE, answer, now),
+        }
+    }
+
+    /// Sends a request again later, or tells its client `answer` if that was tried for long enough.
+    fn delay(
+        &mut self,
+        asked: Asked,
+        version: Version,
+        request: Vec<u8>,
+        pause: Duration,
+        answer: &[u8],
+        now: Duration,
+    ) {
+        if now > asked.since + RETRY_FOR {
+            return self.tell(&asked, answer, now);
+        }
+        let mut until = now + pause;
+        if let Some(client) = self.asker(&asked) {
+            until = until.max(client.delayed_until);
+            (client.alone, client.delayed_until) = (true, until);
+            client.delayed += 1;
+        }
+        self.delayed_ever += 1;
+        self.delayed.insert((until, self.delayed_ever), (asked, version, request));
+    }
+
+    /// Who asked, unless it has gone.
+    fn asker(&mut self, asked: &Asked) -> Option<&mut Client> {
+        self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
+    }
+
+    fn tell_error(&mut self, asked: &Asked, text: &str, now: Duration) {
+        let mut answer = Vec::new();
+        response::write_error(&mut answer, text.as_bytes());
+        self.tell(asked, &answer, now);
+    }
+
+    fn tell(&mut self, asked: &Asked, answer: &[u8], now: Duration) {
+        if let Some(slot) = asked.slot {
+            self.monitor.answered(slot, answer.len());
+        }
+        let Some(client) = self.asker(asked) else { return };
+        client.answer(asked.number, answer);
+        let goes_on = !client.input.is_empty();
+        self.spoken_to.push(asked.client);
+        if goes_on {
+            // What it said wrongly it hears; who writes to it sees that it is over.
+            let _ = self.proceed(asked.client, now);
+        }
+    }
+}
+
+fn place(version: Version) -> usize {
+    match version {
+        Version::Resp2 => 0,
+        Version::Resp3 => 1,
+    }
+}
+
+/// EXECABORT with the reason in it.
+fn aborted(refusal: &[u8]) -> Vec<u8> {
+    let reason = frame::decode(refusal, &wire::resp::Limits::default()).ok().flatten();
+    let reason = reason.and_then(|(reason, _): (Frame<'_>, _)| reason.error()).unwrap_or_default();
+    let mut answer = Vec::new();
+    let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
+    response::write_error(&mut answer, &text);
+    answer
+}
+
+fn unexpected(expected: &'static str, got: String) -> wire::Error {
+    wire::Error::Malformed { protocol: "redis", offset: 0, expected, got }
+}

@@ -1,0 +1,66 @@
+//! Bytes on their way out.
+
+/// What is to be written, and what was written but may be needed again.
+#[derive(Debug, Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    /// Before it: forgotten.
+    start: usize,
+    /// Before it: written.
+    written: usize,
+}
+
+/// Room that an empty output keeps.
+const ROOM_BYTES: usize = 64 << 10;
+
+impl Output {
+    /// What is still to be written.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.written..).unwrap_or_default()
+    }
+
+    /// Whether all is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.written == self.bytes.len()
+    }
+
+    /// `count` bytes more were written.
+    pub fn advance(&mut self, count: usize) {
+        self.written = (self.written + count).min(self.bytes.len());
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The first bytes that are kept are not needed again; they are written.
+    pub(super) fn forget(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.written);
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(ROOM_BYTES);
+            (self.start, self.written) = (0, 0);
+        } else if self.start > ROOM_BYTES && self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.written -= self.start;
+            self.start = 0;
+        }
+    }
+
+    /// Forgets what is written.
+    pub(super) fn forget_written(&mut self) {
+        self.forget(self.written - self.start);
+    }
+
+    /// Written or not, what was not forgotten.
+    pub(super) fn kept(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// How many of the bytes kept are written.
+    pub(super) fn written(&self) -> usize {
+        self.written - self.start
+    }
+}

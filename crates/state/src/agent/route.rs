@@ -1,0 +1,234 @@
+//! Where a request goes: to the owner of its slot, to any node, or nowhere.
+
+use wire::resp::{
+    Request,
+    command::{self, Command, Effect, Flags},
+};
+
+use crate::slot::Slot;
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// The owner of this slot has to answer.
+    Slot {
+        slot: Slot,
+        /// Values may have changed when it was executed.
+        write: bool,
+        /// It names more than one key: it may be told to try again.
+        many: bool,
+    },
+    /// Every node answers the same, or nearly.
+    AnyNode,
+    /// The agent answers by itself.
+    Here(&'static str),
+    Multi,
+    Exec,
+    Discard,
+    /// Nobody is asked; why.
+    Refused(String),
+}
+
+/// Commands without keys that any node may answer, by their names or their containers'. What others
+/// answer depends on the node, or changes one node of many.
+const ANYWHERE: &[&str] = &[
+    "command",
+    "info",
+    "lolwut",
+    "publish",
+    "pubsub",
+    "spublish",
+    "time",
+    "eval",
+    "eval_ro",
+    "evalsha",
+    "evalsha_ro",
+    "fcall",
+    "fcall_ro",
+];
+
+/// Containers and commands that are about the connection to the agent, which is not the one to a node.
+const HERE: &[&str] = &[
+    "auth",
+    "client",
+    "cluster",
+    "echo",
+    "hello",
+    "ping",
+    "quit",
+    "readonly",
+    "readwrite",
+    "reset",
+    "select",
+    "unwatch",
+];
+
+/// Where `request` goes.
+pub(super) fn route(request: &Request<'_>) -> Route {
+    let Some(command) = command::find(request) else { return unknown(request) };
+    let name = command.name;
+    let base = name.split('|').next().unwrap_or(name);
+    match command.effect {
+        _ if HERE.contains(&base) => Route::Here(name),
+        Effect::Transaction => match name {
+            "multi" => Route::Multi,
+            "exec" => Route::Exec,
+            "discard" => Route::Discard,
+            _ => refused(
+                name,
+                "needs a connection of its own to a node; a script (EVAL) does the same in one step",
+            ),
+        },
+        Effect::PubSub => {
+            refused(name, "needs a connection of its own; connect to a node of the cluster")
+        }
+        Effect::Connection => refused(
+            name,
+            "changes a connection that others share; connect to a node of the cluster",
+        ),
+        _ if waits(command, request) => refused(
+            name,
+            "would make others wait who share the connection; poll without waiting, or connect to a node",
+        ),
+        _ if name == "migrate" || name == "restore-asking" => {
+            refused(name, "moves keys between nodes; that is the placer's (enroute state placer)")
+        }
+        Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
+            refused(name, "concerns every node of the cluster; send it to each")
+        }
+        effect => keyed(command, effect, request),
+    }
+}
+
+fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Route {
+    // What is wrong with it, any node can tell.
+    let Ok(mut keys) = command.keys(request) else { return Route::AnyNode };
+    let Some(first) = keys.next() else {
+        let base = command.name.split('|').next().unwrap_or(command.name);
+        return match command.name {
+            name if ANYWHERE.contains(&base) || name == "config|get" => Route::AnyNode,
+            _ if !command.accepts(request.len()) => Route::AnyNode,
+            name => refused(name, "is answered by each node for itself; send it to the nodes"),
+        };
+    };
+    let slot = Slot::of(first);
+    let mut many = false;
+    for key in keys {
+        many = true;
+        if Slot::of(key) != slot {
+            return Route::Refused(CROSS_SLOT.to_owned());
+        }
+    }
+    Route::Slot { slot, write: !effect.is_read(), many }
+}
+
+pub(super) const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot; give them \
+     the same hash tag, as in {user:7}:name and {user:7}:age";
+
+fn waits(command: &Command, request: &Request<'_>) -> bool {
+    if !command.flags.contains(Flags::BLOCKING) {
+        return false;
+    }
+    match command.name {
+        // These wait only if they are asked to.
+        "xread" | "xreadgroup" => request
+            .arguments()
+            .take_while(|argument| !argument.eq_ignore_ascii_case(b"STREAMS"))
+            .any(|argument| argument.eq_ignore_ascii_case(b"BLOCK")),
+        _ => true,
+    }
+}
+
+fn refused(name: &str, why: &str) -> Route {
+    Route::Refused(format!(
+        "ERR {} through the agent: it {why}",
+        name.replace('|', " ").to_uppercase()
+    ))
+}
+
+fn unknown(request: &Request<'_>) -> Route {
+    let shown = |argument: Option<&[u8]>| {
+        String::from_utf8_lossy(argument.unwrap_or_default()).chars().take(64).collect::<String>()
+    };
+    let name = shown(Some(request.name()));
+    Route::Refused(match command::lookup(request.name()) {
+        Some(_) => format!("ERR unknown subcommand '{}' of '{name}'", shown(request.argument(1))),
+        None => format!(
+            "ERR unknown command '{name}': the agent cannot tell which keys it names; send it to a node"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::resp::{Limits, request};
+
+    use super::*;
+
+    fn of(line: &str) -> Route {
+        let line = format!("{line}\r\n");
+        let (request, _) = request::decode(line.as_bytes(), &Limits::default()).unwrap().unwrap();
+        route(&request)
+    }
+
+    #[test]
+    fn keys_say_where() {
+        let slot = Slot::of(b"a");
+        assert_eq!(of("GET a"), Route::Slot { slot, write: false, many: false });
+        assert_eq!(of("incr a"), Route::Slot { slot, write: true, many: false });
+        assert_eq!(of("MSET {a}1 1 {a}2 2"), Route::Slot { slot, write: true, many: true });
+        assert_eq!(of("EVAL x 1 a"), Route::Slot { slot, write: true, many: false });
+        assert_eq!(of("XREAD STREAMS a 0"), Route::Slot { slot, write: false, many: false });
+        assert_eq!(of("EVAL x 0"), Route::AnyNode);
+        // A node says what is wrong with it.
+        assert_eq!(of("GET"), Route::AnyNode);
+        assert_eq!(of("INFO"), Route::AnyNode);
+        assert_eq!(of("CONFIG GET save"), Route::AnyNode);
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused_and_says_why() {
+        for line in [
+            "MSET a 1 b 2",
+            "BLPOP a 0",
+            "XREAD BLOCK 0 STREAMS a 0",
+            "SUBSCRIBE a",
+            "WATCH a",
+            "MONITOR",
+            "FLUSHALL",
+            "KEYS *",
+            "SCAN 0",
+            "DBSIZE",
+            "WAIT 1 0",
+            "CONFIG SET a b",
+            "MIGRATE h 1 a 0 1",
+            "ASKING",
+            "NOSUCH a",
+            "SCRIPT LOAD x",
+            "SAVE",
+            "OBJECT NOSUCH a",
+            "ACL SETUSER a",
+        ] {
+            let Route::Refused(why) = of(line) else {
+                panic!("{line} is not refused: {:?}", of(line))
+            };
+            assert!(why.starts_with("ERR ") || why.starts_with("CROSSSLOT "), "{why}");
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_place() {
+        for command in command::all() {
+            let row = |name: &str| of(&format!("{} x 1 y 1 z", name.replace('|', " ")));
+            // That it does not panic; and that nothing that changes a shared connection leaves.
+            let found = row(command.name);
+            if matches!(command.effect, Effect::Connection | Effect::PubSub) {
+                assert!(
+                    matches!(found, Route::Here(_) | Route::Refused(_)),
+                    "{}: {found:?}",
+                    command.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! An agent before a simulated cluster whose slots move, with connections that break: from one seed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use wire::resp::{frame, request::Decoder};
+
+use super::*;
+
+const NODES: usize = 3;
+const TAGS: [&str; 3] = ["a", "b", "c"];
+const KEYS: usize = 4;
+
+fn address(node: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1 + node as u16))
+}
+
+/// One node, reduced to the rules of Redis's `cluster.c` for three slots.
+#[derive(Default)]
+struct Server {
+    owner: [usize; 3],
+    migrating: [Option<usize>; 3],
+    importing: [Option<usize>; 3],
+    keys: BTreeMap<String, Vec<u64>>,
+}
+
+/// One connection as its node sees it.
+#[derive(Default)]
+struct Wire {
+    node: usize,
+    to_node: Vec<u8>,
+    input: Vec<u8>,
+    from_node: Vec<u8>,
+    asking: bool,
+    queued: Option<(Vec<Vec<String>>, bool)>,
+}
+
+struct Caller {
+    seat: usize,
+    /// What it asked and was not answered: its kind, and the mark it wrote.
+    asked: VecDeque<(Kind, u64)>,
+    heard: Vec<u8>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Push,
+    Read,
+    Many,
+    Begun,
+    Queued,
+    Executed,
+    Here,
+}
+
+struct World {
+    agent: Agent,
+    now: Duration,
+    random: Pcg64,
+    servers: Vec<Server>,
+    wires: BTreeMap<usize, Wire>,
+    callers: Vec<Caller>,
+    /// Marks whose write was acknowledged, and those that may be done or not.
+    done: BTreeSet<u64>,
+    uncertain: BTreeSet<u64>,
+    redirected: u64,
+    tried_again: u64,
+    /// When each slot's last move was over and known to all.
+    settled: [Duration; 3],
+}
+
+/// A slot does not move again before what was pipelined during its last move has arrived: two moves
+/// within one round trip can change the places of two writes that one client pipelined.
+const REST: Duration = Duration::from_millis(150);
+
+fn slot_of(key: &str) -> usize {
+    TAGS.iter().position(|tag| key.starts_with(&format!("{{{tag}}}"))).expect("one of ours")
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut agent = Agent::new(&[address(0)], Limits::default(), seed, Duration::ZERO);
+        let seat = |agent: &mut Agent| agent.open(SocketAddr::from(([127, 0, 0, 1], 99)));
+        let callers = (0..4).map(|number| Caller {
+            seat: seat(&mut agent),
+            asked: VecDeque::new(),
+            heard: Vec::new(),
+            next: number << 32,
+        });
+        Self {
+            callers: callers.collect(),
+            agent,
+            now: Duration::ZERO,
+            random: Pcg64::seed_from_u64(seed),
+            servers: (0..NODES).map(|_| Server { owner: [0, 1, 2], ..Server::default() }).collect(),
+            wires: BTreeMap::new(),
+            done: BTreeSet::new(),
+            uncertain: BTreeSet::new(),
+            redirected: 0,
+            tried_again: 0,
+            settled: [Duration::ZERO; 3],
+        }
+    }
+
+    fn some(&mut self, below: usize) -> usize {
+        self.random.random_range(0..below)
+    }
+
+    /// A client says something, perhaps only a part of it.
+    fn speak(&mut self, at: usize) {
+        if self.callers[at].asked.len() > 12 {
+            return;
+        }
+        let tag = TAGS[self.some(3)];
+        let key = |number: usize| format!("{{{tag}}}{number}");
+        let (one, other) = (key(self.some(KEYS)), key(self.some(KEYS)));
+        self.callers[at].next += 1;
+        let mark = self.callers[at].next;
+        let mut lines: Vec<(Kind, String)> = Vec::new();
+        match self.some(8) {
+            0..=3 => lines.push((Kind::Push, format!("RPUSH {one} {mark}"))),
+            4 => lines.push((Kind::Read, format!("LLEN {one}"))),
+            5 => lines.push((Kind::Many, format!("EXISTS {one} {other}"))),
+            6 => lines.push((Kind::Here, "PING".to_owned())),
+            _ => {
+                lines.push((Kind::Begun, "MULTI".to_owned()));
+                lines.push((Kind::Queued, format!("RPUSH {one} {mark}")));
+                lines.push((Kind::Queued, format!("LLEN {other}")));
+                lines.push((Kind::Executed, "EXEC".to_owned()));
+            }
+        }
+        let mut bytes = Vec::new();
+        for (kind, line) in lines {
+            request::write_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
+            self.callers[at].asked.push_back((kind, mark));
+        }
+        let seat = self.callers[at].seat;
+        let cut = self.some(bytes.len() + 1);
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            self.agent.receive(seat, part, self.now).expect("the protocol");
+        }
+    }
+
+    fn connect(&mut self) {
+        for (link, to) in self.agent.wishes() {
+            let node = usize::from(to.port()) - 1;
+            if self.some(10) == 0 {
+                self.agent.lost(link, "refused", self.now);
+                continue;
+            }
+            self.wires.insert(link, Wire { node, ..Wire::default() });
+            self.agent.connected(link);
+        }
+    }
+
+    /// Bytes go on their way, in pieces.
+    fn carry(&mut self) {
+        let links: Vec<usize> = self.wires.keys().copied().collect();
+        for link in links {
+            if let Some(output) = self.agent.link_output(link) {
+                let count = self.random.random_range(0..=output.bytes().len());
+                let bytes = output.bytes()[..count].to_vec();
+                output.advance(count);
+                self.wires.get_mut(&link).expect("a wire").to_node.extend(bytes);
+            }
+            let wire = self.wires.get_mut(&link).expect("a wire");
+            let count = self.random.random_range(0..=wire.to_node.len());
+            let arrived: Vec<u8> = wire.to_node.drain(..count).collect();
+            wire.input.extend(arrived);
+            self.serve(link);
+            let wire = self.wires.get_mut(&link).expect("a wire");
+            let count = self.random.random_range(0..=wire.from_node.len());
+            let said: Vec<u8> = wire.from_node.drain(..count).collect();
+            self.agent.node_receive(link, &said, self.now).expect("the protocol");
+        }
+        self.connect();
+    }
+
+    fn serve(&mut self, link: usize) {
+        loop {
+            let wire = self.wires.get_mut(&link).expect("a wire");
+            let decoded = Decoder::default().decode(&wire.input, &Limits::default());
+            let Some((request, taken)) = decoded.expect("a command") else { return };
+            let words: Vec<String> = request
+                .arguments()
+                .map(|word| String::from_utf8(word.to_vec()).expect("text"))
+                .collect();
+            wire.input.drain(..taken);
+            let answer = self.execute(link, words);
+            self.wires.get_mut(&link).expect("a wire").from_node.extend(answer);
+        }
+    }
+
+    fn execute(&mut self, link: usize, words: Vec<String>) -> Vec<u8> {
+        let wire = self.wires.get_mut(&link).expect("a wire");
+        let node = wire.node;
+        match words[0].as_str() {
+            "ASKING" => {
+                wire.asking = true;
+                return b"+OK\r\n".to_vec();
+            }
+            "CLUSTER" => return self.slots(node),
+            "PING" => return b"+PONG\r\n".to_vec(),
+            "MULTI" => {
+                wire.queued = Some((Vec::new(), false));
+                return b"+OK\r\n".to_vec();
+            }
+            "EXEC" => {
+                let asking = std::mem::take(&mut wire.asking);
+                let (commands, failed) = wire.queued.take().expect("MULTI before EXEC");
+                if failed {
+                    return b"-EXECABORT Transaction discarded\r\n".to_vec();
+                }
+                let all: Vec<String> = commands.iter().map(|words| words[1].clone()).collect();
+                if let Some(elsewhere) = self.redirect(node, asking, &all) {
+                    return elsewhere;
+                }
+                let mut answer = format!("*{}\r\n", commands.len()).into_bytes();
+                for words in commands {
+                    answer.extend(self.apply(node, &words));
+                }
+                return answer;
+            }
+            _ => {}
+        }
+        let asking =
+            if wire.queued.is_some() { wire.asking } else { std::mem::take(&mut wire.asking) };
+        let keys = if words[0] == "EXISTS" { words[1..].to_vec() } else { vec![words[1].clone()] };
+        let elsewhere = self.redirect(node, asking, &keys);
+        let wire = self.wires.get_mut(&link).expect("a wire");
+        match (&mut wire.queued, elsewhere) {
+            (Some((_, failed)), Some(elsewhere)) => {
+                *failed = true;
+                elsewhere
+            }
+            (Some((commands, _)), None) => {
+                commands.push(words);
+                b"+QUEUED\r\n".to_vec()
+            }
+            (None, Some(elsewhere)) => elsewhere,
+            (None, None) => self.apply(node, &words),
+        }
+    }
+
+    fn redirect(&mut self, node: usize, asking: bool, keys: &[String]) -> Option<Vec<u8>> {
+        let (slot, server) = (slot_of(&keys[0]), &self.servers[node]);
+        let distinct: BTreeSet<&String> = keys.iter().collect();
+        let there = distinct.iter().filter(|key| server.keys.contains_key(**key)).count();
+        let missing = distinct.len() - there;
+        let number = Slot::of(keys[0].as_bytes()).number();
+        let said = if server.owner[slot] == node {
+            let to = server.migrating[slot].filter(|_| missing > 0)?;
+            if there > 0 {
+                "-TRYAGAIN x".to_owned()
+            } else {
+                format!("-ASK {number} {}", address(to))
+            }
+        } else if asking && server.importing[slot].is_some() {
+            if distinct.len() < 2 || missing == 0 {
+                return None;
+            }
+            "-TRYAGAIN x".to_owned()
+        } else {
+            format!("-MOVED {number} {}", address(server.owner[slot]))
+        };
+        self.redirected += 1;
+        self.tried_again += u64::from(said.starts_with("-T"));
+        Some(format!("{said}\r\n").into_bytes())
+    }
+
+    fn apply(&mut self, node: usize, words: &[String]) -> Vec<u8> {
+        let keys = &mut self.servers[node].keys;
+        let number = match words[0].as_str() {
+            "RPUSH" => {
+                let list = keys.entry(words[1].clone()).or_default();
+                list.push(words[2].parse().expect("a mark"));
+                list.len()
+            }
+            "LLEN" => keys.get(&words[1]).map_or(0, Vec::len),
+            _ => words[1..].iter().filter(|key| keys.contains_key(*key)).count(),
+        };
+        format!(":{number}\r\n").into_bytes()
+    }
+
+    fn slots(&self, node: usize) -> Vec<u8> {
+        let mut answer = b"*3\r\n".to_vec();
+        for (slot, tag) in TAGS.iter().enumerate() {
+            let number = Slot::of(tag.as_bytes()).number();
+            let port = address(self.servers[node].owner[slot]).port();
+            let text =
+                format!("*3\r\n:{number}\r\n:{number}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+            answer.extend(text.into_bytes());
+        }
+        answer
+    }
+
+    /// One step of some slot's move.
+    fn migrate(&mut self) {
+        let slot = self.some(3);
+        let moving = (0..NODES).find(|&node| self.servers[node].migrating[slot].is_some());
+        let Some(from) = moving else {
+            let agreed = self.servers[0].owner[slot];
+            let to = self.some(NODES);
+            if self.servers.iter().all(|server| server.owner[slot] == agreed) {
+                if to == agreed || self.now < self.settled[slot] + REST {
+                    return;
+                }
+                self.servers[to].importing[slot] = Some(agreed);
+                self.servers[agreed].migrating[slot] = Some(to);
+                return;
+            }
+            // Somebody hears who owns it.
+            let owner =
+                (0..NODES).find(|&node| self.servers[node].owner[slot] == node).expect("an owner");
+            let node = self.some(NODES);
+            self.servers[node].owner[slot] = owner;
+            self.settled[slot] = self.now;
+            return;
+        };
+        let to = self.servers[from].migrating[slot].expect("it is moving");
+        let next = self.servers[from].keys.keys().find(|key| slot_of(key) == slot).cloned();
+        if let Some(key) = next {
+            let list = self.servers[from].keys.remove(&key).expect("it is there");
+            let before = self.servers[to].keys.insert(key, list);
+            assert_eq!(before, None, "two nodes have the key");
+        } else if self.servers[to].owner[slot] == to {
+            self.servers[from].migrating[slot] = None;
+            self.servers[from].owner[slot] = to;
+        } else {
+            self.servers[to].importing[slot] = None;
+            self.servers[to].owner[slot] = to;
+        }
+    }
+
+    /// A connection breaks. What was on its way arrives, or a part of it.
+    fn break_one(&mut self) {
+        let links: Vec<usize> = self.wires.keys().copied().collect();
+        let Some(&link) = links.get(self.random.random_range(0..links.len().max(1))) else {
+            return;
+        };
+        let wire = self.wires.get_mut(&link).expect("a wire");
+        let count = self.random.random_range(0..=wire.to_node.len());
+        let arrived: Vec<u8> = wire.to_node.drain(..count).collect();
+        wire.input.extend(arrived);
+        self.serve(link);
+        self.wires.remove(&link);
+        self.agent.lost(link, "it broke", self.now);
+    }
+
+    fn listen(&mut self) {
+        for at in 0..self.callers.len() {
+            let seat = self.callers[at].seat;
+            let output = self.agent.output(seat).expect("a client");
+            let bytes = output.bytes().to_vec();
+            output.advance(bytes.len());
+            self.agent.heard(seat, self.now).expect("the protocol");
+            self.callers[at].heard.extend(bytes);
+            loop {
+                let caller = &mut self.callers[at];
+                let Some((reply, taken)) =
+                    frame::decode(&caller.heard, &Limits::default()).expect("a reply")
+                else {
+                    break;
+                };
+                let (kind, mark) = caller.asked.pop_front().expect("an answer to something");
+                let text = String::from_utf8_lossy(reply.bytes()).into_owned();
+                caller.heard.drain(..taken);
+                self.check(kind, mark, &text);
+            }
+        }
+    }
+
+    fn check(&mut self, kind: Kind, mark: u64, text: &str) {
+        let writes = matches!(kind, Kind::Push | Kind::Executed);
+        if text.starts_with("-UNCERTAIN") && writes {
+            self.uncertain.insert(mark);
+            return;
+        }
+        let fits = match kind {
+            Kind::Push | Kind::Read | Kind::Many => text.starts_with(':'),
+            Kind::Begun => text == "+OK\r\n",
+            Kind::Queued => text == "+QUEUED\r\n",
+            Kind::Executed => text.starts_with("*2"),
+            Kind::Here => text == "+PONG\r\n",
+        };
+        assert!(fits, "{kind:?} was answered with {text}");
+        if writes {
+            self.done.insert(mark);
+        }
+    }
+
+    fn step(&mut self, breaks: bool) {
+        match self.some(20) {
+            0..=5 => {
+                let at = self.some(4);
+                self.speak(at);
+            }
+            6..=12 => self.carry(),
+            13..=15 => self.migrate(),
+            16 if breaks && self.some(12) == 0 => self.break_one(),
+            _ => self.listen(),
+        }
+        self.now += Duration::from_micros(self.random.random_range(0..1_500));
+        if self.agent.next_timeout() <= self.now {
+            self.agent.handle_timeout(self.now);
+        }
+        self.connect();
+    }
+
+    /// Lets everything be answered, then looks what was written.
+    fn judge(&mut self) {
+        for turn in 0..100_000 {
+            if self.callers.iter().all(|caller| caller.asked.is_empty()) {
+                break;
+            }
+            assert!(turn < 99_999, "something is never answered");
+            self.now += Duration::from_millis(1);
+            self.agent.handle_timeout(self.now);
+            self.connect();
+            self.carry();
+            self.migrate();
+            self.listen();
+        }
+        let mut written: BTreeMap<u64, u32> = BTreeMap::new();
+        for server in &self.servers {
+            for (key, list) in &server.keys {
+                let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+                for &mark in list {
+                    *written.entry(mark).or_default() += 1;
+                    let before = last.insert(mark >> 32, mark).unwrap_or_default();
+                    assert!(
+                        before <= mark,
+                        "{key}: one client's writes changed places: {before} {mark}"
+                    );
+                }
+            }
+        }
+        for (mark, times) in &written {
+            assert_eq!(*times, 1, "{mark} was written more than once");
+            assert!(
+                self.done.contains(mark) || self.uncertain.contains(mark),
+                "{mark} was refused and written"
+            );
+        }
+        let lost: Vec<&u64> = self.done.iter().filter(|mark| !written.contains_key(mark)).collect();
+        assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    }
+}
+
+fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
+    let mut seen = (0, 0, 0, 0);
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed);
+            for _ in 0..6_000 {
+                world.step(breaks);
+            }
+            world.judge();
+            (world.redirected, world.tried_again, world.done.len(), world.uncertain.len())
+        });
+        let (redirected, again, done, uncertain) =
+            outcome.unwrap_or_else(|_| panic!("seed {seed}, breaks {breaks}"));
+        seen = (seen.0 + redirected, seen.1 + again, seen.2 + done, seen.3 + uncertain);
+    }
+    seen
+}
+
+#[test]
+fn slots_move_and_nobody_notices() {
+    let (redirected, again, done, uncertain) = run(0..30, false);
+    assert!(redirected > 500 && again > 10 && done > 5_000, "{redirected} {again} {done}");
+    assert_eq!(uncertain, 0);
+}
+
+#[test]
+fn connections_break_and_no_write_is_lost_or_repeated() {
+    let (redirected, _, done, uncertain) = run(100..160, true);
+    assert!(redirected > 500 && done > 5_000 && uncertain > 10, "{redirected} {done} {uncertain}");
+}

@@ -1,0 +1,154 @@
+//! What a node says of its cluster (`CLUSTER NODES`): who is there, who owns what, what is open.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::slot::{SLOTS, Slot};
+
+/// A node, as one of them tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Forty hexadecimal digits.
+    pub id: String,
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// It is the one that told.
+    pub myself: bool,
+    /// It owns slots, or may.
+    pub primary: bool,
+    /// The others take it for gone, or think about it.
+    pub failing: bool,
+    /// Of two that claim a slot, the one with the higher epoch has it.
+    pub epoch: u64,
+    /// First and last of each range of slots it owns.
+    pub slots: Vec<(Slot, Slot)>,
+    /// Slots that leave it, and for which node; known of the one that told only.
+    pub migrating: Vec<(Slot, String)>,
+    /// Slots that come to it, and from which node; known of the one that told only.
+    pub importing: Vec<(Slot, String)>,
+}
+
+impl Member {
+    /// Its slots, one by one.
+    pub fn owned(&self) -> impl Iterator<Item = Slot> {
+        let numbers = self.slots.iter().flat_map(|(first, last)| first.number()..=last.number());
+        numbers.filter_map(Slot::new)
+    }
+}
+
+/// Reads the answer to `CLUSTER NODES` of the node at `asked`. Lines that cannot be read, and nodes
+/// without an address, are left out.
+#[must_use]
+pub fn read(text: &str, asked: SocketAddr) -> Vec<Member> {
+    text.lines().filter_map(|line| member(line, asked)).collect()
+}
+
+/// Whose each slot is, if every node told of itself: `members` are their own lines.
+#[must_use]
+pub fn owners(members: &[Member]) -> Vec<Option<usize>> {
+    let mut owners: Vec<Option<usize>> = vec![None; SLOTS];
+    for (number, member) in members.iter().enumerate() {
+        for slot in member.owned() {
+            let Some(owner) = owners.get_mut(slot.number()) else { continue };
+            let known = owner.and_then(|owner| members.get(owner));
+            if known.is_none_or(|known| known.epoch < member.epoch) {
+                *owner = Some(number);
+            }
+        }
+    }
+    owners
+}
+
+fn member(line: &str, asked: SocketAddr) -> Option<Member> {
+    let mut words = line.split_ascii_whitespace();
+    let (id, place, flags) = (words.next()?, words.next()?, words.next()?);
+    let epoch = words.nth(3)?.parse().ok()?;
+    let flag = |flag: &str| flags.split(',').any(|found| found == flag);
+    if flag("noaddr") || flag("handshake") {
+        return None;
+    }
+    let mut member = Member {
+        id: id.to_owned(),
+        address: address(place, asked)?,
+        myself: flag("myself"),
+        primary: flag("master"),
+        failing: flag("fail") || flag("fail?"),
+        epoch,
+        slots: Vec::new(),
+        migrating: Vec::new(),
+        importing: Vec::new(),
+    };
+    for word in words.skip(1) {
+        member.claim(word);
+    }
+    Some(member)
+}
+
+impl Member {
+    fn claim(&mut self, word: &str) -> Option<()> {
+        let slot = |text: &str| Slot::new(text.parse().ok()?);
+        if let Some(open) = word.strip_prefix('[').and_then(|open| open.strip_suffix(']')) {
+            if let Some((number, to)) = open.split_once("->-") {
+                self.migrating.push((slot(number)?, to.to_owned()));
+            } else if let Some((number, from)) = open.split_once("-<-") {
+                self.importing.push((slot(number)?, from.to_owned()));
+            }
+        } else {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            self.slots.push((slot(first)?, slot(last)?));
+        }
+        Some(())
+    }
+}
+
+/// `ip:port@bus[,name…]`; without an ip, of the node that was asked.
+fn address(place: &str, asked: SocketAddr) -> Option<SocketAddr> {
+    let place = place.split(['@', ',']).next()?;
+    let (ip, port) = place.rsplit_once(':')?;
+    let ip: IpAddr = if ip.is_empty() { asked.ip() } else { ip.parse().ok()? };
+    Some(SocketAddr::new(ip, port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\
+aa 127.0.0.1:7102@17102 master - 0 1426238317239 2 connected 5461-10922
+bb :7101@17101,name myself,master - 0 0 7 connected 0-5460 10923 [93->-aa] [77-<-cc]
+cc 127.0.0.1:7103@17103 slave,fail aa 0 1426238316232 2 disconnected
+dd :0@0 master,noaddr - 0 0 3 disconnected 12000
+";
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn slot(number: usize) -> Slot {
+        Slot::new(number).expect("a slot")
+    }
+
+    #[test]
+    fn what_a_node_says_is_read() {
+        let members = read(SAID, at(7101));
+        assert_eq!(members.len(), 3);
+        let (aa, bb, cc) = (&members[0], &members[1], &members[2]);
+        assert!(aa.primary && !aa.myself && bb.myself && bb.primary && !cc.primary && cc.failing);
+        assert_eq!((aa.address, bb.address, bb.epoch), (at(7102), at(7101), 7));
+        assert_eq!(bb.migrating, [(slot(93), "aa".to_owned())]);
+        assert_eq!(bb.importing, [(slot(77), "cc".to_owned())]);
+        assert_eq!((aa.owned().count(), bb.owned().count()), (5_462, 5_462));
+    }
+
+    #[test]
+    fn of_two_that_claim_a_slot_the_later_epoch_has_it() {
+        let mut members = read(SAID, at(7101));
+        members[0].slots.push((slot(5), slot(5)));
+        let owners_then = owners(&members);
+        assert_eq!(
+            (owners_then[5], owners_then[6000], owners_then[12_000]),
+            (Some(1), Some(0), None)
+        );
+        members[0].epoch = 8;
+        assert_eq!(owners(&members)[5], Some(0));
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the record of a key is, as far as memory can tell.
+
+use super::entries::NEVER;
+use super::record::Record as LogRecord;
+use super::staged::State;
+use super::table::{Location, Slot};
+use super::{Elastic, Fresh};
+
+/// Where the record of a key is, as far as memory can tell.
+pub(super) enum Located {
+    At(Slot),
+    Nowhere,
+    /// Only the disk knows.
+    Unknown,
+}
+
+impl Elastic {
+    /// Where the record of `key` is, without asking the disk.
+    pub(super) fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
+        if let Some(slot) = self.known.get(key) {
+            return Located::At(slot);
+        }
+        let page = self.table.page_of(hash);
+        if !self.table.is_resident(page) {
+            return Located::Unknown;
+        }
+        let candidates = self.table.candidates(hash);
+        if candidates.is_empty() {
+            return Located::Nowhere;
+        }
+        let at = |location: Location| {
+            candidates
+                .iter()
+                .find(|slot| slot.location == location)
+                .map_or(Located::Unknown, |slot| Located::At(*slot))
+        };
+        if let Some(location) = self.fresh_location(hash, key) {
+            return at(location);
+        }
+        if self.gone.iter().any(|gone| **gone == *key) {
+            return Located::Nowhere;
+        }
+        if let [only] = candidates[..]
+            && self.memory.peek(hash, key, NEVER).is_some()
+        {
+            return Located::At(only);
+        }
+        match self.staged_state(key) {
+            Some(State::Body { location, .. }) => return at(*location),
+            // With several records of this hash, which one is damaged stays open.
+            Some(State::Failed { location: Some(location), .. }) if candidates.len() == 1 => {
+                return at(*location);
+            }
+            Some(State::Absent) => return Located::Nowhere,
+            _ => {}
+        }
+        let mut unknown = false;
+        for slot in &candidates {
+            match self.buffered_record(slot.location) {
+                Some(record) if record.key == key => return Located::At(*slot),
+                Some(_) => {}
+                None => unknown = true,
+            }
+        }
+        if unknown { Located::Unknown } else { Located::Nowhere }
+    }
+
+    pub(super) fn buffered_record(&self, location: Location) -> Option<LogRecord<'_>> {
+        LogRecord::parse(self.log.buffered(location)?).ok()
+    }
+
+    pub(super) fn fresh_location(&self, hash: u64, key: &[u8]) -> Option<Location> {
+        if self.fresh.is_empty() {
+            return None;
+        }
+        let is_it = |fresh: &Fresh| {
+            fresh.hash == hash
+                && self.buffered_record(fresh.location).is_some_and(|record| record.key == key)
+        };
+        self.fresh.find(hash, is_it).map(|fresh| fresh.location)
+    }
+
+    pub(super) fn note_fresh(&mut self, hash: u64, key: &[u8], location: Location) {
+        match self.fresh_location(hash, key) {
+            Some(old) => {
+                if let Some(fresh) = self.fresh.find_mut(hash, |fresh| fresh.location == old) {
+                    fresh.location = location;
+                }
+            }
+            None => {
+                self.fresh.insert_unique(hash, Fresh { hash, location }, |fresh| fresh.hash);
+            }
+        }
+    }
+}
+
+/// Where the record of the key loaded last is, so that writing it need not find out again.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    key: Vec<u8>,
+    slot: Option<Slot>,
+}
+
+impl Known {
+    pub(super) fn set(&mut self, key: &[u8], slot: Slot) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.slot = Some(slot);
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<Slot> {
+        self.slot.filter(|_| self.key == key)
+    }
+
+    /// The table changes, or may.
+    pub(super) fn forget(&mut self) {
+        self.slot = None;
+    }
+}

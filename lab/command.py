@@ -1,0 +1,93 @@
+"""The command of a paper whose experiments are data files: runs what is missing of its figures and
+tables, then draws all of them on one page.
+
+Ctrl-C keeps every finished run; the same command goes on from there.
+"""
+
+import argparse
+import csv
+import datetime
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+from lab import __main__ as common
+from lab import processes
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What one paper's command is made of."""
+
+    # Its module below `lab`, its directory below `results/<date>`, its target in the Makefile.
+    module: str
+    directory: str
+    target: str
+    # Has paper(), load(names, short), run(experiment, raw) and Failed.
+    experiment: ModuleType
+    # drawn(experiments, raw, paper, directory): for each experiment, what its page shows of it.
+    drawn: Callable
+    # page(paper, shown, conditions): the report.
+    page: Callable
+    # Of one experiment as `page` gets it: its table, or None.
+    table: Callable
+    conditions: dict
+
+
+def main(paper):
+    arguments = parse(paper)
+    if not processes.ENROUTE.exists():
+        sys.exit(f"enroute is not built; `make {paper.target}` builds it")
+    experiment, short = paper.experiment, arguments.short
+    suffix = "-short" if short else ""
+    directory = common.RESULTS / f"{arguments.date}{suffix}" / paper.directory
+    raw = directory / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
+    try:
+        if not arguments.draw:
+            for each in wanted:
+                print(f"{each.name}: {each.title}", flush=True)
+                experiment.run(each, raw)
+    except KeyboardInterrupt:
+        print("\nstopped; finished runs are kept, the same command goes on from here")
+        return 130
+    except experiment.Failed as failure:
+        print(f"lab: {failure}", file=sys.stderr)
+        return 1
+    shown = list(paper.drawn(experiment.load([], short), raw, stated, directory))
+    for each in shown:
+        table = paper.table(each)
+        if table and each[0].name in arguments.names:
+            print(plain(table))
+    conditions = {"mode": "short" if short else "full", "revision": common.revision()}
+    page = paper.page(stated, shown, conditions | paper.conditions)
+    (directory / "report.html").write_text(page)
+    print(f"report: {common.shown(directory / 'report.html')}")
+    return 0
+
+
+def parse(paper):
+    parser = argparse.ArgumentParser(prog=f"python -m lab.{paper.module}", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures and tables [default: all]")
+    parser.add_argument("--short", action="store_true", help="shorter runs, fewer points")
+    parser.add_argument("--draw", action="store_true", help="run nothing, only draw")
+    parser.add_argument("--date", default=str(datetime.date.today()), help="results to go on with")
+    return parser.parse_args()
+
+
+def write(path, table):
+    """A table as CSV: `(header, rows)`."""
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([table[0], *table[1]])
+
+
+def plain(table):
+    """A table as lines of a terminal."""
+    lines = [table[0], *table[1]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
