@@ -131,7 +131,7 @@ pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Seconds until clients have found their rate, also where one hot server decides.
-const SETTLE_S: &str = "8";
+const SETTLE_S: &str = "12";
 
 fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
     let text = said(run, &[&["rack"][..], arguments].concat())?;
