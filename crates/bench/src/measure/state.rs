@@ -62,7 +62,6 @@ pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
             rate: None,
             duration: run.round(),
             seed: round,
-            rate: None,
         };
         let outcome = load.run()?;
         let each = (server.cpu_us()? - before) / outcome.operations as f64;
