@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod rack;
+mod support;
 
 use std::{
     io::{Read, Write},
@@ -10,6 +11,7 @@ use std::{
 };
 
 use rack::{PROGRAM, Rack, SERVER, SWITCH, ask, wait};
+use support::directory::TemporaryDirectory;
 use wire::{
     memcache::frame::Frame,
     netcache::{Flags, Key, Message, Op},
@@ -81,10 +83,10 @@ fn a_hot_item_is_served_by_the_kernel_and_never_stale() {
 #[test]
 fn the_database_is_a_server_behind_the_switch() {
     let Some(mut rack) = Rack::build() else { return };
-    let directory = rack.pins.with_file_name("database");
-    let directory = directory.to_str().expect("a path").to_owned();
+    let files = TemporaryDirectory::create();
+    let directory = files.path().to_str().expect("a path");
     let listen = format!("{SERVER}:6379");
-    let database = ["db", "--dir", &directory, "--listen", &listen, "--sync", "always"];
+    let database = ["db", "--dir", directory, "--listen", &listen, "--sync", "always"];
     let options = ["--memory", "64MiB", "--netcache", "10.2.0.2:50000", "--switch", SWITCH];
     let database = [&database[..], &options].concat();
     let first = rack.start("d", PROGRAM, &database);
