@@ -20,16 +20,19 @@ const PAPER: [(f64, f64); 6] = [
     (2.0, 663_842.2),
 ];
 
+/// The least there is stands for the paper's 0.
+const MEMORY_MIN: u64 = 32 << 20;
+
 /// The paper's sweep: 50,000 × 4 KiB, asked for one after the other, for each memory.
 pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let keys = 50_000;
-    // The least there is stands for the paper's 0.
-    let database = run.servers.database(&["--workers", "1", "--memory", "32MiB"], Cores::Any)?;
+    let least = MEMORY_MIN.to_string();
+    let database = run.servers.database(&["--workers", "1", "--memory", &least], Cores::Any)?;
     let mut session = Session::connect(database.server.address)?;
     session.set_all(keys, PAGE)?;
     let mut figures = Vec::new();
     for (gigabytes, paper) in PAPER {
-        let bytes = ((gigabytes * 1e9) as u64).max(8 << 20);
+        let bytes = ((gigabytes * 1e9) as u64).max(MEMORY_MIN);
         rescale(&mut session, bytes)?;
         // The first pass fills memory, the second is measured.
         session.get_all(keys, PAGE)?;
