@@ -20,7 +20,8 @@ pub struct Config {
     pub sample_interval_ns: u64,
     /// Every so many-th packet that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0: none.
     pub follow_every: u64,
-    /// The run ends this long after the last flow's start, nanoseconds, or with its last event.
+    /// The run ends with its last event, but not later than this after the last flow's start,
+    /// nanoseconds. A late handshake keeps it going for over four minutes.
     pub drain_ns: u64,
 }
 
@@ -34,7 +35,7 @@ impl Default for Config {
             learn_probability: 0.005,
             sample_interval_ns: 0,
             follow_every: 0,
-            drain_ns: 60_000_000_000,
+            drain_ns: 600_000_000_000,
         }
     }
 }

@@ -31,8 +31,8 @@ const RECEIVE_WINDOW_BYTES: u32 = 50 << 20;
 /// A SYN or SYN+ACK waits this long for its answer, doubling.
 const SYN_TIMEOUT_NS: u64 = 1_000_000;
 
-/// Doublings of that beyond which it stays: 2^16 ms is over a minute.
-const SYN_DOUBLINGS_MAX: u32 = 16;
+/// Doublings of that beyond which it stays: 2^18 ms are longer than a closed connection is remembered.
+const SYN_DOUBLINGS_MAX: u32 = 18;
 
 /// The least retransmission timeout.
 const RTO_MIN_NS: u64 = 10_000_000;
@@ -42,6 +42,9 @@ const RTO_MAX_NS: u64 = 60_000_000_000;
 
 /// Attempts to send the same data, and the server's closing segment, again.
 const RETRIES_MAX: u8 = 6;
+
+/// How long a client remembers a connection that is closed: twice the longest life of a segment.
+const TIME_WAIT_NS: u64 = 240_000_000_000;
 
 /// An acknowledgment may wait this long for a second segment.
 const DELAYED_ACK_NS: u64 = 200_000_000;

@@ -40,6 +40,8 @@ const ROWS: &[(&str, [f64; 6])] = &[
     ("gwcache", [3_710_307.0, 464_879.0, 242_790.0, 48_763.0, 19_894.0, 8.422]),
     ("locallearning", [3_813_022.0, 2_693_517.0, 496_780.0, 52_129.0, 44_015.0, 8.484]),
     ("switchv2p", [3_818_548.0, 231_040.0, 172_890.0, 52_145.0, 13_624.0, 5.073]),
+    // Two flows, whose repeated SYNs come after their connections, make four fifths of this FCT.
+    ("bluebird", [3_966_219.0, 0.0, 16_667_860.0, 359_513.0, 95_540.0, 4.675]),
 ];
 
 fn run(scheme: &str, flows: Vec<Flow>) -> Metrics {
@@ -114,6 +116,10 @@ fn every_scheme_matches() {
     for (scheme, expected) in ROWS {
         let metrics = run(scheme, flows.clone());
         check(scheme, *expected, &metrics);
+        if *scheme == "bluebird" {
+            let lost = (metrics.sent - metrics.received) as f64;
+            assert!((lost / 14_412.0 - 1.0).abs() < 0.05, "lost {lost}");
+        }
         if *scheme == "switchv2p" {
             let hits = |range: std::ops::Range<usize>, first: bool| {
                 let some = &metrics.switches[range];
@@ -131,29 +137,4 @@ fn every_scheme_matches() {
             }
         }
     }
-}
-
-/// A handful of handshakes that are repeated too late go on for 32.8 s each. Their number, eight in the
-/// reference and one or two here, decides the mean FCT; that of all other flows is the same.
-#[test]
-#[ignore = "ten seconds: make soak"]
-fn bluebird_matches_but_for_handshakes_that_come_too_late() {
-    let Some(flows) = flows() else { return };
-    let m = run("bluebird", flows);
-    assert_eq!(m.gateway_packets, 0);
-    for (what, got, expected) in [
-        ("packets", m.sent as f64, 3_966_219.0),
-        ("first packet latency", m.first_packet_latency_ns_mean(), 359_513.0),
-        ("packet latency", m.packet_latency_ns_mean(), 95_540.0),
-        ("hops", m.packet_hops_mean(), 4.675),
-    ] {
-        assert!((got / expected - 1.0).abs() < 0.01, "{what} {got}, expected {expected}");
-    }
-    let is_late = |ns: &u64| *ns > 30_000_000_000;
-    let fct_ns = m.per_flow.iter().map(|flow| flow.last_received_ns - flow.first_sent_ns);
-    let others_ns: u64 = fct_ns.filter(|ns| !is_late(ns)).sum();
-    let expected_ns = 20_000.0 * 16_667_860.0 - 8.0 * 32_768_600_000.0;
-    assert!((others_ns as f64 / expected_ns - 1.0).abs() < 0.03, "FCT of the others {others_ns}");
-    let lost = (m.sent - m.received) as f64;
-    assert!((lost / 14_412.0 - 1.0).abs() < 0.05, "lost {lost}");
 }

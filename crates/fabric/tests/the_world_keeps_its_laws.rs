@@ -70,6 +70,46 @@ fn every_scheme_delivers_everything_in_both_models_whatever_the_slices() {
 }
 
 #[test]
+fn a_datagram_to_its_own_server_never_leaves_it() {
+    // Machines 0 to 3 are one server's; the reference's stack hands such packets up at once.
+    let flow = |id, destination, start_ns| Flow { source: 0, destination, start_ns, id, bytes: 64 };
+    for scheme in Scheme::all() {
+        let flows = vec![flow(1, 3, 1_000), flow(2, 2, 2_000)];
+        let config = config(Model::published(), Transport::Udp);
+        let metrics = run(&config, &topology(), flows, scheme, u64::MAX);
+        assert_eq!((metrics.sent, metrics.received, metrics.gateway_packets), (2, 2, 0), "{scheme}");
+        assert_eq!((metrics.packet_latency_ns, metrics.packet_hops), (0, 0), "{scheme}");
+    }
+}
+
+/// The cost of OnDemand's first packet from a server's cache, 40 µs, is not paid by one that stays.
+#[test]
+fn a_packet_to_its_own_server_pays_nothing() {
+    let flow = |id, source, destination, start_ns| Flow {
+        source,
+        destination,
+        start_ns,
+        id,
+        bytes: 64,
+    };
+    // The second teaches machine 0's server where machine 60 is; the fourth goes there and pays.
+    let flows = vec![
+        flow(1, 0, 3, 1_000),
+        flow(2, 60, 0, 2_000),
+        flow(3, 0, 3, 400_000),
+        flow(4, 0, 60, 500_000),
+    ];
+    let config = config(Model::published(), Transport::Udp);
+    let metrics = run(&config, &topology(), flows, Scheme::OnDemand, u64::MAX);
+    let latency = |flow: usize| {
+        let result = metrics.per_flow[flow];
+        result.last_received_ns - result.first_sent_ns
+    };
+    assert_eq!((latency(0), latency(2)), (0, 0));
+    assert!((45_000..50_000).contains(&latency(3)), "{}", latency(3));
+}
+
+#[test]
 fn full_buffers_drop_and_tcp_still_delivers() {
     for transport in [Transport::Cubic, Transport::Dctcp] {
         // 60 flows into one server through buffers of 30 packets.

@@ -32,9 +32,10 @@ impl Connection {
         Self { client: Sender::connect(segments, bytes, tuning, now_ns), server: None }
     }
 
-    /// One that was closed long ago, and whose SYN comes once more: whoever listens answers it.
-    pub(crate) fn gone(tuning: &Tuning) -> Self {
-        Self { client: Sender::gone(tuning), server: None }
+    /// One that is closed, and whose SYN comes once more: whoever listens answers it, the client hears
+    /// nothing of it until it has forgotten the connection, and then ends it by a reset.
+    pub(crate) fn gone(tuning: &Tuning, now_ns: u64) -> Self {
+        Self { client: Sender::gone(tuning, now_ns), server: None }
     }
 
     /// A segment arrived at the end it was sent to.
@@ -78,7 +79,10 @@ impl Connection {
 
     /// When an end wants to be woken: client, server.
     pub(crate) fn dues_ns(&self) -> [u64; 2] {
-        [self.client.due_ns(), self.server.as_ref().map_or(NEVER, Receiver::due_ns)]
+        // Nobody waits for a closed client to forget, but a server that still wants its answer.
+        let awaited = !self.client.closed() || self.server.as_ref().is_some_and(Receiver::answers);
+        let client_ns = if awaited { self.client.due_ns() } else { NEVER };
+        [client_ns, self.server.as_ref().map_or(NEVER, Receiver::due_ns)]
     }
 
     /// A time that an end wanted has come, or passed.

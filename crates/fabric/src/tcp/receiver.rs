@@ -67,12 +67,18 @@ impl Receiver {
         self.state == State::Closed
     }
 
+    /// It repeats its answer to a SYN.
+    pub(crate) fn answers(&self) -> bool {
+        self.state == State::SynReceived
+    }
+
     /// When [`Receiver::wake`] is wanted.
     pub(crate) fn due_ns(&self) -> u64 {
         self.delayed_due_ns.min(self.resend_due_ns).min(self.last_ack_due_ns)
     }
 
-    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not.
+    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not, nor
+    /// a reset, which no connection has sent.
     pub(crate) fn receive(
         &mut self,
         segments: &mut Vec<Segment>,
@@ -114,7 +120,7 @@ impl Receiver {
             State::LastAck if fin || segment.seq == self.next => self.close(),
             State::LastAck | State::Closed => {}
         }
-        true
+        !rst
     }
 
     /// One of its times has come.

@@ -7,8 +7,8 @@ mod acknowledgment;
 mod transmission;
 
 use super::{
-    Control, NEVER, RETRIES_MAX, SYN_DOUBLINGS_MAX, SYN_TIMEOUT_NS, Tuning, control::Window,
-    ranges::Ranges, rtt::Rtt,
+    Control, NEVER, RETRIES_MAX, SYN_DOUBLINGS_MAX, SYN_TIMEOUT_NS, Tuning,
+    TIME_WAIT_NS, control::Window, ranges::Ranges, rtt::Rtt,
 };
 use crate::packet::{Segment, flag};
 
@@ -19,7 +19,7 @@ enum State {
     FinWait1,
     FinWait2,
     TimeWait,
-    /// Gave up.
+    /// Gave up, or forgot: whatever comes finds nobody.
     Dropped,
 }
 
@@ -82,9 +82,11 @@ impl Sender {
         sender
     }
 
-    /// One that closed long ago.
-    pub(crate) fn gone(tuning: &Tuning) -> Self {
-        Self::new(State::TimeWait, 0, tuning)
+    /// One that closed not long ago.
+    pub(crate) fn gone(tuning: &Tuning, now_ns: u64) -> Self {
+        let mut sender = Self::new(State::TimeWait, 0, tuning);
+        sender.timer_due_ns = now_ns + TIME_WAIT_NS;
+        sender
     }
 
     fn new(state: State, end: u32, tuning: &Tuning) -> Self {
@@ -120,7 +122,7 @@ impl Sender {
         matches!(self.state, State::TimeWait | State::Dropped)
     }
 
-    /// It gave up.
+    /// It gave up, or forgot.
     pub(crate) fn dropped(&self) -> bool {
         self.state == State::Dropped
     }
@@ -180,7 +182,7 @@ impl Sender {
         if segment.flags & flag::FIN != 0 && self.state == State::FinWait2 {
             self.server_next = segment.seq + 1;
             self.state = State::TimeWait;
-            self.timer_due_ns = NEVER;
+            self.timer_due_ns = now_ns + TIME_WAIT_NS;
             self.send_ack(segments);
         }
         true
@@ -203,7 +205,8 @@ impl Sender {
                 State::Established | State::FinWait1 | State::FinWait2 => {
                     self.time_out(segments, now_ns);
                 }
-                State::TimeWait | State::Dropped => {}
+                State::TimeWait => self.state = State::Dropped,
+                State::Dropped => {}
             }
         }
     }

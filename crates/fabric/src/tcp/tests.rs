@@ -171,3 +171,28 @@ fn lost_and_late_segments_are_answered_as_ns_3_does() {
     assert!(count > 20, "{count} scenarios");
     assert!(wrong.is_empty(), "\n{wrong}");
 }
+
+/// ns-3 stops no run before its last event: a server that answers a SYN of long ago does so until the
+/// client has forgotten the connection, after 240 s, and answers by a reset.
+#[test]
+fn a_late_handshake_goes_on_until_the_client_has_forgotten() {
+    let mut connection = Connection::gone(&PUBLISHED, 0);
+    let (mut segments, mut now_ns, mut last_heard_ns) = (Vec::new(), 0, 0);
+    connection.accept(&mut segments, 0, 0);
+    while !connection.over() {
+        for segment in std::mem::take(&mut segments) {
+            let arrival =
+                connection.receive(&mut segments, &segment, now_ns, &PUBLISHED, now_ns);
+            if arrival.counted {
+                last_heard_ns = now_ns;
+            }
+        }
+        if segments.is_empty() {
+            let dues_ns = connection.dues_ns();
+            now_ns = dues_ns[0].min(dues_ns[1]);
+            assert_ne!(now_ns, NEVER, "nobody ends it");
+            connection.wake(&mut segments, dues_ns[0] == now_ns, now_ns);
+        }
+    }
+    assert_eq!((last_heard_ns, now_ns), (131_071_000_000, 262_143_000_000));
+}

@@ -9,7 +9,7 @@ use crate::{
     ecmp,
     network::Shape,
     packet::{Cold, Kind, Later, Packet, PacketId, Segment, Stage, flag},
-    scheme::resolver::{Path, Resolver},
+    scheme::resolver::{Departure, Path, Resolver},
     tcp::{Connection, NEVER},
     topology::Topology,
     workload::Flow,
@@ -187,7 +187,7 @@ impl<R: Resolver> World<R> {
         let asks = packet.cold.segment.flags & (flag::SYN | flag::REVERSE) == flag::SYN;
         if asks && self.connection_of[flow] == CLOSED {
             // A repeated SYN that comes after everything: whoever listens answers it, and goes on.
-            self.open(flow, Connection::gone(&self.settings.tuning));
+            self.open(flow, Connection::gone(&self.settings.tuning, self.now_ns));
         }
         let place = self.connection_of[flow];
         let Some(open) = self.connections.get_mut(place as usize) else {
@@ -288,8 +288,10 @@ impl<R: Resolver> World<R> {
         if first_sent_ns == self.now_ns {
             segment.flags |= flag::FIRST;
         }
+        // To its own server a packet never leaves the stack: no scheme sees it.
         let local = path.home == path.source_host;
-        let departure = self.resolver.depart(path, self.now_ns);
+        let departure =
+            if local { Departure::DIRECT } else { self.resolver.depart(path, self.now_ns) };
         let (to, turn) = if departure.resolved {
             (path.home, path.home_turn)
         } else {
