@@ -72,7 +72,7 @@ bench-db: deps ## Measure the elastic database beside redis-server, RocksDB and 
 	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3
-	cargo build --release -q -p enroute
+	cargo build --release -q -p enroute --features highs
 	cargo run --release -q -p bench -- fabric
 
 bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge

@@ -77,7 +77,11 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
         let flows = vec![flow(1, 3, 1_000), flow(2, 2, 2_000)];
         let config = config(Model::published(), Transport::Udp);
         let metrics = run(&config, &topology(), flows, scheme, u64::MAX);
-        assert_eq!((metrics.sent, metrics.received, metrics.gateway_packets), (2, 2, 0), "{scheme}");
+        assert_eq!(
+            (metrics.sent, metrics.received, metrics.gateway_packets),
+            (2, 2, 0),
+            "{scheme}"
+        );
         assert_eq!((metrics.packet_latency_ns, metrics.packet_hops), (0, 0), "{scheme}");
     }
 }
@@ -85,13 +89,8 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
 /// The cost of OnDemand's first packet from a server's cache, 40 µs, is not paid by one that stays.
 #[test]
 fn a_packet_to_its_own_server_pays_nothing() {
-    let flow = |id, source, destination, start_ns| Flow {
-        source,
-        destination,
-        start_ns,
-        id,
-        bytes: 64,
-    };
+    let flow =
+        |id, source, destination, start_ns| Flow { source, destination, start_ns, id, bytes: 64 };
     // The second teaches machine 0's server where machine 60 is; the fourth goes there and pays.
     let flows = vec![
         flow(1, 0, 3, 1_000),

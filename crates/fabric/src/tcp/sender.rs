@@ -7,8 +7,8 @@ mod acknowledgment;
 mod transmission;
 
 use super::{
-    Control, NEVER, RETRIES_MAX, SYN_DOUBLINGS_MAX, SYN_TIMEOUT_NS, Tuning,
-    TIME_WAIT_NS, control::Window, ranges::Ranges, rtt::Rtt,
+    Control, NEVER, RETRIES_MAX, SYN_DOUBLINGS_MAX, SYN_TIMEOUT_NS, TIME_WAIT_NS, Tuning,
+    control::Window, ranges::Ranges, rtt::Rtt,
 };
 use crate::packet::{Segment, flag};
 

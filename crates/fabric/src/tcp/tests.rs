@@ -181,13 +181,12 @@ fn a_late_handshake_goes_on_until_the_client_has_forgotten() {
     connection.accept(&mut segments, 0, 0);
     while !connection.over() {
         for segment in std::mem::take(&mut segments) {
-            let arrival =
-                connection.receive(&mut segments, &segment, now_ns, &PUBLISHED, now_ns);
+            let arrival = connection.receive(&mut segments, &segment, now_ns, &PUBLISHED, now_ns);
             if arrival.counted {
                 last_heard_ns = now_ns;
             }
         }
-        if segments.is_empty() {
+        if segments.is_empty() && !connection.over() {
             let dues_ns = connection.dues_ns();
             now_ns = dues_ns[0].min(dues_ns[1]);
             assert_ne!(now_ns, NEVER, "nobody ends it");
