@@ -91,9 +91,10 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
 fn a_packet_to_its_own_server_pays_nothing() {
     let flow =
         |id, source, destination, start_ns| Flow { source, destination, start_ns, id, bytes: 64 };
-    // The second teaches machine 0's server where machine 60 is; the fourth goes there and pays.
+    // The first two teach machine 0's server where machines 3, its own, and 60 are; the third need not
+    // ask, the fourth goes out and pays.
     let flows = vec![
-        flow(1, 0, 3, 1_000),
+        flow(1, 3, 0, 1_000),
         flow(2, 60, 0, 2_000),
         flow(3, 0, 3, 400_000),
         flow(4, 0, 60, 500_000),
