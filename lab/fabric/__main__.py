@@ -1,5 +1,6 @@
 """`python -m lab.fabric [NAME...]`: the SwitchV2P paper's figures and tables, or those named."""
 
+import csv
 import sys
 
 from lab import command
@@ -7,13 +8,26 @@ from lab.fabric import experiment, figures, report, tables
 
 
 def drawn(experiments, raw, paper, directory):
-    """Each experiment with its records, its table and its picture."""
+    """Each experiment with its records, its table and its picture; without records where those of the
+    whole sweep are not here, but an earlier run's table and picture are."""
     every = experiment.results(raw)
     for each in experiments:
-        if records := each.records(every):
+        records = each.records(every)
+        if len(records) < each.runs():
+            if (directory / f"{each.name}.csv").exists():
+                yield each, [], *earlier(directory / f"{each.name}.csv")
+        else:
             table = tables.table(each, records, paper)
             command.write(directory / f"{each.name}.csv", table)
             yield each, records, table, figures.draw(each, records, paper, directory)
+
+
+def earlier(path):
+    """The table and the picture that an earlier run left: raw results are not kept with them."""
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    picture = path.with_suffix(".svg")
+    return (header, rows), picture.read_text() if picture.exists() else None
 
 
 PAPER = command.Paper(

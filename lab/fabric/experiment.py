@@ -1,6 +1,7 @@
 """Data files of `experiments/switchv2p/` as sweeps, run by `enroute fabric sweep`."""
 
 import json
+import math
 import os
 import subprocess
 import tomllib
@@ -15,6 +16,10 @@ SHARED = processes.ROOT.parent / "shared" / "data" / "switchv2p"
 
 # What `hadoop-first20000` is where there is no such file: the same share of a drawn trace.
 PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
+
+
+# Schemes that cache nothing in switches: their results have no cache size.
+CACHELESS = ("nocache", "direct", "ondemand")
 
 
 class Failed(Exception):
@@ -33,6 +38,19 @@ class Experiment:
     def records(self, every):
         """The results of its sweep, in the order of the grid."""
         return [each for each in every if matches(self.sweep, each)]
+
+    def runs(self):
+        """How many results the whole sweep has: a scheme without caches in switches runs once."""
+        def count(key, default=1):
+            return len(self.sweep[key]) if key in self.sweep else default
+
+        of_scheme = [
+            1 if scheme in CACHELESS
+            else count("caches") * (count("controller_interval_us") if scheme == "controller" else 1)
+            for scheme in self.sweep["schemes"]
+        ]
+        others = ("traces", "topologies", "models", "quirks")
+        return sum(of_scheme) * math.prod(count(key) for key in others)
 
 
 def paper():

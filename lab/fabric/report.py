@@ -54,7 +54,7 @@ def figure(svg, experiment):
 def deviation(experiment, records):
     """What our runs say to the same statements, with their numbers."""
     if not records:
-        return "Not run yet."
+        return "drawn by an earlier run, whose results are not at hand."
     return OF_KIND.get(experiment.kind, lambda _: "")(records)
 
 

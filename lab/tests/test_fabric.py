@@ -1,4 +1,5 @@
 import itertools
+import json
 import tempfile
 import tomllib
 import unittest
@@ -6,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from lab.fabric import experiment, figures, report, tables
+from lab.fabric.__main__ import drawn
 
 
 def record(**changes):
@@ -37,6 +39,7 @@ class Fabric(unittest.TestCase):
                 every = [*runs_of(each), record(scheme="bluebird", trace="another")]
                 records = each.records(every)
                 self.assertEqual(len(records), len(every) - 1, each.name)
+                self.assertEqual(len(records), each.runs(), each.name)
                 header, rows = tables.table(each, records, self.paper)
                 self.assertTrue(all(len(row) == len(header) for row in rows), each.name)
                 picture = None
@@ -46,6 +49,17 @@ class Fabric(unittest.TestCase):
                     ElementTree.fromstring(picture)
                 page = report.page(self.paper, [(each, records, (header, rows), picture)], {})
                 self.assertIn(each.title.split(":")[0], page)
+
+    def test_what_has_not_all_its_runs_is_shown_as_it_was(self):
+        each = experiment.load(["figure-9"], True)[0]
+        raw, partial = self.directory / "raw" / "runs", list(runs_of(each))[:-1]
+        raw.mkdir(parents=True)
+        (raw / "results.jsonl").write_text("".join(f"{json.dumps(run)}\n" for run in partial))
+        self.assertEqual(list(drawn([each], raw.parent, self.paper, self.directory)), [])
+        (self.directory / "figure-9.csv").write_text("a,b\n1,2\n")
+        shown = list(drawn([each], raw.parent, self.paper, self.directory))
+        self.assertEqual(shown, [(each, [], (["a", "b"], [["1", "2"]]), None)])
+        self.assertIn("an earlier run", report.page(self.paper, shown, {}))
 
     def test_factors_are_over_nocache(self):
         base = record(scheme="nocache", cache="0", fct_us=500.0, first_packet_latency_us=50.0)
