@@ -16,12 +16,17 @@ use super::super::support::history::What;
 /// No answer for so long, and it is asked again; TCP does so by itself.
 const AGAIN: Duration = Duration::from_millis(25);
 /// Then it is given up.
-const GIVEN_UP: Duration = Duration::from_secs(4);
+const GIVEN_UP: Duration = Duration::from_millis(1500);
 
 /// A client.
 pub(crate) trait Asking {
     /// Asks until there is an answer: what was done, or read; `None` if there is none.
     fn ask(&mut self, key: usize, what: What) -> Option<What>;
+
+    /// How many of a hundred questions only read: enough that there are hits.
+    fn reads_percent(&self) -> u32 {
+        80
+    }
 }
 
 /// A value that tells if it is a mixture of two: its number, over and over, more or less often.
@@ -166,6 +171,11 @@ impl Memcache {
 }
 
 impl Asking for Memcache {
+    /// The program forgets what a connection wrote in the last second whenever it is answered.
+    fn reads_percent(&self) -> u32 {
+        95
+    }
+
     fn ask(&mut self, key: usize, what: What) -> Option<What> {
         match what {
             What::Read(_) => self.read(key),

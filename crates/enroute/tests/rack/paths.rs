@@ -4,9 +4,7 @@ use enroute::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 
 use super::{Rack, run};
 
-/// Where clients are, once the paths are there.
-pub(crate) const FAR_CLIENT: &str = "10.3.0.2";
-/// Where servers are.
+/// Where servers are, once the paths are there.
 pub(crate) const FAR_SERVER: &str = "10.4.0.2";
 
 impl Rack {
