@@ -39,8 +39,11 @@ const ATTACHED: [&str; 6] = ["--threshold", "2", "--sampled", "65536", "--entrie
 const JITTER: Duration = Duration::from_millis(3);
 /// Nothing stays on a path for longer.
 const DRAINED: Duration = Duration::from_millis(100);
-/// A server that keeps or loses its values is killed so often: it takes no write for seconds then.
-const KILLED_EVERY: Duration = Duration::from_secs(3);
+/// Every fourth client only reads: writes may wait seconds for a server that was killed.
+const READERS: usize = 4;
+/// A server that keeps or loses its values is killed so often in a run, but not sooner than this.
+const KILLS: u32 = 6;
+const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
@@ -119,6 +122,7 @@ fn run(server: Server, span: Duration, broken: bool) -> Option<Seen> {
         what: server,
         files: files.path(),
         killed: Instant::now(),
+        killed_every: (span / KILLS).max(KILLED_EVERY_MIN),
         counts: [0; 4],
     };
     let begin = Instant::now();
@@ -133,9 +137,9 @@ fn run(server: Server, span: Duration, broken: bool) -> Option<Seen> {
                     rack::enter(namespace);
                     let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64 + 1) << 32);
                     if server == Server::Memcached {
-                        ask(Memcache::at(FAR_SERVER), recorder, random, over, quiet)
+                        ask(number, Memcache::at(FAR_SERVER), recorder, random, over, quiet)
                     } else {
-                        ask(NetCache::at(FAR_SERVER), recorder, random, over, quiet)
+                        ask(number, NetCache::at(FAR_SERVER), recorder, random, over, quiet)
                     }
                 })
             })
@@ -187,13 +191,15 @@ fn start(rack: &mut Rack, server: Server, files: &Path) -> Option<u32> {
 
 /// Reads, writes and deletes until it is over; nothing is under way while somebody has `quiet`.
 fn ask(
+    number: usize,
     mut asking: impl Asking,
     mut recorder: Recorder,
     mut random: Pcg64Mcg,
     over: &AtomicBool,
     quiet: &RwLock<()>,
 ) -> Vec<history::Operation> {
-    let mut value = random.random_range(0..1_000_u64) << 32;
+    let mut value = (number as u64) << 32;
+    let reads_percent = if number.is_multiple_of(READERS) { 100 } else { asking.reads_percent() };
     while !over.load(Relaxed) {
         // Who waits for quiet gets it.
         thread::yield_now();
@@ -203,7 +209,7 @@ fn ask(
         let key = random.random_range(0..keys);
         value += 1;
         let what = match random.random_range(0..100) {
-            number if number < asking.reads_percent() => What::Read(None),
+            percent if percent < reads_percent => What::Read(None),
             ..99 => What::Write(value),
             _ => What::Delete,
         };
@@ -224,6 +230,7 @@ struct Trouble<'a> {
     files: &'a Path,
     /// When the server was last.
     killed: Instant,
+    killed_every: Duration,
     counts: [usize; 4],
 }
 
@@ -233,7 +240,7 @@ impl Trouble<'_> {
         let path = rack.path(self.random.random_range(0..2));
         let what = match self.random.random_range(0..20) {
             // memcached has no way to keep anything.
-            _ if self.what != Server::Memcached && self.killed.elapsed() > KILLED_EVERY => {
+            _ if self.what != Server::Memcached && self.killed.elapsed() > self.killed_every => {
                 self.restart_server(rack, pause, quiet, recorder);
                 1
             }

@@ -16,7 +16,7 @@ use super::super::support::history::What;
 /// No answer for so long, and it is asked again; TCP does so by itself.
 const AGAIN: Duration = Duration::from_millis(25);
 /// Then it is given up.
-const GIVEN_UP: Duration = Duration::from_millis(1500);
+const GIVEN_UP: Duration = Duration::from_secs(8);
 
 /// A client.
 pub(crate) trait Asking {

@@ -39,8 +39,9 @@ const STEP: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_micros(100);
 /// Asked by one call; each call makes its frames anew.
 const AT_ONCE: u32 = 8_192;
-/// The kernel's least urgent.
-const LOWEST: i32 = 19;
+/// How urgent it is to receive what there is, and to ask for more; 0 is what everything else has.
+const RECEIVES: i32 = -20;
+const ASKS: i32 = -10;
 /// The port the smallest responder answers at.
 const SMALLEST_PORT: u16 = 50_000;
 
@@ -139,7 +140,7 @@ fn best(namespaces: &Namespaces, peer: Peer) -> anyhow::Result<f64> {
     apart(namespaces, End::Switch, "client0", 1)?;
     apart(namespaces, End::Client, "eth0", 0)?;
     // Answers that wait are received before more is asked: there is room for 256.
-    setpriority_process(None, LOWEST).context("cannot lower a priority")?;
+    setpriority_process(None, ASKS).context("cannot set a priority")?;
     let mut best = 0.0f64;
     for rate in RATES {
         flood.begin()?;
@@ -196,5 +197,7 @@ fn apart(
     }
     // Others' interfaces may have the same name; this one's thread is the newest.
     let newest = threads.into_iter().max().and_then(Pid::from_raw);
-    stay_on(processor, Some(newest.with_context(|| format!("no thread {prefix}"))?))
+    let newest = newest.with_context(|| format!("no thread {prefix}"))?;
+    setpriority_process(Some(newest), RECEIVES).context("cannot set a priority")?;
+    stay_on(processor, Some(newest))
 }
