@@ -114,7 +114,7 @@ pub(crate) const DATABASE: &[Measurement] = &[
         run: database::table_5::table_5,
     },
     Measurement {
-        names: &["cold-vs-pread"],
+        names: &["cold-over-wire-vs-pread"],
         seconds: 20.0,
         rounds: 2.0,
         run: database::cold::cold,
@@ -132,7 +132,7 @@ pub(crate) const DATABASE: &[Measurement] = &[
         run: database::larger::rocksdb,
     },
     Measurement {
-        names: &["in-process-lookups", "cold-in-process-vs-pread"],
+        names: &["in-process-lookups", "cold-vs-pread"],
         seconds: 60.0,
         rounds: 0.0,
         run: database::process::lookups,

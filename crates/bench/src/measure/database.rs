@@ -1,5 +1,6 @@
 //! `enroute db` beside redis-server, beside RocksDB, beside bare reads of the disk, and beside the paper.
 
+mod bare;
 pub(super) mod cold;
 pub(super) mod files;
 pub(super) mod larger;

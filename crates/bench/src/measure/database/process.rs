@@ -35,7 +35,7 @@ pub(in crate::measure) fn lookups(run: &Run) -> anyhow::Result<Vec<Figure>> {
     run.keep("in-process", &cold)?;
     let lookups = Figure::at_least("in-process-lookups", value("in-memory")?, "lookups/s", 2e6);
     let beside = Figure::compared(
-        "cold-in-process-vs-pread",
+        "cold-vs-pread",
         (cold.value, cold.others["bare"]),
         "lookups/s",
         "preads of 4 KiB past the page cache",

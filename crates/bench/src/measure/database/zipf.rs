@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{PAGE, load, rescale};
+use super::{PAGE, bare::Segments, load, rescale};
 use crate::{
     figure::{Figure, Goal},
     load::{Draw, Load, Operation, Outcome, Session, Zipf},
@@ -33,16 +33,20 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     run.show("warming", 0.4);
     Load { duration: run.round() * 5, ..base }.run()?;
     run.show("measuring the most", 0.5);
-    let most = beside(base, |_| Ok(()))?;
+    let segments = Segments::open(&database.directory)?;
+    let beside = |load, other: &(dyn Fn(Duration) -> anyhow::Result<()> + Sync)| {
+        beside(load, &segments, other)
+    };
+    let most = beside(base, &|_| Ok(()))?;
     // Client and server share the cores: at the most a lookup waits for its turn on one of them.
     let base = Load { duration: run.round() * 6, rate: Some(RATE), ..base };
     run.show("measuring", 0.6);
-    let alone = beside(base, |_| Ok(()))?;
+    let alone = beside(base, &|_| Ok(()))?;
     run.show("measuring while rescaling", 0.7);
-    let rescaling = beside(base, |pause| rescale_twice(server, mebibytes, pause))?;
+    let rescaling = beside(base, &|pause| rescale_twice(server, mebibytes, pause))?;
     let resident = server.resident_bytes()? / f64::from(1 << 20);
     run.show("measuring while compacting", 0.8);
-    let compacting = beside(base, |pause| overwrite(server, keys, pause))?;
+    let compacting = beside(base, &|pause| overwrite(server, keys, pause))?;
     let case = format!("{keys} × 4 KiB, {mebibytes} MiB, 50 connections");
     let ops = Figure::compared(
         "zipf-1M-quarter-ops",
@@ -75,25 +79,41 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What lookups took, and what the machine did to a thread that only wanted the time.
+/// What lookups took, and what the machine did meanwhile to a thread that wanted nothing but the time
+/// and one that wanted a page of the same files, each once a millisecond.
 struct Part {
     outcome: Outcome,
-    /// The longest pauses of that thread, in ms: the longest, and the 99.99th percentile.
-    floor: (f64, f64),
+    time: Longest,
+    page: Longest,
+}
+
+/// The longest waits, in ms: the longest, and the 99.99th percentile.
+struct Longest(f64, f64);
+
+impl Longest {
+    fn of(mut waits: Vec<Duration>) -> Self {
+        waits.sort_unstable();
+        let at =
+            |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+        Self(at(1.0), at(0.9999))
+    }
 }
 
 impl Part {
     fn note(&self) -> String {
         let at = |share| self.outcome.within_ms(share);
         format!(
-            "p50 {:.3}, p99 {:.3}, p99.99 {:.3}, max {:.2} ms; a thread that only asks for the time every \
-             millisecond waited {:.2} ms at most, {:.2} at p99.99",
+            "p50 {:.3}, p99 {:.3}, p99.99 {:.3}, max {:.2} ms; once a millisecond meanwhile, a thread that \
+             only asks for the time waited {:.2} ms at most, {:.2} at p99.99, a bare read of 4 KiB {:.2} and \
+             {:.2}",
             at(0.5),
             at(0.99),
             at(0.9999),
             at(1.0),
-            self.floor.0,
-            self.floor.1
+            self.time.0,
+            self.time.1,
+            self.page.0,
+            self.page.1
         )
     }
 }
@@ -101,15 +121,21 @@ impl Part {
 /// Lookups while something else is done, which is told a third of their time.
 fn beside(
     load: Load,
-    other: impl FnOnce(Duration) -> anyhow::Result<()> + Send,
+    segments: &Segments,
+    other: &(dyn Fn(Duration) -> anyhow::Result<()> + Sync),
 ) -> anyhow::Result<Part> {
     thread::scope(|scope| {
         let other = scope.spawn(move || other(load.duration / 3));
-        let floor = scope.spawn(move || noise(load.duration));
+        let time = scope.spawn(move || waits(load.duration, || Ok(())));
+        let page = scope.spawn(move || {
+            let mut reader = segments.reader(1);
+            waits(load.duration, move || reader.read())
+        });
         let outcome = load.run();
         other.join().map_err(|_| anyhow::anyhow!("what was done beside panicked"))??;
-        let floor = floor.join().map_err(|_| anyhow::anyhow!("the noise panicked"))?;
-        Ok(Part { outcome: outcome?, floor })
+        let time = time.join().map_err(|_| anyhow::anyhow!("asking for the time panicked"))??;
+        let page = page.join().map_err(|_| anyhow::anyhow!("reading panicked"))??;
+        Ok(Part { outcome: outcome?, time: Longest::of(time), page: Longest::of(page) })
     })
 }
 
@@ -136,19 +162,20 @@ fn overwrite(server: &Server, keys: u64, pause: Duration) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The longest times, in ms, a thread that only asks for the time was not let run: the longest, and
-/// the 99.99th percentile.
-fn noise(duration: Duration) -> (f64, f64) {
+/// Has something done once a millisecond, which is seldom enough to take no core from those it watches:
+/// how late each was over.
+fn waits(
+    duration: Duration,
+    mut act: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<Duration>> {
+    const PAUSE: Duration = Duration::from_millis(1);
     let began = Instant::now();
-    let (mut last, mut pauses) = (began, Vec::new());
+    let mut waits = Vec::new();
     while began.elapsed() < duration {
-        // It must not take the core from those it watches.
-        thread::sleep(Duration::from_millis(1));
-        let now = Instant::now();
-        pauses.push(now.duration_since(last).saturating_sub(Duration::from_millis(1)));
-        last = now;
+        let last = Instant::now();
+        thread::sleep(PAUSE);
+        act()?;
+        waits.push(last.elapsed().saturating_sub(PAUSE));
     }
-    pauses.sort_unstable();
-    let at = |share: f64| pauses[((pauses.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    (at(1.0), at(0.9999))
+    Ok(waits)
 }
