@@ -13,7 +13,12 @@ def drawn(experiments, raw, paper, directory):
         if not results:
             yield each, None, left_out
             continue
-        picture, table = figures.draw(each, results, paper, directory)
+        try:
+            picture, table = figures.draw(each, results, paper, directory)
+        except figures.Missing as missing:
+            print(f"{each.name} cannot be drawn without {missing}", file=sys.stderr)
+            yield each, None, left_out
+            continue
         command.write(directory / f"{each.name}.csv", table)
         yield each, (picture, table), left_out
 

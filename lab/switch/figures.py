@@ -23,6 +23,10 @@ def draw(experiment, results, paper, directory):
     return (directory / f"{experiment.name}.svg").read_text(), table
 
 
+class Missing(Exception):
+    """A run that everything else is compared with lost too much, or is still to come."""
+
+
 def packets(results, _paper):
     ns = {each["name"]: statistics.median(each["values"]) for each in results[0]}
     figure, (sizes, caches) = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
@@ -58,7 +62,9 @@ def skew(results, paper):
     uniform_simulated = simulated[0.0, 0]["throughput_qps"]
     figure, axes = plt.subplots(figsize=(8, 4))
     rows, names = [], []
-    skews = sorted({each["config"]["skew"] for each in real})
+    # A rack without its other half lost too much in every run, and is left out.
+    pairs = {key(each) for each in real}
+    skews = sorted(each for each, cached in pairs if cached and (each, 0) in pairs)
     for place, each in enumerate(skews):
         without, cached = of(real, each, 0), of(real, each, 10_000)
         names.append("uniform" if each == 0 else f"zipf {each}")
@@ -89,7 +95,10 @@ def key(each):
 
 
 def of(results, skew, cached):
-    return next(each for each in results if key(each) == (skew, cached))
+    for each in results:
+        if key(each) == (skew, cached):
+            return each
+    raise Missing(f"Zipf {skew} with {cached} items cached")
 
 
 def writes(results, _paper):
@@ -120,6 +129,8 @@ def cached(results, _paper):
                                 (BLUE, ORANGE), strict=False):
             runs = {run["config"]["cached"]: run["throughput_qps"] for run in results
                     if run["config"]["skew"] == each and run["simulated"] == simulated}
+            if 0 not in runs:
+                raise Missing(f"Zipf {each} without a cache")
             points = [(max(count, 1), qps / runs[0]) for count, qps in sorted(runs.items())]
             label = f"zipf {each}{', simulated' if simulated else ''}"
             axes.plot(*zip(*points, strict=True), "D:" if simulated else "o-", color=colour,

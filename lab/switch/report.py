@@ -24,7 +24,8 @@ def page(paper, shown, conditions):
         parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
         parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}</p>")
         if drawn is None:
-            parts.append("<p>Not run yet.</p>")
+            lost = f"; {left_out} of its runs lost more than 2 %" if left_out else ""
+            parts.append(f"<p>Not run yet{lost}.</p>")
             continue
         picture, table = drawn
         parts += [figure(picture, experiment), common.table(table)]

@@ -54,6 +54,16 @@ class Switch(unittest.TestCase):
         (self.directory / "figure-11a x.json").write_text(json.dumps(lost))
         self.assertEqual(experiment.results(each, self.directory), ([], 1))
 
+    def test_a_figure_does_without_what_was_left_out_or_says_what_it_needs(self):
+        each = experiment.load(["figure-10a"], True)[0]
+        results = [said(command) for _, command in each.runs()]
+        less = [one for one in results if figures.key(one) != (0.9, 0) or one["simulated"]]
+        _, table = figures.draw(each, less, experiment.paper(), self.directory)
+        self.assertEqual([row[0] for row in table[1]], ["uniform", "zipf 0.95", "zipf 0.99"])
+        less = [one for one in results if figures.key(one) != (0, 0) or one["simulated"]]
+        with self.assertRaisesRegex(figures.Missing, "Zipf 0.0 with 0 items"):
+            figures.draw(each, less, experiment.paper(), self.directory)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -218,7 +218,7 @@ pub(crate) const SWITCH: &[Measurement] = &[
         run: switch::packets,
     },
     Measurement {
-        names: &["veth-gets-vs-memcached-udp"],
+        names: &["veth-gets-vs-memcached-udp", "veth-gets-per-cpu-s-vs-memcached-udp"],
         seconds: 30.0,
         rounds: 0.0,
         run: switch::veth,

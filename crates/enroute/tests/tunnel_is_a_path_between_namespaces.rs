@@ -154,13 +154,14 @@ fn bytes_survive_offload() {
 }
 
 #[test]
-fn bytes_survive_loss_jitter_rate_and_reordering() {
+fn bytes_survive_loss_jitter_rate_reordering_and_repetition() {
     bulk(PathConfig {
         delay: 3 * MS,
         jitter: MS,
         loss: 0.005,
         bits_per_second: Some(300_000_000),
         reorder: true,
+        duplicate: 0.01,
         ..PathConfig::default()
     });
 }

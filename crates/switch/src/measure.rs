@@ -3,7 +3,7 @@
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, ProgramArray},
-    programs::{ProgramFd, Xdp},
+    programs::{ProgramFd, Xdp, XdpMode, links::FdLink},
 };
 
 use crate::{
@@ -45,6 +45,7 @@ pub struct Measure {
     requests: Array<MapData, Raw>,
     smallest: Ebpf,
     items: HashMap<MapData, [u8; 16], [u64; 16]>,
+    links: Vec<FdLink>,
 }
 
 impl std::fmt::Debug for Measure {
@@ -93,7 +94,22 @@ impl Measure {
                 .map_err(Error::kernel("items"))?,
             again,
             smallest,
+            links: Vec::new(),
         })
+    }
+
+    /// Lets the smallest responder answer at an interface, for as long as this lives.
+    ///
+    /// # Errors
+    /// There is no such interface, or its driver runs no program.
+    pub fn attach(&mut self, interface: &str) -> Result<(), Error> {
+        let what = format!("cannot respond at {interface}");
+        let program = self.smallest.program_mut("respond").ok_or(Error::Missing("respond"))?;
+        let xdp = <&mut Xdp>::try_from(program).map_err(Error::kernel(&what))?;
+        let id = xdp.attach(interface, XdpMode::Driver).map_err(Error::kernel(&what))?;
+        let link = xdp.take_link(id).map_err(Error::kernel(&what))?;
+        self.links.push(FdLink::try_from(link).map_err(Error::kernel(&what))?);
+        Ok(())
     }
 
     /// Gives the smallest responder a key.

@@ -4,7 +4,8 @@
 //!
 //! The agent is the real one. Switch and controller are models of `bpf/netcache.h` and
 //! `controller.rs`, one key wide. Checked in every state: what the switch may serve is what the
-//! server stores.
+//! server stores. Where somebody writes around the agent, which hears of it later, that is so once
+//! the agent has heard and waits for nothing; and it is never older than an answered write.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 use std::{
@@ -53,9 +54,49 @@ struct Entry {
     value: Option<Vec<u8>>,
 }
 
+/// What the server stores, with what it stored since the newest write that was answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Stored {
+    memory: Memory,
+    since_answer: Vec<Option<Vec<u8>>>,
+}
+
+impl Store for Stored {
+    fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        self.memory.read(key)
+    }
+
+    fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32) {
+        self.memory.write(key, value, writer, sequence);
+        self.since_answer = vec![self.read(&key)];
+    }
+
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
+        self.memory.last_write(key, writer)
+    }
+}
+
+impl Stored {
+    /// A write that the agent does not see.
+    fn around(&mut self, value: &[u8]) {
+        if self.since_answer.is_empty() {
+            self.since_answer.push(None);
+        }
+        self.memory.write(KEY, Some(value), SocketAddr::from(([10, 0, 0, 9], 9)), 0);
+        self.since_answer.push(Some(value.to_vec()));
+    }
+
+    /// Whether it was the value at some time since the newest answered write.
+    fn was(&self, value: &Option<Vec<u8>>) -> bool {
+        self.since_answer.contains(value) || (self.since_answer.is_empty() && value.is_none())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budgets {
     writes: u8,
+    /// Around the agent.
+    changes: u8,
     losses: u8,
     repeats: u8,
     inserts: u8,
@@ -76,12 +117,16 @@ struct Broken {
     late_install: bool,
     /// The controller keeps its entries when the agent is a new one.
     keeps_entries: bool,
+    /// The agent hears of what was written around it only while it waits for nothing.
+    hears_when_idle: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     agent: Agent,
-    store: Memory,
+    store: Stored,
+    /// Somebody wrote around the agent, which has not heard of it.
+    unheard: bool,
     entry: Option<Entry>,
     lease: bool,
     promise: u8,
@@ -99,7 +144,8 @@ impl State {
     fn new(budgets: Budgets) -> Self {
         let mut state = Self {
             agent: agent(1, Duration::ZERO),
-            store: Memory::default(),
+            store: Stored::default(),
+            unheard: false,
             entry: None,
             lease: false,
             promise: 0,
@@ -257,6 +303,22 @@ impl State {
                 next.send(End::Client(number), End::Switch, &put);
             });
         }
+        if left.changes > 0 {
+            step("write around the agent".into(), &|next| {
+                next.budgets.changes -= 1;
+                next.store.around(&[100 + next.budgets.changes]);
+                next.unheard = true;
+            });
+        }
+        if self.unheard {
+            step("the agent hears of it".into(), &|next| {
+                next.unheard = false;
+                if next.is_idle() || !broken.hears_when_idle {
+                    next.agent.changed(KEY, &mut next.store, next.now);
+                    next.flush_agent();
+                }
+            });
+        }
         if left.inserts > 0 && self.entry.is_none() && self.pending.is_none() {
             step("fetch".into(), &|next| {
                 next.budgets.inserts -= 1;
@@ -322,10 +384,18 @@ impl State {
         }
     }
 
+    /// Whether the agent waits for no answer: all it does by itself is far away.
+    fn is_idle(&self) -> bool {
+        self.agent.poll_timeout().is_none_or(|at| at > self.now + Config::default().resend_max)
+    }
+
     fn is_coherent(&self) -> bool {
         match &self.entry {
             Some(entry) if self.lease && entry.version == entry.valid_version => {
-                entry.value == self.store.read(&KEY)
+                let settled = !self.unheard && self.is_idle();
+                // An agent that began anew since knows of nothing until its lease is asked for.
+                let may_be_old = !settled || self.leases;
+                entry.value == self.store.read(&KEY) || may_be_old && self.store.was(&entry.value)
             }
             _ => true,
         }
@@ -374,6 +444,7 @@ fn explore(budgets: Budgets, broken: Broken, states_max: usize) -> Result<usize,
 
 const SMALL: Budgets = Budgets {
     writes: 2,
+    changes: 0,
     losses: 0,
     repeats: 1,
     inserts: 1,
@@ -398,6 +469,16 @@ fn writes_inserts_losses_and_repeats() {
 }
 
 #[test]
+fn writes_around_the_agent() {
+    let around = Budgets { writes: 1, changes: 1, ..SMALL };
+    holds(around);
+    holds(Budgets { changes: 2, repeats: 0, ..around });
+    holds(Budgets { losses: 1, resends: 1, repeats: 0, ..around });
+    holds(Budgets { evictions: 1, inserts: 2, repeats: 0, ..around });
+    holds(Budgets { lapses: 1, repeats: 0, ..around });
+}
+
+#[test]
 fn leases_and_restarts() {
     holds(Budgets { writes: 1, lapses: 1, repeats: 0, ..SMALL });
     holds(Budgets { writes: 1, restarts: 1, repeats: 0, ..SMALL });
@@ -408,6 +489,7 @@ fn leases_and_restarts() {
 fn everything_at_once() {
     holds(Budgets { evictions: 1, inserts: 2, repeats: 1, losses: 1, resends: 1, ..SMALL });
     holds(Budgets { writes: 2, lapses: 1, restarts: 1, repeats: 0, ..SMALL });
+    holds(Budgets { writes: 1, changes: 2, losses: 1, resends: 1, repeats: 0, ..SMALL });
 }
 
 #[test]
@@ -422,6 +504,10 @@ fn each_rule_is_needed() {
         (
             Broken { keeps_entries: true, ..Broken::default() },
             Budgets { restarts: 1, lapses: 0, ..SMALL },
+        ),
+        (
+            Broken { hears_when_idle: true, ..Broken::default() },
+            Budgets { changes: 1, writes: 1, ..SMALL },
         ),
     ] {
         let path = explore(budgets, broken, 5_000_000).expect_err(&format!("{broken:?} is found"));

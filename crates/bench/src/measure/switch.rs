@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, process::Stdio};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::{
@@ -105,10 +105,19 @@ pub(super) fn packets(run: &Run) -> anyhow::Result<Vec<Figure>> {
 pub(super) fn veth(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let rates = measured(run, "veth")?;
     let both = (of(&rates, "gets")?, of(&rates, "memcached")?);
-    let figure = "veth-gets-vs-memcached-udp";
+    let per_cpu = (of(&rates, "gets, of a CPU second")?, of(&rates, "memcached, of a CPU second")?);
+    let (figure, figure_per_cpu) =
+        ("veth-gets-vs-memcached-udp", "veth-gets-per-cpu-s-vs-memcached-udp");
+    let least = of(&rates, "smallest responder")?;
+    let note = format!(
+        "a flood on one core; program or memcached on the other; best rate each; the smallest \
+         responder there could be answers {:.1} times as many as memcached",
+        least / both.1
+    );
     Ok(vec![
-        Figure::compared(figure, both, "1/s", "memcached over UDP", Goal::RatioMin(8.0))
-            .note("a flood on one core; program or memcached on the other; best rate each".into()),
+        Figure::compared(figure, both, "1/s", "memcached over UDP", Goal::RatioMin(8.0)).note(note),
+        Figure::compared(figure_per_cpu, per_cpu, "1/s", "memcached over UDP", Goal::RatioMin(8.0))
+            .note("the same, of a CPU second spent behind the veth pair".into()),
     ])
 }
 
@@ -133,15 +142,24 @@ pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
 /// Seconds until clients have found their rate, also where one hot server decides.
 const SETTLE_S: &str = "12";
 
+/// A run that loses too much says nothing, and is run again so often.
+const ATTEMPTS: usize = 3;
+
 fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {
-    let text = said(run, &[&["rack"][..], arguments].concat())?;
-    let outcome: Outcome = serde_json::from_slice(&text)?;
-    run.keep(
-        &format!("rack {}", arguments.join(" ")),
-        &serde_json::from_slice::<serde_json::Value>(&text)?,
-    )?;
-    ensure!(!outcome.rejected, "rack {}: {:.3} lost", arguments.join(" "), outcome.loss);
-    Ok(outcome)
+    let command = arguments.join(" ");
+    for attempt in 1..=ATTEMPTS {
+        let text = said(run, &[&["rack"][..], arguments].concat())?;
+        let outcome: Outcome = serde_json::from_slice(&text)?;
+        run.keep(
+            &format!("rack {command} attempt {attempt}"),
+            &serde_json::from_slice::<serde_json::Value>(&text)?,
+        )?;
+        if !outcome.rejected {
+            return Ok(outcome);
+        }
+        eprintln!("rack {command}: {:.3} lost, attempt {attempt} of {ATTEMPTS}", outcome.loss);
+    }
+    bail!("rack {command}: too much was lost in each of {ATTEMPTS} runs; is the machine busy?")
 }
 
 /// The rack's throughput with and without 10,000 cached items (Figure 10 a).

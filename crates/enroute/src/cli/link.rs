@@ -77,6 +77,10 @@ pub(super) struct Arguments {
     #[arg(long, requires = "tun")]
     reorder: bool,
 
+    /// Share of packets that cross twice
+    #[arg(long, requires = "tun", value_parser = parse_loss, default_value = "0%", value_name = "SHARE")]
+    duplicate: f64,
+
     /// Round trip time of the path, half of it each way
     #[arg(long, value_parser = parse_duration, default_value = "0", value_name = "TIME")]
     rtt: Duration,
@@ -131,6 +135,7 @@ impl Arguments {
             loss: self.loss,
             queue: self.queue,
             reorder: self.reorder,
+            duplicate: self.duplicate,
         }
     }
 

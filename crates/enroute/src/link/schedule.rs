@@ -36,6 +36,8 @@ pub struct PathConfig {
     pub queue: Duration,
     /// Whether jitter may let a later packet overtake an earlier one. Never so for a stream.
     pub reorder: bool,
+    /// Share of packets that cross twice, each time by itself, 0.0 to 1.0. Never so for a stream.
+    pub duplicate: f64,
 }
 
 impl Default for PathConfig {
@@ -47,6 +49,7 @@ impl Default for PathConfig {
             loss: 0.0,
             queue: Duration::from_millis(50),
             reorder: false,
+            duplicate: 0.0,
         }
     }
 }
@@ -115,6 +118,12 @@ impl Schedule {
         }
         let leaves_at = sent_at + self.crossing();
         Fate::Leaves(if self.config.reorder { leaves_at } else { order.keep(leaves_at) })
+    }
+
+    /// How often the packet that is about to enter does so.
+    pub fn copies(&mut self) -> usize {
+        let duplicate = self.config.duplicate;
+        1 + usize::from(duplicate > 0.0 && self.random.random_bool(duplicate))
     }
 
     /// Bytes of a stream enter the path together. Calls `leave(bytes, at)` for each run of them

@@ -1,6 +1,9 @@
 //! A rack in network namespaces: a client, a router with the data plane, a server.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod asking;
+pub(crate) mod paths;
+
 use std::{
     fs,
     io::BufRead,
@@ -12,12 +15,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use enroute::link::LinkHandle;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) struct Rack {
     id: String,
     pub(crate) pins: PathBuf,
     children: Vec<Child>,
+    paths: Vec<LinkHandle>,
 }
 
 pub(crate) const SWITCH: &str = "10.2.0.254";
@@ -42,7 +47,7 @@ impl Rack {
             return None;
         }
         let pins = format!("/tmp/er{id}-bpf/pins").into();
-        let rack = Self { id, pins, children: Vec::new() };
+        let rack = Self { id, pins, children: Vec::new(), paths: Vec::new() };
         let root = rack.pins.parent().expect("a parent");
         fs::create_dir_all(root).expect("a directory");
         rustix::mount::mount("bpf", root, "bpf", rustix::mount::MountFlags::empty(), None)
@@ -165,20 +170,42 @@ impl Rack {
 
     /// Does something in the client's namespace.
     pub(crate) fn as_client<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
-        let path = format!("/run/netns/{}", self.namespace("c"));
+        self.within("c", act)
+    }
+
+    /// Does something at one end.
+    pub(crate) fn within<T: Send>(&self, end: &str, act: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                let namespace = fs::File::open(path).expect("the namespace");
-                move_into_link_name_space(
-                    std::os::fd::AsFd::as_fd(&namespace),
-                    Some(LinkNameSpaceType::Network),
-                )
-                .expect("to enter it");
+                enter(&self.file(end));
                 act()
             });
-            inside.join().expect("the client ends")
+            inside.join().expect("it ends")
         })
     }
+
+    /// The namespace at one end.
+    pub(crate) fn file(&self, end: &str) -> PathBuf {
+        format!("/run/netns/{}", self.namespace(end)).into()
+    }
+}
+
+/// Moves this thread into a namespace.
+pub(crate) fn enter(namespace: &Path) {
+    let namespace = fs::File::open(namespace).expect("the namespace");
+    let namespace = std::os::fd::AsFd::as_fd(&namespace);
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).expect("to enter it");
+}
+
+/// Where memcached is; `None`, with the reason printed, where it is not installed.
+pub(crate) fn memcached() -> Option<&'static str> {
+    let found = ["/usr/bin/memcached", "/usr/sbin/memcached"];
+    let found = found.into_iter().find(|path| Path::new(path).exists());
+    if found.is_none() {
+        println!("SKIPPED: no memcached; ./deps.sh installs it");
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"));
+    }
+    found
 }
 
 impl Drop for Rack {
@@ -187,7 +214,8 @@ impl Drop for Rack {
             let _ = child.kill();
             let _ = child.wait();
         }
-        for end in ["c", "s", "d"] {
+        self.paths.clear();
+        for end in ["c", "s", "d", "x", "y"] {
             run(&["netns", "del", &self.namespace(end)]);
         }
         let root: &Path = self.pins.parent().expect("a parent");

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::process::Command;
 use std::time::Instant;
 
@@ -62,6 +63,22 @@ impl Recorder {
             let client = self.client;
             self.operations.push(Operation { client, key, what, outcome, call_ns, return_ns });
         }
+    }
+
+    /// Does something that deletes all those keys.
+    pub fn record_deletes(&mut self, keys: Range<usize>, act: impl FnOnce()) {
+        let call_ns = self.start.elapsed().as_nanos();
+        act();
+        let return_ns = self.start.elapsed().as_nanos();
+        let (client, what, outcome) = (self.client, What::Delete, Outcome::Succeeded);
+        self.operations.extend(keys.map(|key| Operation {
+            client,
+            key,
+            what,
+            outcome,
+            call_ns,
+            return_ns,
+        }));
     }
 
     pub fn finish(self) -> Vec<Operation> {

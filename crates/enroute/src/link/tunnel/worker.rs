@@ -189,28 +189,40 @@ impl Direction {
                 Err(error) => return Err(error.into()),
             };
             let now = started.elapsed();
-            add(&counters.packets, 1);
-            self.taken += 1;
-            let size = count.saturating_sub(HEADER_BYTES);
-            let fate = if is_cut {
-                Fate::Lost
-            } else if self.queued_bytes + count > buffer_bytes {
-                Fate::QueueFull
-            } else {
-                self.schedule.packet(&mut self.order, size, now)
-            };
-            match fate {
-                Fate::Lost => add(&counters.lost, 1),
-                Fate::QueueFull => add(&counters.dropped, 1),
-                Fate::Leaves(leaves_at) => {
-                    self.queued_bytes += count;
-                    add(&counters.queued_bytes, count as u64);
-                    let bytes = buffer[..count].to_vec();
-                    self.queue.push(Packet { leaves_at, number: self.taken, bytes });
-                }
+            for _ in 0..self.schedule.copies() {
+                self.enter_one(&buffer[..count], buffer_bytes, is_cut, counters, now);
             }
         }
         Ok(())
+    }
+
+    fn enter_one(
+        &mut self,
+        packet: &[u8],
+        buffer_bytes: usize,
+        is_cut: bool,
+        counters: &DirectionCounters,
+        now: Duration,
+    ) {
+        add(&counters.packets, 1);
+        self.taken += 1;
+        let size = packet.len().saturating_sub(HEADER_BYTES);
+        let fate = if is_cut {
+            Fate::Lost
+        } else if self.queued_bytes + packet.len() > buffer_bytes {
+            Fate::QueueFull
+        } else {
+            self.schedule.packet(&mut self.order, size, now)
+        };
+        match fate {
+            Fate::Lost => add(&counters.lost, 1),
+            Fate::QueueFull => add(&counters.dropped, 1),
+            Fate::Leaves(leaves_at) => {
+                self.queued_bytes += packet.len();
+                add(&counters.queued_bytes, packet.len() as u64);
+                self.queue.push(Packet { leaves_at, number: self.taken, bytes: packet.to_vec() });
+            }
+        }
     }
 
     /// Gives what is due to the sink's kernel.

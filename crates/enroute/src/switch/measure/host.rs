@@ -67,8 +67,7 @@ impl Memcached {
             .spawn()
             .context("cannot start memcached; ./deps.sh installs it")?;
         let memcached = Self(child);
-        let id = i32::try_from(memcached.0.id()).ok().and_then(Pid::from_raw);
-        stay_on(1, id)?;
+        stay_on(1, Some(memcached.id()))?;
         thread::scope(|scope| {
             let storing = scope.spawn(|| {
                 namespaces.enter(end)?;
@@ -77,6 +76,11 @@ impl Memcached {
             storing.join().map_err(|_| anyhow!("cannot store"))?
         })?;
         Ok(memcached)
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> Pid {
+        Pid::from_child(&self.0)
     }
 }
 

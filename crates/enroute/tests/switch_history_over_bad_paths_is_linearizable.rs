@@ -1,0 +1,314 @@
+//! The attached program, its controller, a server and clients, each a process or a thread of its own,
+//! in network namespaces: paths lose, repeat and reorder whatever they carry, controller and server
+//! are killed and started again, more keys are hot than there is room for. Whatever clients are told
+//! could have come from one copy of the data.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
+
+mod rack;
+mod support;
+
+use std::{
+    env,
+    path::Path,
+    sync::{
+        RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use enroute::{link::PathConfig, switch::saved};
+use rack::{
+    PROGRAM, Rack, SWITCH,
+    asking::{Asking, Memcache, NetCache},
+    paths::FAR_SERVER,
+};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use support::{
+    directory::TemporaryDirectory,
+    history::{self, Outcome, Recorder, Verdict, What},
+};
+use switch::plane::DataPlane;
+
+const CLIENTS: usize = 16;
+/// More than there are entries.
+const KEYS: usize = 48;
+const ATTACHED: [&str; 6] = ["--threshold", "2", "--sampled", "65536", "--entries", "32"];
+const JITTER: Duration = Duration::from_millis(3);
+/// Nothing stays on a path for longer.
+const DRAINED: Duration = Duration::from_millis(100);
+/// Every fourth client only reads: writes may wait seconds for a server that was killed.
+const READERS: usize = 4;
+/// A server that keeps or loses its values is killed so often in a run, but not sooner than this.
+const KILLS: u32 = 6;
+const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Server {
+    /// Keeps its values when it is killed.
+    Database,
+    /// Loses them.
+    Agent,
+    Memcached,
+}
+
+/// What a run came to.
+struct Seen {
+    verdict: Verdict,
+    /// Answers of the program.
+    hits: u64,
+}
+
+#[test]
+fn netcache_history_of_the_database_is_linearizable() {
+    is_linearizable(Server::Database, Duration::from_secs(6));
+}
+
+#[test]
+fn netcache_history_of_the_agent_is_linearizable() {
+    is_linearizable(Server::Agent, Duration::from_secs(4));
+}
+
+#[test]
+fn memcached_history_is_linearizable() {
+    is_linearizable(Server::Memcached, Duration::from_secs(6));
+}
+
+/// Entries are made valid again after writes: it would be found.
+#[test]
+fn a_program_that_serves_what_was_written_over_is_found_out() {
+    for server in [Server::Agent, Server::Memcached] {
+        let Some(seen) = run(server, Duration::from_secs(3), true) else { return };
+        assert!(!seen.verdict.linearizable, "{}", seen.verdict.text);
+    }
+}
+
+#[test]
+#[ignore = "minutes: make soak"]
+fn long_histories_are_linearizable() {
+    for server in [Server::Database, Server::Agent, Server::Memcached] {
+        is_linearizable(server, Duration::from_secs(120));
+    }
+}
+
+fn is_linearizable(server: Server, span: Duration) {
+    let Some(Seen { verdict, hits }) = run(server, span, false) else { return };
+    assert!(verdict.linearizable, "{}", verdict.text);
+    let operations = verdict.operations as u64;
+    assert!(hits > operations / 50, "only {hits} hits of {operations}");
+}
+
+fn run(server: Server, span: Duration, broken: bool) -> Option<Seen> {
+    history::checker()?;
+    let mut rack = Rack::build()?;
+    let seed = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let bad = PathConfig {
+        jitter: JITTER,
+        loss: 0.02,
+        reorder: true,
+        duplicate: 0.03,
+        ..PathConfig::default()
+    };
+    // What memcached is asked for 50 ms after a write must not overtake the write (decision 0033).
+    let to_servers = PathConfig { reorder: server != Server::Memcached, ..bad.clone() };
+    rack.lengthen(bad, to_servers, seed);
+    let files = TemporaryDirectory::create();
+    let mut trouble = Trouble {
+        random: Pcg64Mcg::seed_from_u64(seed),
+        controller: rack.attach(&ATTACHED),
+        server: start(&mut rack, server, files.path())?,
+        what: server,
+        files: files.path(),
+        killed: Instant::now(),
+        killed_every: (span / KILLS).max(KILLED_EVERY_MIN),
+        counts: [0; 4],
+    };
+    let begin = Instant::now();
+    let (over, quiet) = (AtomicBool::new(false), RwLock::new(()));
+    let namespace = rack.file("x");
+    let history = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (namespace, over, quiet) = (&namespace, &over, &quiet);
+                let recorder = Recorder::new(number, begin);
+                scope.spawn(move || {
+                    rack::enter(namespace);
+                    let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64 + 1) << 32);
+                    if server == Server::Memcached {
+                        ask(number, Memcache::at(FAR_SERVER), recorder, random, over, quiet)
+                    } else {
+                        ask(number, NetCache::at(FAR_SERVER), recorder, random, over, quiet)
+                    }
+                })
+            })
+            .collect();
+        let broken = broken.then(|| {
+            let plane = opened(&rack.pins);
+            let over = &over;
+            scope.spawn(move || serve_what_was_written_over(&plane, over))
+        });
+        let mut recorder = Recorder::new(CLIENTS, begin);
+        while begin.elapsed() < span {
+            if broken.is_none() {
+                trouble.make(&mut rack, &quiet, &mut recorder);
+            }
+            thread::sleep(Duration::from_millis(trouble.random.random_range(0..300)));
+        }
+        over.store(true, Relaxed);
+        let asked = clients.into_iter().flat_map(|client| client.join().expect("a client ends"));
+        asked.chain(recorder.finish()).collect::<Vec<_>>()
+    });
+    let hits = rack.count("hit");
+    println!("seed {seed}: {hits} hits; controller, server, cuts, delays: {:?}", trouble.counts);
+    let verdict = history::check(&history)?;
+    println!("{}", verdict.text);
+    Some(Seen { verdict, hits })
+}
+
+fn start(rack: &mut Rack, server: Server, files: &Path) -> Option<u32> {
+    let listen = format!("{FAR_SERVER}:50000");
+    let directory = files.to_str().expect("a path");
+    let behind = ["--netcache", &listen, "--switch", SWITCH];
+    Some(match server {
+        Server::Agent => {
+            let agent = ["switch", "agent", "--listen", &listen, "--switch", SWITCH];
+            rack.start("y", PROGRAM, &agent)
+        }
+        Server::Database => {
+            let redis = format!("{FAR_SERVER}:6379");
+            let database = ["db", "--dir", directory, "--listen", &redis, "--memory", "64MiB"];
+            rack.start("y", PROGRAM, &[&database[..], &["--sync", "always"], &behind].concat())
+        }
+        Server::Memcached => {
+            let program = rack::memcached()?;
+            let listen = ["-u", "nobody", "-l", FAR_SERVER, "-p", "11211", "-U", "11211"];
+            rack.start("y", program, &listen)
+        }
+    })
+}
+
+/// Reads, writes and deletes until it is over; nothing is under way while somebody has `quiet`.
+fn ask(
+    number: usize,
+    mut asking: impl Asking,
+    mut recorder: Recorder,
+    mut random: Pcg64Mcg,
+    over: &AtomicBool,
+    quiet: &RwLock<()>,
+) -> Vec<history::Operation> {
+    let mut value = (number as u64) << 32;
+    let reads_percent = if number.is_multiple_of(READERS) { 100 } else { asking.reads_percent() };
+    while !over.load(Relaxed) {
+        // Who waits for quiet gets it.
+        thread::yield_now();
+        let _busy = quiet.read().expect("nobody panicked");
+        // Half of all on a sixth of the keys: races need company, and so do hot keys.
+        let keys = if random.random_bool(0.5) { KEYS / 6 } else { KEYS };
+        let key = random.random_range(0..keys);
+        value += 1;
+        let what = match random.random_range(0..100) {
+            percent if percent < reads_percent => What::Read(None),
+            ..99 => What::Write(value),
+            _ => What::Delete,
+        };
+        recorder.record(key, || match (asking.ask(key, what), what) {
+            (Some(answer), _) => Some((answer, Outcome::Succeeded)),
+            (None, What::Read(_)) => None,
+            (None, _) => Some((what, Outcome::Unknown)),
+        });
+    }
+    recorder.finish()
+}
+
+struct Trouble<'a> {
+    random: Pcg64Mcg,
+    controller: u32,
+    server: u32,
+    what: Server,
+    files: &'a Path,
+    /// When the server was last.
+    killed: Instant,
+    killed_every: Duration,
+    counts: [usize; 4],
+}
+
+impl Trouble<'_> {
+    fn make(&mut self, rack: &mut Rack, quiet: &RwLock<()>, recorder: &mut Recorder) {
+        let pause = Duration::from_millis(self.random.random_range(0..200));
+        let path = rack.path(self.random.random_range(0..2));
+        let what = match self.random.random_range(0..20) {
+            // memcached has no way to keep anything.
+            _ if self.what != Server::Memcached && self.killed.elapsed() > self.killed_every => {
+                self.restart_server(rack, pause, quiet, recorder);
+                1
+            }
+            0..2 => {
+                rack.kill(self.controller);
+                thread::sleep(pause);
+                self.controller = rack.attach(&ATTACHED);
+                0
+            }
+            2..6 => {
+                path.cut();
+                thread::sleep(pause);
+                path.restore();
+                2
+            }
+            _ => {
+                let delay = Duration::from_micros(self.random.random_range(0..3_000));
+                path.set_delay(delay, delay);
+                3
+            }
+        };
+        self.counts[what] += 1;
+    }
+
+    fn restart_server(
+        &mut self,
+        rack: &mut Rack,
+        pause: Duration,
+        quiet: &RwLock<()>,
+        recorder: &mut Recorder,
+    ) {
+        let mut restart = |rack: &mut Rack| {
+            rack.kill(self.server);
+            thread::sleep(pause);
+            self.server = start(rack, self.what, self.files).expect("it started before");
+        };
+        if self.what == Server::Agent {
+            // What it loses was deleted; a write that came again would be applied again.
+            let _quiet = quiet.write().expect("nobody panicked");
+            thread::sleep(DRAINED);
+            recorder.record_deletes(0..KEYS, || {
+                restart(rack);
+                // Who answers a write knows that the switch holds nothing of before.
+                let write = || NetCache::at(FAR_SERVER).ask(KEYS, What::Write(0));
+                rack.within("x", || rack::wait("the agent serves", || write().is_some()));
+            });
+        } else {
+            restart(rack);
+        }
+        self.killed = Instant::now();
+    }
+}
+
+fn opened(pins: &Path) -> DataPlane {
+    let config = saved(pins).expect("the program is attached").config(pins.into());
+    DataPlane::open(config).expect("its maps")
+}
+
+/// Takes back what a write does in the program.
+fn serve_what_was_written_over(plane: &DataPlane, over: &AtomicBool) {
+    while !over.load(Relaxed) {
+        for place in plane.lookup.places() {
+            let entry = &plane.entries[place as usize];
+            // One that never had a value stays as it is.
+            if entry.valid_version.load(Relaxed) != 0 {
+                entry.valid_version.store(entry.version.load(Relaxed), Relaxed);
+            }
+        }
+        thread::yield_now();
+    }
+}
