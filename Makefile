@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-state lab-state-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -54,6 +54,14 @@ lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
 	cargo build --release -p enroute --features highs
 	$(PYTHON) -m lab.fabric --short
 
+lab-state: deps ## Repeat the AnnaBellaDB paper's figures, as root: an hour and a quarter
+	cargo build --release -p enroute -p bench
+	$(PYTHON) -m lab.annabelladb
+
+lab-state-short: deps ## The same with functions that start and move sooner: eleven minutes
+	cargo build --release -p enroute -p bench
+	$(PYTHON) -m lab.annabelladb --short
+
 lab-switch: deps ## Repeat the NetCache paper's figures, as root: half an hour
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.switch
@@ -79,7 +87,7 @@ bench-keyserver: deps ## Measure signatures, the key server's answers and handsh
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver
 
-bench-state: deps ## Measure the state layer's agent, its plans, and a function that moves; as root
+bench-state: deps ## Measure the state layer's agent, its plans, and functions whose state follows; as root
 	cargo build --release -q -p enroute
 	cargo build --release -q -p state --example plan
 	cargo run --release -q -p bench -- state

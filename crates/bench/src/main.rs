@@ -7,7 +7,10 @@
 //!
 //! Read first: [`measure`], then [`load`], the client.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::bail;
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +27,9 @@ mod stub;
 
 use measure::Measurement;
 use run::Run;
+
+/// Where results go unless said otherwise.
+const OUTPUT: &str = "target/bench";
 
 #[derive(Debug, Parser)]
 #[command(name = "enroute-bench", max_term_width = 100)]
@@ -47,6 +53,8 @@ enum Command {
     State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
+    /// Run network functions over a state layer and print each access as JSON, for `make lab-state`
+    Functions(measure::Scenario),
     /// Run a server that does almost nothing, to measure others against
     #[command(hide = true)]
     Stub {
@@ -70,7 +78,7 @@ struct Choice {
     short: bool,
 
     /// Where results go
-    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
+    #[arg(long, value_name = "DIRECTORY", default_value = OUTPUT)]
     output: PathBuf,
 }
 
@@ -82,6 +90,7 @@ fn main() -> ExitCode {
         Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::State(choice) => measure("state", measure::STATE, &choice),
         Command::Switch(choice) => measure("switch", measure::SWITCH, &choice),
+        Command::Functions(scenario) => functions(&scenario),
         Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
     };
     match outcome {
@@ -128,6 +137,16 @@ fn measure(
     }
     println!("{}", figure::table(&figures));
     println!("results: {}", run.results().display());
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "it is what was asked for")]
+fn functions(scenario: &measure::Scenario) -> anyhow::Result<()> {
+    open_files();
+    let run = Run::new("functions", Path::new(OUTPUT), 1, false)?;
+    run.begin(format!("functions, {}", scenario.placement), scenario.seconds, scenario.seconds);
+    let outcome = scenario.run(&run.servers, |share| run.show("running", share))?;
+    println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
 }
 

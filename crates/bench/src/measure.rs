@@ -14,6 +14,8 @@ mod scenario;
 mod state;
 mod switch;
 
+pub(crate) use state::Scenario;
+
 /// One measurement.
 pub(crate) struct Measurement {
     /// Names of the figures it gives.
@@ -199,6 +201,13 @@ pub(crate) const STATE: &[Measurement] = &[
         rounds: 0.0,
         run: state::moving,
     },
+    Measurement {
+        names: &["fig4-end-throughput"],
+        seconds: 170.0,
+        rounds: 0.0,
+        run: state::throughput_of_many,
+    },
+    Measurement { names: &["intradc-mean"], seconds: 0.0, rounds: 25.0, run: state::mean_within },
 ];
 
 /// All of `enroute switch`; as root.

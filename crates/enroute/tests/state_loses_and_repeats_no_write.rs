@@ -14,9 +14,10 @@ use support::directory::{TemporaryDirectory, installed};
 use support::origins::{Redis, absent};
 use support::process::{Process, free_address};
 use support::raw::Raw;
-use support::state::{Agent, by_hand, placer, said};
+use support::state::{Agent, by_hand, owner, placer, said};
 
 const INCREMENTS: &str = "12000";
+const INCREMENTS_MANY: &str = "1000000";
 /// Slots of the counters.
 const GROUPS: [&str; 8] =
     ["group:0", "group:1", "group:2", "group:3", "group:4", "group:5", "group:6", "group:7"];
@@ -24,17 +25,24 @@ const GROUPS: [&str; 8] =
 #[test]
 fn counters_end_where_they_must_while_slots_move() {
     let Some(nodes) = cluster(&[]) else { return };
-    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
+    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), INCREMENTS);
+}
+
+#[test]
+#[ignore = "slow: make soak"]
+fn a_million_increments_while_slots_move_are_a_million() {
+    let Some(nodes) = cluster(&[]) else { return };
+    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), INCREMENTS_MANY);
 }
 
 /// The same where the engine moves a slot in one step.
 #[test]
 fn counters_end_where_they_must_on_valkey() {
     let Some((_nodes, addresses)) = valkey() else { return };
-    counters(&addresses);
+    counters(&addresses, INCREMENTS);
 }
 
-fn counters(nodes: &[SocketAddr]) {
+fn counters(nodes: &[SocketAddr], increments: &str) {
     let python = installed("python/bin/python");
     if !python.is_file() {
         let _: Option<()> = absent("the Python clients are not installed");
@@ -43,7 +51,7 @@ fn counters(nodes: &[SocketAddr]) {
     let agent = Agent::start(nodes);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/state_counters.py");
     let address = agent.address().to_string();
-    let clients = Process::start(Command::new(python).args([script, &address, INCREMENTS]));
+    let clients = Process::start(Command::new(python).args([script, &address, increments]));
     assert!(clients.stdout_line("begun").is_some(), "{}", clients.stderr());
     let mut rounds = 0;
     while !clients.has_ended() {
@@ -60,6 +68,8 @@ fn counters(nodes: &[SocketAddr]) {
         ended.stderr,
         agent.process().stderr()
     );
+    let all = format!("done: {increments} increments");
+    assert!(ended.stdout.contains(&all), "expected {all}, got {}", ended.stdout);
     eprintln!("{} after {rounds} rounds of {} moves", ended.stdout.trim(), GROUPS.len());
     assert!(rounds >= 2, "the counters were done before slots went back and forth");
     let (output, text) = said(nodes, &["doctor"]);
@@ -206,23 +216,6 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
 
 fn connects(node: SocketAddr) -> bool {
     std::net::TcpStream::connect(node).is_ok()
-}
-
-/// Which node says that it owns the slot.
-fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
-    let owns = |node: &SocketAddr| {
-        let text: String =
-            cmd("CLUSTER").arg("NODES").query(&mut connection(*node)).expect("nodes");
-        let own =
-            text.lines().find(|line| line.contains("myself")).expect("its own line").to_owned();
-        let mut ranges = own.split(' ').skip(8).filter(|word| !word.starts_with('['));
-        ranges.any(|range| {
-            let (first, last) = range.trim().split_once('-').unwrap_or((range, range));
-            let bound = |text: &str| text.trim().parse::<usize>().expect("a slot");
-            (bound(first)..=bound(last)).contains(&slot)
-        })
-    };
-    nodes.iter().position(owns).expect("somebody owns it")
 }
 
 /// A node and the directory it writes to.

@@ -1,8 +1,7 @@
-//! The state layer: what the agent costs beside a direct connection, how long a plan takes, and how
-//! long a function that moves from host to host is away from its state.
+//! The state layer: what the agent costs beside a direct connection, how long a plan takes, and what
+//! network functions gain from state that follows them.
 
 use std::{
-    net::SocketAddr,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -17,9 +16,12 @@ use crate::{
     run::{Run, Side},
 };
 
+mod evaluation;
+mod functions;
 mod hosts;
 
-use hosts::Hosts;
+pub(super) use evaluation::{mean_within, moving, throughput_of_many};
+pub(crate) use functions::Scenario;
 
 const KEYS: u64 = 10_000;
 const VALUE_BYTES: usize = 64;
@@ -128,99 +130,4 @@ pub(super) fn plan(run: &Run) -> anyhow::Result<Vec<Figure>> {
         Figure::alone(name, value, "ms", 1_000.0)
             .note("1,000 nodes, each slot used by one to four hosts".into()),
     ])
-}
-
-/// How far a round trip between two hosts is: 5 ms each way.
-const RTT: Duration = Duration::from_millis(10);
-/// From one burst of ten reads and a write to the next: as many accesses at each host, however long
-/// they take.
-const BURST_PERIOD: Duration = Duration::from_millis(200);
-const READS: usize = 10;
-/// Bursts in a row that are local when the state has arrived.
-const LOCAL_BURSTS: usize = 3;
-
-/// A function that moves through four hosts (the paper's Figure 5), on slots that follow and on slots
-/// that stay where the hash put them.
-pub(super) fn moving(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let stays = Duration::from_secs(if run.short { 15 } else { 60 });
-    let hosts = Hosts::join(run, "10ms")?;
-    let mut taken = (Vec::new(), Vec::new());
-    let mut late = Vec::new();
-    // Where the hash puts it, before anything moves.
-    let direct: Vec<SocketAddr> = vec![hosts.owner(STATE)?; Hosts::COUNT];
-    for (host, address) in direct.iter().enumerate() {
-        run.show(&format!("hash-placed, host {}", host + 1), host as f64 / 8.0);
-        let bursts = hosts.inside(host, || bursts(*address, stays))??;
-        taken.1.extend(bursts.into_iter().flat_map(|(_, times)| times));
-    }
-    let _placer = hosts.placer(run)?;
-    for host in 0..Hosts::COUNT {
-        run.show(&format!("following, host {}", host + 1), 0.5 + host as f64 / 8.0);
-        let bursts = hosts.inside(host, || bursts(hosts::AGENT, stays))??;
-        if host > 0 {
-            late.push(local_after(&bursts).as_secs_f64());
-        }
-        taken.0.extend(bursts.into_iter().flat_map(|(_, times)| times));
-    }
-    let mean = |times: &[Duration]| {
-        times.iter().sum::<Duration>().as_secs_f64() * 1e6 / times.len().max(1) as f64
-    };
-    let means = (mean(&taken.0), mean(&taken.1));
-    run.keep("moving-function", &(means, &late))?;
-    let worst = late.iter().copied().fold(0.0, f64::max);
-    let note = format!(
-        "four hosts in network namespaces, 5 ms each way by `enroute link`; {} s at each host, 55 accesses a \
-         second, ten reads to a write",
-        stays.as_secs()
-    );
-    Ok(vec![
-        Figure::compared(
-            "moving-function-mean",
-            means,
-            "µs",
-            "the hash-placed cluster",
-            Goal::RatioMax(0.35),
-        )
-        .note(note.clone()),
-        Figure::alone("local-after-move-s", worst, "s", 3.0)
-            .note(format!("the worst of {late:.1?}; {note}")),
-    ])
-}
-
-const STATE: &str = "{function}:state";
-
-type Burst = (Duration, Vec<Duration>);
-
-/// Uses the state for so long: when each burst began, and what its accesses took.
-fn bursts(address: SocketAddr, lasts: Duration) -> anyhow::Result<Vec<Burst>> {
-    let mut session = Session::connect(address)?;
-    let (began, mut bursts) = (Instant::now(), Vec::new());
-    while began.elapsed() < lasts {
-        let at = began.elapsed();
-        let mut times = Vec::with_capacity(READS + 1);
-        for access in 0..=READS {
-            let asked = Instant::now();
-            if access == 0 {
-                session.command(&["SET", STATE, "x"])?;
-            } else {
-                session.ask(&["GET", STATE], b"$1\r\nx\r\n")?;
-            }
-            times.push(asked.elapsed());
-        }
-        bursts.push((at, times));
-        thread::sleep((at + BURST_PERIOD).saturating_sub(began.elapsed()));
-    }
-    Ok(bursts)
-}
-
-/// When accesses began to be local, and stayed so for some bursts.
-fn local_after(bursts: &[Burst]) -> Duration {
-    let is_local = |(_, times): &Burst| {
-        let mut times = times.clone();
-        times.sort_unstable();
-        times.get(times.len() / 2).is_some_and(|middle| *middle < RTT / 2)
-    };
-    let arrived = bursts.windows(LOCAL_BURSTS).find(|some| some.iter().all(is_local));
-    let end = bursts.last().map_or(Duration::ZERO, |(at, _)| *at);
-    arrived.and_then(|some| some.first()).map_or(end, |(at, _)| *at)
 }

@@ -15,6 +15,7 @@ use state::{
     accesses::Accesses,
     delays::{self, Delays},
     initiator::{self, Initiator, Move, Stays},
+    members::Member,
     migration::{End, resume},
     placement::{Capacity, Demand, MoveCost, Problem},
     slot::Slot,
@@ -43,6 +44,8 @@ pub struct Config {
     pub moving: MoveCost,
     /// Slots that stay where they are.
     pub pins: BTreeSet<Slot>,
+    /// Nodes that no slot moves to; what they own stays where nothing better is to be had.
+    pub excluded: BTreeSet<SocketAddr>,
     /// Nothing moves; what would is said.
     pub dry_run: bool,
 }
@@ -274,7 +277,7 @@ impl Placer {
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view);
+        let nodes = capacities(view, &self.config.excluded);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -410,14 +413,15 @@ fn explanation(
     lines.join("\n")
 }
 
-/// Room at each node; a node that is no primary now has none.
-fn capacities(view: &View) -> Vec<Capacity> {
+/// Room at each node; a node that is excluded, or no primary now, has none.
+fn capacities(view: &View, excluded: &BTreeSet<SocketAddr>) -> Vec<Capacity> {
     let room = |present: bool| Capacity {
         bytes: if present { u64::MAX } else { 0 },
         accesses: if present { f64::INFINITY } else { 0.0 },
         replication_us: 0.0,
     };
-    view.members.iter().map(|member| room(member.is_some())).collect()
+    let takes = |member: &Member| !excluded.contains(&member.address);
+    view.members.iter().map(|member| room(member.as_ref().is_some_and(takes))).collect()
 }
 
 fn number_in(info: &str, name: &str) -> Option<u64> {

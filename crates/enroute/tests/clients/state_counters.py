@@ -1,6 +1,6 @@
 """Counters through an agent while slots move: each ends at exactly as often as it was incremented.
 
-Arguments: the agent's address, how many increments. The client never repeats a command by itself, and
+Arguments: the agent's address, how many increments (a multiple of ten). The client never repeats a command by itself, and
 sees no redirection. Prints one line when it has begun and one when it is done.
 """
 
@@ -33,7 +33,7 @@ def count(mine, key, times=1):
 def work(number):
     mine, protocol = done[number], 2 + number % 2
     with connect(protocol) as client:
-        for turn in range(number, increments // THREADS // BATCH + number):
+        for turn, _ in enumerate(range(number, increments // BATCH, THREADS), number):
             keys = [KEYS[(turn * 7 + step * 13 + number) % len(KEYS)] for step in range(BATCH)]
             if turn % 3 == 0:
                 for key in keys:

@@ -54,6 +54,13 @@ impl Redis {
         assert!(self.up(), "redis-server does not start again");
     }
 
+    /// Sets one of its options, now and whenever it starts again.
+    pub fn set(&mut self, option: &str, value: &str) {
+        let set = redis::cmd("CONFIG").arg("SET").arg(option).arg(value).clone();
+        set.query::<()>(&mut self.connection()).expect("an option that can be set");
+        self.options.extend([format!("--{option}"), value.to_owned()]);
+    }
+
     fn up(&mut self) -> bool {
         let port = self.address.port().to_string();
         let process = Process::start(

@@ -3,30 +3,28 @@
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 
+use super::cluster::connection;
 use super::enroute::program;
 use super::process::Process;
 
 /// An agent before the nodes of a cluster. Dropping it kills it.
 pub struct Agent {
-    process: Process,
+    /// None for the moment in which it is started again.
+    process: Option<Process>,
     address: SocketAddr,
+    nodes: Vec<SocketAddr>,
 }
 
 impl Agent {
     pub fn start(nodes: &[SocketAddr]) -> Self {
-        let process = Process::start(Command::new(program()).args([
-            "state",
-            "agent",
-            "--listen",
-            "127.0.0.1:0",
-            "--cluster",
-            &listed(nodes),
-        ]));
-        let line = process.stderr_line(" -> ");
-        let line = line.unwrap_or_else(|| panic!("no agent:\n{}", process.stderr()));
-        let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
-        let address = address.and_then(|address| address.parse().ok()).expect("an address");
-        Self { process, address }
+        let (process, address) = start_agent(nodes, "127.0.0.1:0");
+        Self { process: Some(process), address, nodes: nodes.to_vec() }
+    }
+
+    /// Kills it as `kill -9` does, and starts it again where it was.
+    pub fn restart(&mut self) {
+        self.process = None;
+        self.process = Some(start_agent(&self.nodes, &self.address.to_string()).0);
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -34,23 +32,29 @@ impl Agent {
     }
 
     pub fn process(&self) -> &Process {
-        &self.process
+        self.process.as_ref().expect("it runs")
     }
+}
+
+fn start_agent(nodes: &[SocketAddr], listen: &str) -> (Process, SocketAddr) {
+    let mut command = by_hand(nodes, &["agent", "--listen", listen]);
+    let process = Process::start(&mut command);
+    let line = process.stderr_line(" -> ");
+    let line = line.unwrap_or_else(|| panic!("no agent:\n{}", process.stderr()));
+    let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
+    let address = address.and_then(|address| address.parse().ok()).expect("an address");
+    (process, address)
 }
 
 /// A placer of this name. Dropping it kills it as `kill -9` does.
 pub fn placer(nodes: &[SocketAddr], name: &str) -> Process {
-    let mut command = Command::new(program());
-    Process::start(command.args([
-        "--log",
-        "info",
-        "state",
-        "placer",
-        "--name",
-        name,
-        "--cluster",
-        &listed(nodes),
-    ]))
+    placer_with(nodes, name, &[])
+}
+
+/// The same with more of its options.
+pub fn placer_with(nodes: &[SocketAddr], name: &str, options: &[&str]) -> Process {
+    let words = ["placer", "--log", "info", "--name", name];
+    Process::start(&mut by_hand(nodes, &[&words, options].concat()))
 }
 
 /// `enroute state WORDS --cluster NODES`, ready to start.
@@ -65,6 +69,23 @@ pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
     let output = by_hand(nodes, words).output().expect("the program starts");
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output, String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Which node says that it owns the slot.
+pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
+    let owns = |node: &SocketAddr| {
+        let text: String =
+            redis::cmd("CLUSTER").arg("NODES").query(&mut connection(*node)).expect("nodes");
+        let own =
+            text.lines().find(|line| line.contains("myself")).expect("its own line").to_owned();
+        let mut ranges = own.split(' ').skip(8).filter(|word| !word.starts_with('['));
+        ranges.any(|range| {
+            let (first, last) = range.trim().split_once('-').unwrap_or((range, range));
+            let bound = |text: &str| text.trim().parse::<usize>().expect("a slot");
+            (bound(first)..=bound(last)).contains(&slot)
+        })
+    };
+    nodes.iter().position(owns).expect("somebody owns it")
 }
 
 fn listed(nodes: &[SocketAddr]) -> String {

@@ -1,11 +1,12 @@
-//! Four hosts in network namespaces, a node of the cluster and an agent on each, all pairs joined by
-//! `enroute link`. Needs root.
+//! Four hosts in network namespaces, a node of the cluster on each, all pairs joined by `enroute link`.
+//! Needs root.
 
 use std::{
-    fs::File,
+    fs::{File, read_link},
     net::SocketAddr,
     os::fd::AsFd,
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::{self, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -15,100 +16,88 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::{
     process::{Child, Cores},
-    run::Run,
+    servers::Servers,
 };
 
 /// Where the agent of each host listens.
 pub(super) const AGENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 6380);
 const NODE_PORT: u16 = 7000;
+/// How long what is started may take to be there.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hosts. Everything on them ends with this.
-pub(super) struct Hosts {
+pub(super) struct Hosts<'a> {
+    servers: &'a Servers,
     /// Ended before their namespaces go.
     processes: Vec<Child>,
-    names: Vec<String>,
+    namespaces: Vec<Namespace>,
 }
 
-impl Hosts {
+/// A network namespace without a name: it is there while the process that holds it is, which ends
+/// with this handle, or with this program at the latest, as it reads a pipe whose other end is here.
+struct Namespace(process::Child);
+
+impl<'a> Hosts<'a> {
     pub(super) const COUNT: usize = 4;
 
     /// A cluster of four nodes over hosts whose round trips take `rtt`.
-    pub(super) fn join(run: &Run, rtt: &str) -> anyhow::Result<Self> {
+    pub(super) fn join(servers: &'a Servers, rtt: &str) -> anyhow::Result<Self> {
         ensure!(rustix::process::geteuid().is_root(), "hosts in network namespaces need root");
-        let names = (1..=Self::COUNT).map(|host| format!("enroute-{}-{host}", std::process::id()));
-        let mut hosts = Self { processes: Vec::new(), names: names.collect() };
+        let namespaces = (0..Self::COUNT).map(|_| Namespace::make()).collect::<Result<_, _>>()?;
+        let mut hosts = Self { servers, processes: Vec::new(), namespaces };
         for host in 0..Self::COUNT {
-            sh(&format!(
-                "ip netns add {0} && ip -n {0} link set lo up && ip -n {0} addr add {1}/32 dev lo",
-                hosts.names[host],
-                ip(host)
-            ))?;
+            let (mut up, mut address) = (hosts.on(host, "ip"), hosts.on(host, "ip"));
+            succeeds(up.args(["link", "set", "lo", "up"]))?;
+            succeeds(address.args(["addr", "add", &format!("{}/32", ip(host)), "dev", "lo"]))?;
         }
         for one in 0..Self::COUNT {
             for other in one + 1..Self::COUNT {
-                hosts.cable(run, one, other, rtt)?;
+                hosts.cable(one, other, rtt)?;
             }
         }
         for host in 0..Self::COUNT {
-            let directory = run.servers.directory("host")?;
-            let (ip, port) = (ip(host), NODE_PORT.to_string());
-            let mut command = hosts.on(host, "redis-server");
-            command.args(["--bind", &ip, "--port", &port, "--protected-mode", "no", "--save", ""]);
-            command
-                .args(["--cluster-enabled", "yes", "--cluster-announce-ip", &ip, "--dir"])
-                .arg(directory);
-            hosts.start(run, &mut command)?;
+            hosts.start_node(host)?;
         }
-        hosts.wait_for(|hosts| {
-            (0..Self::COUNT).all(|host| {
-                hosts.node_says(host, &["PING"]).is_ok_and(|said| said.contains("PONG"))
-            })
+        hosts.all(|hosts, host| {
+            hosts.node_says(host, &["PING"]).is_ok_and(|said| said.contains("PONG"))
         })?;
         let nodes: Vec<String> = (0..Self::COUNT).map(|host| node(host).to_string()).collect();
         let mut create = hosts.on(0, "redis-cli");
-        create.args(["--cluster", "create"]).args(&nodes).args([
-            "--cluster-replicas",
-            "0",
-            "--cluster-yes",
-        ]);
+        create.args(["--cluster", "create"]).args(&nodes);
+        create.args(["--cluster-replicas", "0", "--cluster-yes"]);
         let made = create.output().context("redis-cli")?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
-        hosts.wait_for(|hosts| {
-            (0..Self::COUNT).all(|host| {
-                hosts
-                    .node_says(host, &["CLUSTER", "INFO"])
-                    .is_ok_and(|said| said.contains("cluster_state:ok"))
-            })
-        })?;
-        for host in 0..Self::COUNT {
-            let mut command =
-                hosts.on(host, run.servers.enroute().get_program().to_string_lossy().as_ref());
-            command.args([
-                "state",
-                "agent",
-                "--name",
-                &format!("host-{}", host + 1),
-                "--listen",
-                &AGENT.to_string(),
-            ]);
-            command.args(["--cluster", &node(host).to_string()]);
-            hosts.start(run, &mut command)?;
-        }
-        hosts.wait_for(|hosts| {
-            (0..Self::COUNT).all(|host| {
-                hosts.inside(host, || std::net::TcpStream::connect(AGENT).is_ok()).unwrap_or(false)
-            })
+        hosts.all(|hosts, host| {
+            let said = hosts.node_says(host, &["CLUSTER", "INFO"]);
+            said.is_ok_and(|said| said.contains("cluster_state:ok"))
         })?;
         Ok(hosts)
     }
 
-    /// A placer on the first host, at its default periods.
-    pub(super) fn placer(&self, run: &Run) -> anyhow::Result<Child> {
-        let mut command =
-            self.on(0, run.servers.enroute().get_program().to_string_lossy().as_ref());
-        command.args(["--log", "info", "state", "placer", "--cluster", &node(0).to_string()]);
-        run.servers.spawn("placer", &mut command, Cores::Any)
+    /// An agent on each host, and a placer on the first, at their default periods. Returns when the
+    /// placer leads.
+    pub(super) fn follow(&mut self) -> anyhow::Result<()> {
+        for host in 0..Self::COUNT {
+            let (name, listen) = (format!("host-{}", host + 1), AGENT.to_string());
+            let mut command = self.enroute(host);
+            command.args(["agent", "--name", &name, "--listen", &listen]);
+            self.start("agent", command.args(["--cluster", &node(host).to_string()]))?;
+        }
+        self.all(|hosts, host| {
+            hosts.inside(host, || std::net::TcpStream::connect(AGENT).is_ok()).unwrap_or(false)
+        })?;
+        let mut placer = self.enroute(0);
+        self.start("placer", placer.args(["placer", "--cluster", &node(0).to_string()]))?;
+        self.all(|hosts, _| hosts.status().is_ok_and(|said| said.contains("agents: host-1")))
+    }
+
+    /// What `enroute state status` says.
+    pub(super) fn status(&self) -> anyhow::Result<String> {
+        let mut command = self.enroute(0);
+        let output = command.args(["status", "--cluster", &node(0).to_string()]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The node that owns the slot of `key`.
@@ -127,7 +116,7 @@ impl Hosts {
         host: usize,
         work: impl FnOnce() -> T + Send,
     ) -> anyhow::Result<T> {
-        let file = File::open(format!("/run/netns/{}", self.names[host]))?;
+        let file = File::open(self.namespaces[host].file())?;
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
                 move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -137,39 +126,52 @@ impl Hosts {
         })
     }
 
-    fn cable(&mut self, run: &Run, one: usize, other: usize, rtt: &str) -> anyhow::Result<()> {
+    fn cable(&mut self, one: usize, other: usize, rtt: &str) -> anyhow::Result<()> {
         let net = format!("10.78.{}{}", one + 1, other + 1);
         let device = format!("h{}{}", one + 1, other + 1);
-        let (a, b) = (self.names[one].clone(), self.names[other].clone());
-        let mut command = run.servers.enroute();
-        command.args(["link", "--tun", "--namespace-a", &a, "--address-a", &format!("{net}.1/30")]);
-        command.args([
-            "--namespace-b",
-            &b,
-            "--address-b",
-            &format!("{net}.2/30"),
-            "--device",
-            &device,
-            "--rtt",
-            rtt,
-        ]);
-        self.start(run, &mut command)?;
-        let route = |here: &str, there: usize, via: &str, from: usize| {
-            format!("ip -n {here} route add {}/32 via {net}.{via} src {}", ip(there), ip(from))
-        };
-        let routes = [route(&a, other, "2", one), route(&b, one, "1", other)];
-        self.wait_for(|_| sh(&routes[0]).is_ok())?;
-        self.wait_for(|_| sh(&routes[1]).is_ok())
+        let mut command = self.servers.enroute();
+        command.args(["link", "--tun", "--rtt", rtt, "--device", &device]);
+        command.arg("--namespace-a").arg(self.namespaces[one].file());
+        command.arg("--namespace-b").arg(self.namespaces[other].file());
+        command.args(["--address-a", &format!("{net}.1/30")]);
+        self.start("link", command.args(["--address-b", &format!("{net}.2/30")]))?;
+        for (here, there, via) in [(one, other, "2"), (other, one, "1")] {
+            let (to, via) = (format!("{}/32", ip(there)), format!("{net}.{via}"));
+            wait_for(|| {
+                let mut route = self.on(here, "ip");
+                let words = ["route", "add", &to, "via", &via, "src", &ip(here)];
+                succeeds(route.args(words)).is_ok()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn start_node(&mut self, host: usize) -> anyhow::Result<()> {
+        let (ip, port) = (ip(host), NODE_PORT.to_string());
+        let mut command = self.on(host, "redis-server");
+        command.args(["--bind", &ip, "--port", &port, "--protected-mode", "no", "--save", ""]);
+        command.args(["--cluster-enabled", "yes", "--cluster-announce-ip", &ip, "--dir"]);
+        command.arg(self.servers.directory("host")?);
+        self.start("node", &mut command)
     }
 
     fn on(&self, host: usize, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[host], program]);
+        let mut command = Command::new("nsenter");
+        let namespace = self.namespaces[host].file();
+        command.arg(format!("--net={}", namespace.display())).arg("--").arg(program);
         command
     }
 
-    fn start(&mut self, run: &Run, command: &mut Command) -> anyhow::Result<()> {
-        self.processes.push(run.servers.spawn("host", command, Cores::Any)?);
+    /// `enroute state` on a host.
+    fn enroute(&self, host: usize) -> Command {
+        let enroute = self.servers.enroute();
+        let mut command = self.on(host, &enroute.get_program().to_string_lossy());
+        command.args(["--log", "info", "state"]);
+        command
+    }
+
+    fn start(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
+        self.processes.push(self.servers.spawn(name, command, Cores::Any)?);
         Ok(())
     }
 
@@ -180,35 +182,60 @@ impl Hosts {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn wait_for(&self, holds: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
-        let began = Instant::now();
-        while !holds(self) {
-            ensure!(began.elapsed() < Duration::from_secs(30), "the hosts do not come up");
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+    /// Waits until it holds of every host.
+    fn all(&self, holds: impl Fn(&Self, usize) -> bool) -> anyhow::Result<()> {
+        wait_for(|| (0..Self::COUNT).all(|host| holds(self, host)))
     }
 }
 
-impl Drop for Hosts {
+impl Drop for Hosts<'_> {
     fn drop(&mut self) {
         self.processes.clear();
-        for name in &self.names {
-            let _ = sh(&format!("ip netns del {name}"));
-        }
     }
+}
+
+impl Namespace {
+    fn make() -> anyhow::Result<Self> {
+        let mut command = Command::new("unshare");
+        let holder = command.args(["--net", "cat"]).stdin(Stdio::piped()).spawn();
+        let namespace = Self(holder.context("unshare")?);
+        let ours = read_link("/proc/self/ns/net")?;
+        wait_for(|| read_link(namespace.file()).is_ok_and(|theirs| theirs != ours))?;
+        Ok(namespace)
+    }
+
+    fn file(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.0.id()).into()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for(holds: impl Fn() -> bool) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while !holds() {
+        ensure!(began.elapsed() < PATIENCE, "the hosts do not come up");
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 fn ip(host: usize) -> String {
     format!("10.78.0.{}", host + 1)
 }
 
-fn node(host: usize) -> SocketAddr {
+/// The node on a host.
+pub(super) fn node(host: usize) -> SocketAddr {
     SocketAddr::from(([10, 78, 0, host as u8 + 1], NODE_PORT))
 }
 
-fn sh(command: &str) -> anyhow::Result<()> {
-    let status = Command::new("sh").args(["-c", command]).stderr(Stdio::null()).status()?;
-    ensure!(status.success(), "{command} failed");
+fn succeeds(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.stderr(Stdio::null()).status()?;
+    ensure!(status.success(), "{command:?} failed");
     Ok(())
 }

@@ -24,7 +24,10 @@ EXAMPLES:
     enroute state placer --cluster 10.0.0.1:6379 --dry-run
 
   Keys that stay where they are:
-    enroute state placer --cluster 10.0.0.1:6379 --pin '{billing}' --pin 866";
+    enroute state placer --cluster 10.0.0.1:6379 --pin '{billing}' --pin 866
+
+  A node about to be taken away gets nothing more:
+    enroute state placer --cluster 10.0.0.1:6379 --exclude 10.0.0.3:6379";
 
 /// Move slots to the nodes where their accesses wait least
 #[derive(Debug, Clone, Args)]
@@ -69,6 +72,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SLOT|KEY")]
     pin: Vec<String>,
 
+    /// A node that no slot moves to; may be given several times
+    #[arg(long, value_name = "HOST:PORT")]
+    exclude: Vec<String>,
+
     /// Say what would move, and move nothing
     #[arg(long)]
     dry_run: bool,
@@ -80,6 +87,8 @@ const PER_BYTE_US: f64 = 0.01;
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let seeds = arguments.nodes.addresses()?;
     let pins: BTreeSet<Slot> = arguments.pin.iter().map(|what| super::slot(what)).collect();
+    let excluded = arguments.exclude.iter().map(|name| super::resolve("--exclude", name));
+    let excluded = excluded.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
     let initiator = initiator::Config {
         threshold: f64::from(arguments.threshold) / 100.0,
         cool_down: arguments.cool_down,
@@ -98,6 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         initiator,
         moving,
         pins,
+        excluded,
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;

@@ -1,0 +1,33 @@
+"""`python -m lab.annabelladb [NAME...]`: the AnnaBellaDB paper's figures, or those named; as root."""
+
+import sys
+
+from lab import command
+from lab.annabelladb import experiment, figures, report
+
+
+def drawn(experiments, raw, paper, directory):
+    """Each experiment with its picture and table, if it was run."""
+    for each in experiments:
+        runs = experiment.results(each, raw)
+        if not runs:
+            yield each, None
+            continue
+        picture, table = figures.draw(each, runs, paper, directory)
+        command.write(directory / f"{each.name}.csv", table)
+        yield each, (picture, table)
+
+
+PAPER = command.Paper(
+    module="annabelladb",
+    directory="annabelladb",
+    target="lab-state",
+    experiment=experiment,
+    drawn=drawn,
+    page=report.page,
+    table=lambda shown: shown[1] and shown[1][1],
+    conditions={},
+)
+
+if __name__ == "__main__":
+    sys.exit(command.main(PAPER))

@@ -1,0 +1,135 @@
+"""Data files of `experiments/annabelladb/` as runs of `enroute-bench functions`; as root."""
+
+import gzip
+import itertools
+import json
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lab import processes
+
+DIRECTORY = Path(__file__).parent.parent / "experiments" / "annabelladb"
+BENCH = processes.ENROUTE.with_name("enroute-bench")
+
+# The paper's baseline, and what it is about.
+HASH, FOLLOWING = "hash", "following"
+PLACEMENTS = (HASH, FOLLOWING)
+
+
+class Failed(Exception):
+    """A run did not finish; those that did are kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table: which functions start or move when, and how it is drawn.
+
+    `rtt_us` are round trips between hosts, each a run on both placements. With `moves` one function
+    is on each of `hosts` in turn for `apart_s`; otherwise one more starts on the next.
+    """
+
+    name: str
+    title: str
+    kind: str
+    rtt_us: list
+    rate: float
+    apart_s: float
+    hosts: list
+    moves: bool = False
+
+    @property
+    def seconds(self):
+        return len(self.hosts) * self.apart_s
+
+    @property
+    def starts(self):
+        """When a function starts or moves, in seconds."""
+        return [place * self.apart_s for place in range(len(self.hosts))]
+
+    def runs(self):
+        """A name and a command for each run."""
+        stays = [f"{at:g}:{host}" for at, host in zip(self.starts, self.hosts, strict=True)]
+        functions = [",".join(stays)] if self.moves else stays
+        common = [f"--function={each}" for each in functions]
+        common += [f"--rate={self.rate:g}", f"--seconds={self.seconds:g}"]
+        for rtt, placement in itertools.product(self.rtt_us, PLACEMENTS):
+            yield f"{rtt} {placement}", [f"--rtt={rtt}us", f"--placement={placement}", *common]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All accesses of a run, in the order of their ends."""
+
+    rtt_us: int
+    placement: str
+    # When each ended, in seconds, and what it took, in milliseconds.
+    ended_s: np.ndarray
+    took_ms: np.ndarray
+    moves: int
+
+
+def paper():
+    return tomllib.loads((DIRECTORY / "paper.toml").read_text())
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    known = {path.stem: path for path in sorted(DIRECTORY.glob("*-?.toml"))}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in names or known]
+
+
+def one(path, short):
+    file = tomllib.loads(path.read_text())
+    shorter = file.pop("short")
+    return Experiment(path.stem, **(file | shorter if short else file))
+
+
+def run(experiment, raw):
+    """Runs what is missing."""
+    for name, words in experiment.runs():
+        path = raw / f"{experiment.name} {name}.json.gz"
+        if path.exists():
+            continue
+        print(f"  {name}, {experiment.seconds:g} s", flush=True)
+        said = functions(words)
+        part = path.with_suffix(".part")
+        part.write_bytes(gzip.compress(said, 6))
+        part.replace(path)
+
+
+def functions(words):
+    if not BENCH.exists():
+        raise Failed(f"{BENCH.name} is not built; `make lab-state` builds it")
+    command = [str(BENCH), "functions", *words]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=processes.ROOT)
+    if done.returncode:
+        last = "\n".join(done.stderr.decode(errors="replace").splitlines()[-5:])
+        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{last}")
+    return done.stdout
+
+
+def results(experiment, raw):
+    """Its runs that are there, by round trip and placement."""
+    runs = {}
+    for rtt, placement in itertools.product(experiment.rtt_us, PLACEMENTS):
+        path = raw / f"{experiment.name} {rtt} {placement}.json.gz"
+        if path.exists():
+            runs[rtt, placement] = read(rtt, placement, json.loads(gzip.decompress(path.read_bytes())))
+    return runs
+
+
+def read(rtt, placement, said):
+    at = np.concatenate([each["at_us"] for each in said["accesses"]])
+    took = np.concatenate([each["took_us"] for each in said["accesses"]])
+    ended = (at + took) / 1e6
+    order = np.argsort(ended)
+    moved = [line for line in said["status"].splitlines() if line.startswith("moves: ")]
+    moves = int(moved[0].removeprefix("moves: ").split(",")[0]) if moved else 0
+    return Run(rtt, placement, ended[order], took[order] / 1e3, moves)

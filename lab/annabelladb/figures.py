@@ -1,0 +1,135 @@
+"""The paper's figures from our runs, and the numbers they are drawn from."""
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from lab.annabelladb.experiment import FOLLOWING, HASH, PLACEMENTS
+from lab.figures import STYLE
+
+# As in the paper: its baseline red, itself green.
+COLOURS = {HASH: "#D55E00", FOLLOWING: "#009E73"}
+LABELS = {HASH: "hash-placed", FOLLOWING: "following"}
+GREY = "#767676"
+# The paper's window.
+WINDOW_S = 2
+
+
+def draw(experiment, runs, paper, directory):
+    """One figure as SVG and PNG: the SVG's text, and a table of its numbers."""
+    with plt.rc_context(STYLE):
+        figure, table = OF_KIND[experiment.kind](experiment, runs, paper)
+        figure.savefig(directory / f"{experiment.name}.svg", metadata={"Date": None})
+        figure.savefig(directory / f"{experiment.name}.png", dpi=110, metadata={"Software": None})
+        plt.close(figure)
+    return (directory / f"{experiment.name}.svg").read_text(), table
+
+
+def access_times(experiment, runs, paper):
+    """The mean of all accesses that ended in a sliding window, a panel for each round trip."""
+    rtts = sorted({rtt for rtt, _ in runs}, reverse=True)
+    figure, panels = plt.subplots(1, len(rtts), figsize=(5 + 4 * len(rtts), 4), squeeze=False)
+    rows = []
+    for axes, rtt in zip(panels[0], rtts, strict=True):
+        for placement in PLACEMENTS:
+            if run := runs.get((rtt, placement)):
+                middle, mean = sliding(run, experiment.seconds)
+                axes.plot(middle, mean, color=COLOURS[placement], label=label(run))
+        launches(axes, experiment)
+        axes.set(title=f"{rtt / 2000:g} ms each way", ylabel="access time, mean of 2 s [ms]")
+        rows += phases(experiment, runs, rtt, paper)
+        axes.legend()
+    header = ["each way", "seconds", "hash-placed, ms", "following, ms", "ratio", "the paper"]
+    return figure, (header, rows)
+
+
+def label(run):
+    moved = f", moved {run.moves} times" if run.placement == FOLLOWING else ""
+    return LABELS[run.placement] + moved
+
+
+def sliding(run, seconds, step=0.25):
+    """Middles of windows, and the mean access time in each that has any."""
+    middle = np.arange(WINDOW_S / 2, seconds - WINDOW_S / 2 + step / 2, step)
+    sums = np.concatenate([[0.0], np.cumsum(run.took_ms)])
+    first = np.searchsorted(run.ended_s, middle - WINDOW_S / 2)
+    last = np.searchsorted(run.ended_s, middle + WINDOW_S / 2)
+    count = last - first
+    some = count > 0
+    return middle[some], (sums[last] - sums[first])[some] / count[some]
+
+
+def phases(experiment, runs, rtt, paper):
+    """The mean of each phase the paper tells apart, and of the whole run."""
+    told = paper.get(experiment.name, {}).get("phases", [])
+    bounds = [(*each["starts"], each["says"]) for each in told] + [(0, len(experiment.hosts), "")]
+    for first, last, says in bounds:
+        begin, end = first * experiment.apart_s, last * experiment.apart_s
+        means = [mean(runs.get((rtt, placement)), begin, end) for placement in PLACEMENTS]
+        ratio = means[1] / means[0]
+        yield [f"{rtt / 2000:g} ms", f"{begin:g} to {end:g}", *(f"{each:.3f}" for each in means),
+               f"{ratio:.3f}", says]
+
+
+def mean(run, begin, end):
+    if run is None:
+        return float("nan")
+    there = run.took_ms[(run.ended_s >= begin) & (run.ended_s < end)]
+    return float(there.mean()) if len(there) else float("nan")
+
+
+def launches(axes, experiment):
+    for at in experiment.starts:
+        axes.axvline(at, color=GREY, linestyle="--", linewidth=0.7)
+    axes.set(xlabel="seconds", xlim=(0, experiment.seconds), ylim=(0, None))
+
+
+def throughput(experiment, runs, _paper):
+    """Accesses that ended in each second, of all functions together."""
+    (rtt,) = experiment.rtt_us
+    figure, axes = plt.subplots(figsize=(9, 4))
+    ends, rows = {}, []
+    for placement in PLACEMENTS:
+        if run := runs.get((rtt, placement)):
+            edges = np.arange(0, experiment.seconds + 1)
+            counts, _ = np.histogram(run.ended_s, edges)
+            axes.plot(edges[:-1] + 0.5, counts, color=COLOURS[placement], label=label(run))
+            ends[placement] = counts
+    launches(axes, experiment)
+    axes.set(ylabel="accesses a second")
+    axes.legend()
+    # The second half of each stay: what was to move has moved.
+    for number, start in enumerate(experiment.starts, 1):
+        there = slice(int(start + experiment.apart_s / 2), int(start + experiment.apart_s))
+        of = [float(ends[each][there].mean()) if each in ends else float("nan")
+              for each in PLACEMENTS]
+        rows.append([str(number), str(experiment.hosts[number - 1]), *(f"{each:.0f}" for each in of),
+                     f"{of[1] / of[0]:.2f}"])
+    header = ["functions", "the last on kvs", "hash-placed/s", "following/s", "ratio"]
+    return figure, (header, rows)
+
+
+def distribution(experiment, runs, paper):
+    """Quartiles beside the paper's, and the share of accesses within a time."""
+    (rtt,) = experiment.rtt_us
+    figure, axes = plt.subplots(figsize=(7, 4))
+    rows = [[name, "paper", *(f"{each:g}" for each in values)]
+            for name, values in paper[experiment.name]["ms"].items()]
+    for placement in PLACEMENTS:
+        if run := runs.get((rtt, placement)):
+            times = np.sort(run.took_ms)
+            share = np.linspace(0, 1, len(times))
+            shown = np.unique(np.linspace(0, len(times) - 1, 500).astype(int))
+            axes.plot(times[shown], share[shown], color=COLOURS[placement], label=label(run))
+            quartiles = np.percentile(times, [0, 25, 50, 75, 100])
+            values = [*quartiles[:3], times.mean(), *quartiles[3:]]
+            rows.append([LABELS[placement], "enroute", *(f"{each:.3f}" for each in values)])
+    axes.set(xscale="log", xlabel="access time [ms]", ylabel="share of accesses", ylim=(0, 1))
+    axes.legend()
+    return figure, (["", "", "min, ms", "Q1", "median", "mean", "Q3", "max"], rows)
+
+
+OF_KIND = {"access-times": access_times, "throughput": throughput, "distribution": distribution}
