@@ -20,6 +20,8 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes of both, requests and answers.
     pub bytes: u64,
+    /// Reads answered from a copy on the host; they are not among the others.
+    pub copied: u64,
 }
 
 /// The same, a second.
@@ -31,13 +33,20 @@ pub struct Rate {
     pub writes: f64,
     /// Bytes a second.
     pub bytes: f64,
+    /// Reads a second that copies on the host answer; they are not among the others.
+    pub copied: f64,
 }
 
 impl Rate {
-    /// Accesses a second.
+    /// Accesses a second that wait for a node.
     #[must_use]
     pub fn accesses(self) -> f64 {
         self.reads + self.writes
+    }
+
+    /// Whether it is too little to be remembered.
+    fn is_over(self) -> bool {
+        self.accesses() + self.copied < RATE_MIN
     }
 
     fn mixed(self, other: Self, share: f64) -> Self {
@@ -46,6 +55,7 @@ impl Rate {
             reads: mix(self.reads, other.reads),
             writes: mix(self.writes, other.writes),
             bytes: mix(self.bytes, other.bytes),
+            copied: mix(self.copied, other.copied),
         }
     }
 }
@@ -87,8 +97,12 @@ impl Accesses {
             return;
         }
         let of = |count: u64| count as f64 / seconds;
-        let fresh =
-            Rate { reads: of(counts.reads), writes: of(counts.writes), bytes: of(counts.bytes) };
+        let fresh = Rate {
+            reads: of(counts.reads),
+            writes: of(counts.writes),
+            bytes: of(counts.bytes),
+            copied: of(counts.copied),
+        };
         let decayed =
             |known: &Known, half_life| decay(known, half_life, now.saturating_sub(period));
         let half_life = self.half_life;
@@ -105,7 +119,7 @@ impl Accesses {
         let known = self.slots.get(&slot).into_iter().flatten();
         let mut rates: Vec<(Host, Rate)> =
             known.map(|(&host, known)| (host, decay(known, self.half_life, now))).collect();
-        rates.retain(|(_, rate)| rate.accesses() >= RATE_MIN);
+        rates.retain(|(_, rate)| !rate.is_over());
         rates.sort_by(|(a, one), (b, other)| {
             other.accesses().total_cmp(&one.accesses()).then(a.cmp(b))
         });
@@ -121,7 +135,7 @@ impl Accesses {
     pub fn advance(&mut self, now: Duration) {
         let half_life = self.half_life;
         self.slots.retain(|_, hosts| {
-            hosts.retain(|_, known| decay(known, half_life, now).accesses() >= RATE_MIN);
+            hosts.retain(|_, known| !decay(known, half_life, now).is_over());
             !hosts.is_empty()
         });
     }
@@ -148,7 +162,7 @@ mod tests {
     }
 
     fn counts(reads: u64, writes: u64) -> Counts {
-        Counts { reads, writes, bytes: (reads + writes) * 100 }
+        Counts { reads, writes, bytes: (reads + writes) * 100, copied: 0 }
     }
 
     #[test]

@@ -211,17 +211,19 @@ impl Initiator {
 
     /// Whether the plan's wish is good enough.
     fn judge(&mut self, problem: &Problem<'_>, demand: &Demand, to: Node) -> Option<Move> {
-        let mut waits = Vec::new();
-        problem.waits(demand, &mut waits);
-        let wait = |node: Node| waits.get(node.index()).copied().map_or(f64::INFINITY, f64::from);
-        let least = waits.iter().copied().fold(f32::INFINITY, f32::min);
+        let wait = |node: Node| f64::from(problem.wait_at(demand, node));
+        let least = || {
+            let mut waits = Vec::new();
+            problem.waits(demand, &mut waits);
+            waits.into_iter().fold(f32::INFINITY, f32::min)
+        };
         let dwell_s = problem.moving.dwell_s;
         let costs_us = problem.moving.a_second(demand.bytes) * dwell_s;
         let Config { reviews, margin, .. } = self.config;
         let worth = |saves_us: f64| saves_us * dwell_s > costs_us * (1.0 + margin);
         let known = self.slots.entry(demand.slot).or_default();
         let saves_us =
-            wait(demand.owner) - if to == demand.owner { f64::from(least) } else { wait(to) };
+            wait(demand.owner) - if to == demand.owner { f64::from(least()) } else { wait(to) };
         let stays = if saves_us <= 0.0 {
             Stays::Best
         } else if !worth(saves_us) {

@@ -108,6 +108,17 @@ impl Problem<'_> {
         }
     }
 
+    /// What they wait at one node.
+    pub fn wait_at(&self, demand: &Demand, node: Node) -> f32 {
+        let mut writes = 0.0;
+        let mut wait = 0.0;
+        for &(host, rate) in &demand.accesses {
+            writes += rate.writes as f32;
+            wait += rate.accesses() as f32 * self.delays.between(host, node);
+        }
+        wait + writes * self.nodes.get(node.index()).map_or(0.0, |node| node.replication_us)
+    }
+
     /// The same with the price of getting there.
     fn prices(&self, demand: &Demand, costs: &mut Vec<f32>) {
         self.waits(demand, costs);
@@ -193,9 +204,9 @@ impl<'p> Planner<'p> {
     fn place_all(&mut self) {
         let mut waiting = BinaryHeap::new();
         for (number, demand) in self.problem.demands.iter().enumerate() {
-            let mut choices = self.all_choices(demand);
+            let mut choices = if demand.pinned { Vec::new() } else { self.all_choices(demand) };
             // Where nothing is known of it, nothing is better than where it is.
-            if demand.pinned || choices.iter().all(|choice| !choice.cost.is_finite()) {
+            if choices.iter().all(|choice| !choice.cost.is_finite()) {
                 choices = vec![Choice { node: demand.owner.index(), cost: 0.0 }];
                 self.occupy(number, demand.owner.index());
             }
@@ -316,15 +327,14 @@ impl<'p> Planner<'p> {
         to.filter(|_| fits).map(|choice| choice.node)
     }
 
-    fn cost_at(&mut self, number: usize, node: usize) -> f32 {
+    fn cost_at(&self, number: usize, node: usize) -> f32 {
         if let Some(choice) = self.choices[number].iter().find(|choice| choice.node == node) {
             return choice.cost;
         }
-        let mut costs = std::mem::take(&mut self.costs);
-        self.problem.prices(&self.problem.demands[number], &mut costs);
-        let cost = costs[node];
-        self.costs = costs;
-        cost
+        let demand = &self.problem.demands[number];
+        let price = self.problem.moving.a_second(demand.bytes) as f32;
+        let price = if node == demand.owner.index() { 0.0 } else { price };
+        self.problem.wait_at(demand, Node(node as u16)) + price
     }
 
     fn has_room(&self, number: usize, node: usize) -> bool {
@@ -345,22 +355,25 @@ impl<'p> Planner<'p> {
         }
     }
 
-    fn finish(mut self) -> Plan {
+    fn finish(self) -> Plan {
         let mut plan =
             Plan { owners: Vec::new(), before_us: 0.0, after_us: 0.0, homeless: Vec::new() };
-        let mut costs = std::mem::take(&mut self.costs);
         for (number, demand) in self.problem.demands.iter().enumerate() {
-            let owner = self.owners[number].unwrap_or_else(|| {
-                plan.homeless.push(number);
-                demand.owner.index()
-            });
-            self.problem.waits(demand, &mut costs);
+            let owner = self.owners[number].map_or_else(
+                || {
+                    plan.homeless.push(number);
+                    demand.owner
+                },
+                |owner| Node(owner as u16),
+            );
+            let before = self.problem.wait_at(demand, demand.owner);
+            let after = self.problem.wait_at(demand, owner);
             // What is not known counts on neither side.
-            if costs[demand.owner.index()].is_finite() && costs[owner].is_finite() {
-                plan.before_us += f64::from(costs[demand.owner.index()]);
-                plan.after_us += f64::from(costs[owner]);
+            if before.is_finite() && after.is_finite() {
+                plan.before_us += f64::from(before);
+                plan.after_us += f64::from(after);
             }
-            plan.owners.push(Node(owner as u16));
+            plan.owners.push(owner);
         }
         plan
     }

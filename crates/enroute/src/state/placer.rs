@@ -17,6 +17,7 @@ use state::{
     initiator::{self, Initiator, Move, Stays},
     migration::{End, resume},
     placement::{Capacity, Demand, MoveCost, Problem},
+    replicas,
     slot::Slot,
 };
 use tracing::{info, warn};
@@ -25,7 +26,7 @@ use super::{
     cluster::{Cluster, View},
     lease::Lease,
     mover,
-    report::{REPORTS, Report, STATUS, TAG},
+    report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
 };
 
 /// How the placer works.
@@ -61,6 +62,8 @@ pub(super) struct Status {
     pub(super) dry_run: bool,
     pub(super) agents: Vec<String>,
     pub(super) slots_in_use: usize,
+    /// Of which agents keep copies.
+    pub(super) copied: usize,
     /// What all accesses wait in a second, in microseconds.
     pub(super) waits_us: f64,
     /// Since this placer leads.
@@ -89,6 +92,8 @@ pub struct Placer {
     initiator: Initiator,
     bytes: BTreeMap<Slot, u64>,
     counted: Option<Instant>,
+    /// Slots that agents keep copies of; nothing known before the cluster was asked.
+    copied: Option<BTreeSet<Slot>>,
     status: Status,
     leads: bool,
 }
@@ -110,6 +115,7 @@ impl Placer {
             initiator: Initiator::new(config.initiator.clone()),
             bytes: BTreeMap::new(),
             counted: None,
+            copied: None,
             status,
             leads: false,
             config,
@@ -144,6 +150,7 @@ impl Placer {
         if leads && !self.leads {
             // What another decided meanwhile is not known here.
             self.initiator = Initiator::new(self.config.initiator.clone());
+            self.copied = None;
         }
         self.leads = leads;
         if !leads {
@@ -283,6 +290,7 @@ impl Placer {
             moving: self.config.moving,
         };
         self.initiator.review(&problem, now);
+        self.choose_copies(view, &problem)?;
         self.explain(view, &problem);
         for one in self.initiator.ready() {
             self.relocate(view, one);
@@ -292,6 +300,29 @@ impl Placer {
         }
         let status = serde_json::to_string(&self.status)?;
         self.cluster.ask_owner(view, TAG.as_bytes(), &["SET", STATUS, &status])?;
+        Ok(())
+    }
+
+    /// Tells agents what to keep copies of.
+    fn choose_copies(&mut self, view: &View, problem: &Problem<'_>) -> anyhow::Result<()> {
+        let before = match &self.copied {
+            Some(before) => before.clone(),
+            None => {
+                let said = self.cluster.ask_owner(view, TAG.as_bytes(), &["GET", COPIES])?;
+                slots_of(&said.text().unwrap_or_default()).into_iter().collect()
+            }
+        };
+        let mut chosen = replicas::choose(problem, &before);
+        chosen.remove(&Slot::of(TAG.as_bytes()));
+        if chosen != before && !self.config.dry_run {
+            let numbers: Vec<String> =
+                chosen.iter().map(|slot| slot.number().to_string()).collect();
+            info!("slots to keep copies of: {}", numbers.join(", "));
+            let words = ["SET", COPIES, &numbers.join(",")];
+            self.cluster.ask_owner(view, TAG.as_bytes(), &words)?;
+        }
+        self.status.copied = chosen.len();
+        self.copied = Some(chosen);
         Ok(())
     }
 
@@ -352,7 +383,11 @@ impl Placer {
         for (_, demand) in busiest {
             problem.waits(demand, &mut waits);
             let why = self.initiator.why(demand.slot);
-            let text = explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            let mut text =
+                explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
+                text.push_str("\nread everywhere: agents keep copies");
+            }
             status.why.insert(demand.slot.number() as u16, text);
         }
     }
@@ -371,8 +406,8 @@ fn explanation(
     for (host, rate) in demand.accesses.iter().take(8) {
         let name = hosts.get(usize::from(host.0)).map_or("?", String::as_str);
         lines.push(format!(
-            "used by {name}: {:.1} reads/s, {:.1} writes/s",
-            rate.reads, rate.writes
+            "used by {name}: {:.1} reads/s, {:.1} writes/s, {:.1} reads/s from copies",
+            rate.reads, rate.writes, rate.copied
         ));
     }
     for (node, member) in view.primaries() {

@@ -31,7 +31,7 @@ impl Cluster {
 
     /// One review of one slot that hosts use at these rates; moves take no time.
     fn review(&mut self, rates: [f64; 3], now: Duration) -> Option<Stays> {
-        let rate = |reads| Rate { reads, writes: 0.0, bytes: 0.0 };
+        let rate = |reads| Rate { reads, ..Rate::default() };
         let used = (0..3).map(|host| (Host(host), rate(rates[usize::from(host)])));
         let demands = [Demand {
             slot: slot(),
