@@ -214,9 +214,7 @@ impl Placer {
 
     fn take(&mut self, view: &View, host: Host, report: &Report, now: Duration) {
         let period = Duration::from_millis(report.period_ms);
-        for (slot, counts) in report.counts() {
-            self.accesses.report(host, slot, counts, period, now);
-        }
+        self.accesses.report(host, report.counts(), period, now);
         for (node, member) in view.primaries() {
             for &time in report.round_trips_us.get(&member.address).into_iter().flatten() {
                 self.delays.record(host, node, Duration::from_micros(time), now);

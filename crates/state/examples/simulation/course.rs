@@ -18,7 +18,7 @@ use crate::world::{Kind, World};
 /// Agents report and the placer reviews this often; by default both do twice as often.
 const PERIOD: Duration = Duration::from_secs(1);
 /// What the placer has by default.
-const HALF_LIFE: Duration = Duration::from_millis(750);
+const HALF_LIFE: Duration = Duration::from_secs(10);
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
 /// Round trips are measured anew this often, to within [`MEASURED_WITHIN`] of what they are.
 const MEASURED_EVERY: u32 = 30;
@@ -144,6 +144,7 @@ impl<'w> Course<'w> {
     /// One second of accesses: each waits for the node its slot is at, and its agent counts it.
     fn use_slots(&mut self, second: u32, now: Duration) {
         let world = self.world;
+        let mut reports = vec![Vec::new(); world.size.hosts];
         for (number, group) in world.groups.iter().enumerate() {
             let Some(slot) = Slot::new(number) else { continue };
             let owner = self.owners[number];
@@ -156,10 +157,13 @@ impl<'w> Course<'w> {
                 let writes = count / WRITES_IN;
                 let counts =
                     Counts { reads: count - writes, writes, bytes: count * 100, copied: 0 };
-                self.accesses.report(host, slot, counts, PERIOD, now);
+                reports[usize::from(host.0)].push((slot, counts));
                 self.counted[number][place] += count;
                 self.waited[number] += count as f64 * f64::from(world.delays.between(host, owner));
             }
+        }
+        for (host, counts) in reports.into_iter().enumerate() {
+            self.accesses.report(Host(host as u16), counts, PERIOD, now);
         }
     }
 

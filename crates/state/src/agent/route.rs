@@ -185,7 +185,10 @@ mod tests {
             Route::Slot { slot, write: true, many: true, copied: false }
         );
         assert_eq!(of("EVAL x 1 a"), Route::Slot { slot, write: true, many: false, copied: false });
-        assert_eq!(of("XREAD STREAMS a 0"), Route::Slot { slot, write: false, many: false, copied: false });
+        assert_eq!(
+            of("XREAD STREAMS a 0"),
+            Route::Slot { slot, write: false, many: false, copied: false }
+        );
         assert_eq!(of("EVAL x 0"), Route::AnyNode);
         // A node says what is wrong with it.
         assert_eq!(of("GET"), Route::AnyNode);

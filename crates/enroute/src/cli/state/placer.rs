@@ -41,8 +41,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     period: Duration,
 
-    /// After so long a change in who uses a slot has come through by half
-    #[arg(long, value_name = "TIME", default_value = "750ms", value_parser = parse_duration)]
+    /// After so long a slow change in who uses a slot has come through by half; a sudden one is seen at once
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     half_life: Duration,
 
     /// A slot is looked at again when this share of its accesses, in percent, is new or gone
