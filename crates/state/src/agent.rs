@@ -85,12 +85,19 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Knows nothing but the nodes at `seeds`; `seed` is for what it samples.
+    /// Knows nothing but the nodes at `seeds`, where it is the user of `login`, if any; `seed` is for
+    /// what it samples.
     #[must_use]
-    pub fn new(seeds: &[SocketAddr], limits: Limits, seed: u64, now: Duration) -> Self {
+    pub fn new(
+        seeds: &[SocketAddr],
+        login: Option<Login>,
+        limits: Limits,
+        seed: u64,
+        now: Duration,
+    ) -> Self {
         let mut agent = Self {
             limits,
-            login: None,
+            login,
             map: Map::new(seeds),
             copies: Copies::new(),
             clients: Slab::new(),
@@ -110,11 +117,6 @@ impl Agent {
         };
         agent.handle_timeout(now);
         agent
-    }
-
-    /// Logs in at nodes that are connected to from now on.
-    pub fn log_in(&mut self, login: Login) {
-        self.login = Some(login);
     }
 
     /// Keeps coherent copies of what is read of these slots, and of no others.

@@ -14,7 +14,8 @@ use state::{
     Host, Node as Number,
     accesses::Accesses,
     delays::{self, Delays},
-    initiator::{self, Initiator, Move, Stays},
+    initiator::{self, Initiator, Move},
+    members::Member,
     migration::{End, resume},
     placement::{Capacity, Demand, MoveCost, Problem},
     replicas,
@@ -23,7 +24,8 @@ use state::{
 use tracing::{info, warn};
 
 use super::{
-    cluster::{Cluster, View},
+    cluster::{Access, Cluster, View},
+    explanation::explanation,
     lease::Lease,
     mover,
     report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
@@ -52,6 +54,9 @@ pub struct Config {
 const GONE_AFTER: Duration = Duration::from_secs(600);
 /// Slots of which the status says why they are where they are; the busiest are.
 const EXPLAINED_MAX: usize = 1_024;
+/// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
+/// are counted again.
+const FILLED_TENTHS: u64 = 9;
 /// How often keys of slots are counted.
 const COUNT_PERIOD: Duration = Duration::from_secs(5);
 
@@ -86,6 +91,8 @@ pub struct Placer {
     lease: Lease,
     start: Instant,
     hosts: Vec<String>,
+    /// What slots in use may take at nodes that have a limit, in bytes.
+    room: BTreeMap<Number, u64>,
     reports: BTreeMap<String, Known>,
     accesses: Accesses,
     delays: Delays,
@@ -99,16 +106,17 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// A placer that finds the cluster through `seeds`.
+    /// A placer of this cluster.
     #[must_use]
-    pub fn new(seeds: &[SocketAddr], config: Config) -> Self {
+    pub fn new(access: &Access, config: Config) -> Self {
         let status =
             Status { placer: config.name.clone(), dry_run: config.dry_run, ..Status::default() };
         Self {
-            cluster: Cluster::new(seeds),
+            cluster: Cluster::new(access),
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
             hosts: Vec::new(),
+            room: BTreeMap::new(),
             reports: BTreeMap::new(),
             accesses: Accesses::new(config.half_life),
             delays: Delays::new(delays::Config::default(), 0, 0),
@@ -245,6 +253,7 @@ impl Placer {
         }
         self.counted = Some(Instant::now());
         self.bytes.clear();
+        self.room.clear();
         for (node, member) in view.primaries() {
             let slots: Vec<Slot> =
                 self.accesses.slots().filter(|slot| view.owner(*slot) == Some(node)).collect();
@@ -257,7 +266,13 @@ impl Placer {
             };
             let each = used.checked_div(keys_all).unwrap_or_default();
             let keys = self.cluster.keys_in(member.address, &slots)?;
-            self.bytes.extend(slots.into_iter().zip(keys.into_iter().map(|keys| keys * each)));
+            let bytes = keys.iter().map(|keys| keys * each);
+            if let Some(limit) = number_in(&info, "maxmemory").filter(|limit| *limit > 0) {
+                let all = number_in(&info, "used_memory").unwrap_or_default();
+                let others = all.saturating_sub(bytes.clone().sum());
+                self.room.insert(node, (limit / 10 * FILLED_TENTHS).saturating_sub(others));
+            }
+            self.bytes.extend(slots.into_iter().zip(bytes));
         }
         Ok(())
     }
@@ -279,7 +294,7 @@ impl Placer {
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view);
+        let nodes = capacities(view, &self.room);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -391,66 +406,17 @@ impl Placer {
     }
 }
 
-/// Who uses a slot, what that waits at each node, and what keeps it where it is.
-fn explanation(
-    hosts: &[String],
-    view: &View,
-    demand: &Demand,
-    waits: &[f32],
-    why: Option<Stays>,
-    now: Duration,
-) -> String {
-    let mut lines = Vec::new();
-    for (host, rate) in demand.accesses.iter().take(8) {
-        let name = hosts.get(usize::from(host.0)).map_or("?", String::as_str);
-        lines.push(format!(
-            "used by {name}: {:.1} reads/s, {:.1} writes/s, {:.1} reads/s from copies",
-            rate.reads, rate.writes, rate.copied
-        ));
-    }
-    for (node, member) in view.primaries() {
-        let wait = waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
-        let here = if node == demand.owner { " (it is here)" } else { "" };
-        let wait =
-            if wait.is_finite() { format!("{wait:.0} us/s") } else { "not measured".to_owned() };
-        lines.push(format!("at {}{here} its accesses wait {wait}", member.address));
-    }
-    lines.push(match why {
-        None => "nothing was decided".to_owned(),
-        Some(Stays::Unchanged) => "stays: used as when it was looked at last".to_owned(),
-        Some(Stays::Best) => "stays: it is where its accesses wait least".to_owned(),
-        Some(Stays::Pinned) => "stays: pinned".to_owned(),
-        Some(Stays::NotWorthIt { saves_us, costs_us }) => {
-            format!(
-                "stays: a move saves {saves_us:.0} us while it lasts and costs {costs_us:.0} us"
-            )
-        }
-        Some(Stays::Full) => {
-            "stays: nodes where its accesses would wait less have no room".to_owned()
-        }
-        Some(Stays::Wanted { reviews }) => {
-            format!("about to move: wanted elsewhere in {reviews} reviews in a row")
-        }
-        Some(Stays::CoolsDown { until }) => {
-            format!(
-                "stays: it moved lately; looked at again in {:.1} s",
-                until.saturating_sub(now).as_secs_f64()
-            )
-        }
-        Some(Stays::Budget) => "waits: enough other slots are moving".to_owned(),
-        Some(Stays::Moving) => "on its way".to_owned(),
-    });
-    lines.join("\n")
-}
-
-/// Room at each node; a node that is no primary now has none.
-fn capacities(view: &View) -> Vec<Capacity> {
-    let room = |present: bool| Capacity {
-        bytes: if present { u64::MAX } else { 0 },
-        accesses: if present { f64::INFINITY } else { 0.0 },
-        replication_us: 0.0,
+/// Room at each node: what `maxmemory` leaves to slots in use; a node that is no primary now has none.
+fn capacities(view: &View, room: &BTreeMap<Number, u64>) -> Vec<Capacity> {
+    let of = |(number, member): (usize, &Option<Member>)| match member {
+        Some(_) => Capacity {
+            bytes: room.get(&Number(number as u16)).copied().unwrap_or(u64::MAX),
+            accesses: f64::INFINITY,
+            replication_us: 0.0,
+        },
+        None => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },
     };
-    view.members.iter().map(|member| room(member.is_some())).collect()
+    view.members.iter().enumerate().map(of).collect()
 }
 
 fn number_in(info: &str, name: &str) -> Option<u64> {

@@ -78,7 +78,7 @@ pub(super) struct Arguments {
 const PER_BYTE_US: f64 = 0.01;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let seeds = arguments.nodes.addresses()?;
+    let access = arguments.nodes.access()?;
     let pins: BTreeSet<Slot> = arguments.pin.iter().map(|what| super::slot(what)).collect();
     let initiator = initiator::Config {
         threshold: f64::from(arguments.threshold) / 100.0,
@@ -102,6 +102,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let end = EndSignal::flag()?;
     eprintln!("placer {} listens to what agents report", config.name);
-    Placer::new(&seeds, config).run(&end);
+    Placer::new(&access, config).run(&end);
     Ok(())
 }
