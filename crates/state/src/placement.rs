@@ -204,13 +204,12 @@ impl<'p> Planner<'p> {
     fn place_all(&mut self) {
         let mut waiting = BinaryHeap::new();
         for (number, demand) in self.problem.demands.iter().enumerate() {
-            let mut choices = if demand.pinned { Vec::new() } else { self.all_choices(demand) };
+            let mut choices = if demand.pinned { Vec::new() } else { self.cheapest(demand) };
             // Where nothing is known of it, nothing is better than where it is.
             if choices.iter().all(|choice| !choice.cost.is_finite()) {
                 choices = vec![Choice { node: demand.owner.index(), cost: 0.0 }];
                 self.occupy(number, demand.owner.index());
             }
-            choices.truncate(CHOICES);
             self.choices.push(choices);
         }
         for number in 0..self.problem.demands.len() {
@@ -227,20 +226,30 @@ impl<'p> Planner<'p> {
         }
     }
 
-    fn all_choices(&mut self, demand: &Demand) -> Vec<Choice> {
-        let mut costs = std::mem::take(&mut self.costs);
-        self.problem.prices(demand, &mut costs);
-        let mut choices: Vec<Choice> =
-            costs.iter().enumerate().map(|(node, &cost)| Choice { node, cost }).collect();
-        let by_cost = |a: &Choice, b: &Choice| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node));
-        if choices.len() > CHOICES {
-            choices.select_nth_unstable_by(CHOICES - 1, by_cost);
-            let (cheapest, _) = choices.split_at_mut(CHOICES);
-            cheapest.sort_unstable_by(by_cost);
-        } else {
-            choices.sort_unstable_by(by_cost);
+    /// The cheapest nodes for a demand, [`CHOICES`] at most.
+    fn cheapest(&mut self, demand: &Demand) -> Vec<Choice> {
+        self.problem.prices(demand, &mut self.costs);
+        let mut choices: Vec<Choice> = Vec::with_capacity(CHOICES + 1);
+        let mut limit = f32::INFINITY;
+        for (node, &cost) in self.costs.iter().enumerate() {
+            // Most nodes are dearer than those found before.
+            if choices.len() == CHOICES && cost >= limit {
+                continue;
+            }
+            let at = choices.partition_point(|choice| choice.cost <= cost);
+            choices.insert(at, Choice { node, cost });
+            choices.truncate(CHOICES);
+            limit = choices.last().map_or(f32::INFINITY, |choice| choice.cost);
         }
-        self.costs = costs;
+        choices
+    }
+
+    /// All nodes for a demand, cheapest first.
+    fn by_cost(&mut self, demand: &Demand) -> Vec<Choice> {
+        self.problem.prices(demand, &mut self.costs);
+        let costs = self.costs.iter().enumerate();
+        let mut choices: Vec<Choice> = costs.map(|(node, &cost)| Choice { node, cost }).collect();
+        choices.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node)));
         choices
     }
 
@@ -256,8 +265,7 @@ impl<'p> Planner<'p> {
         let (first, second) = match fits(self, &self.choices[number]) {
             (Some(first), Some(second)) => (Some(first), Some(second)),
             _ => {
-                let mut all = self.all_choices(&self.problem.demands[number]);
-                all.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node)));
+                let all = self.by_cost(&self.problem.demands[number]);
                 fits(self, &all)
             }
         };
