@@ -85,9 +85,9 @@ pub struct Plan {
 }
 
 /// Choices remembered for each slot; behind them all nodes are looked at again.
-const CHOICES: usize = 4;
-/// Times that all slots that were turned away try to take another's place.
-const EXCHANGES: usize = 4;
+const CHOICES: usize = 8;
+/// Times that all slots try to change places, as long as any does.
+const EXCHANGES: usize = 8;
 
 impl Problem<'_> {
     /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where a
@@ -149,6 +149,13 @@ impl Problem<'_> {
 struct Choice {
     node: usize,
     cost: f32,
+}
+
+/// A slot goes to `node`, and the one whose place it takes, if any, to another.
+struct Exchange {
+    gain: f32,
+    node: usize,
+    other: Option<(usize, usize)>,
 }
 
 /// A slot that waits for its place; who has most to lose by waiting comes first.
@@ -274,8 +281,8 @@ impl<'p> Planner<'p> {
         Some(Waiting { regret, demand: number, choice })
     }
 
-    /// Slots away from their first choice take the place of those that lose less by leaving; whether
-    /// any did.
+    /// Slots that would wait less elsewhere go there, or take the place of those that lose less by
+    /// leaving, each where that gains most; whether any did.
     fn exchange(&mut self) -> bool {
         let mut residents: Vec<Vec<usize>> = vec![Vec::new(); self.problem.nodes.len()];
         for (number, owner) in self.owners.iter().enumerate() {
@@ -287,52 +294,65 @@ impl<'p> Planner<'p> {
         }
         let mut changed = false;
         for number in 0..self.owners.len() {
-            let (Some(now), Some(&wish)) = (self.owners[number], self.choices[number].first())
-            else {
-                continue;
-            };
-            if wish.node == now || self.problem.demands[number].pinned {
+            let Some(now) = self.owners[number] else { continue };
+            if self.problem.demands[number].pinned {
                 continue;
             }
-            if self.has_room(number, wish.node) {
-                self.leave(number);
-                self.occupy(number, wish.node);
-                changed = true;
-                continue;
+            let here = self.cost_at(number, now);
+            let mut best: Option<Exchange> = None;
+            for at in 0..self.choices[number].len() {
+                let Choice { node, cost } = self.choices[number][at];
+                if cost >= here {
+                    break;
+                }
+                let mut consider = |exchange: Exchange| {
+                    if exchange.gain > best.as_ref().map_or(0.0, |best| best.gain) {
+                        best = Some(exchange);
+                    }
+                };
+                if self.has_room(number, node) {
+                    consider(Exchange { gain: here - cost, node, other: None });
+                    continue;
+                }
+                for &other in &residents[node] {
+                    if self.owners[other] == Some(node)
+                        && let Some(to) = self.displaced(number, other)
+                    {
+                        let loss = to.cost - self.cost_at(other, node);
+                        let other = Some((other, to.node));
+                        consider(Exchange { gain: here - cost - loss, node, other });
+                    }
+                }
             }
-            let gain = self.cost_at(number, now) - wish.cost;
-            let found = residents[wish.node].iter().copied().find_map(|other| {
-                (self.owners[other] == Some(wish.node))
-                    .then(|| self.displaced(number, other, gain).map(|to| (other, to)))
-                    .flatten()
-            });
-            if let Some((other, to)) = found {
+            if let Some(Exchange { node, other, .. }) = best {
                 self.leave(number);
-                self.leave(other);
-                self.occupy(number, wish.node);
-                self.occupy(other, to);
+                if let Some((other, to)) = other {
+                    self.leave(other);
+                    self.occupy(other, to);
+                }
+                self.occupy(number, node);
                 changed = true;
             }
         }
         changed
     }
 
-    /// Where `other` could go if `number` took its place, at a loss below `gain`.
-    fn displaced(&mut self, number: usize, other: usize, gain: f32) -> Option<usize> {
-        let node = self.owners[other]?;
-        let home = self.owners[number]?;
-        let here = self.cost_at(other, node);
+    /// Where `other` would go if `number` took its place.
+    fn displaced(&mut self, number: usize, other: usize) -> Option<Choice> {
+        let (node, home) = (self.owners[other]?, self.owners[number]?);
         self.leave(number);
         self.leave(other);
-        let fits = self.has_room(number, node);
-        let mut choices = self.choices[other].clone();
-        choices.push(Choice { node: home, cost: self.cost_at(other, home) });
-        let to = choices.into_iter().find(|choice| {
-            choice.node != node && choice.cost - here < gain && self.has_room(other, choice.node)
-        });
+        let there = Choice { node: home, cost: self.cost_at(other, home) };
+        let to = self.choices[other]
+            .iter()
+            .copied()
+            .chain([there])
+            .filter(|choice| choice.node != node && self.has_room(other, choice.node))
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .filter(|_| self.has_room(number, node));
         self.occupy(number, home);
         self.occupy(other, node);
-        to.filter(|_| fits).map(|choice| choice.node)
+        to
     }
 
     fn cost_at(&self, number: usize, node: usize) -> f32 {

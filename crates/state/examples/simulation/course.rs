@@ -144,12 +144,13 @@ impl<'w> Course<'w> {
     /// One second of accesses: each waits for the node its slot is at, and its agent counts it.
     fn use_slots(&mut self, second: u32, now: Duration) {
         let world = self.world;
+        let hours = world.hours(second);
         let mut reports = vec![Vec::new(); world.size.hosts];
         for (number, group) in world.groups.iter().enumerate() {
             let Some(slot) = Slot::new(number) else { continue };
             let owner = self.owners[number];
             for (place, &(host, _)) in group.places.iter().enumerate() {
-                let rate = world.rate(group, place, owner, second);
+                let rate = world.rate(group, place, owner, second, &hours);
                 let count = poisson(rate * PERIOD.as_secs_f64(), &mut self.random);
                 if count == 0 {
                     continue;
@@ -234,7 +235,7 @@ fn poisson(expected: f64, random: &mut impl Rng) -> u64 {
     if expected <= 0.0 {
         return 0;
     }
-    if expected > 50.0 {
+    if expected > 20.0 {
         // The sum of twelve numbers below one is as good as normal.
         let normal: f64 = (0..12).map(|_| random.random_range(0.0..1.0)).sum::<f64>() - 6.0;
         return (expected + normal * expected.sqrt()).round().max(0.0) as u64;

@@ -23,7 +23,7 @@ pub(crate) struct Size {
 impl Default for Size {
     fn default() -> Self {
         let (sites, hosts, functions, slots) = (40, 1_000, 100_000, SLOTS);
-        Self { sites, hosts, functions, slots, day: 1_800, seconds: 1_800, window: 60 }
+        Self { sites, hosts, functions, slots, day: 1_200, seconds: 1_200, window: 60 }
     }
 }
 
@@ -119,20 +119,30 @@ impl World {
         Self { size, delays, longitudes, groups }
     }
 
+    /// How busy each host is in second `at` for its hour.
+    pub(crate) fn hours(&self, at: u32) -> Vec<f64> {
+        let day = f64::from(at) / f64::from(self.size.day);
+        let busy = |longitude: &f64| ((day + longitude) * 2.0 * PI).cos().max(0.0);
+        self.longitudes.iter().map(|place| NIGHT + (1.0 - NIGHT) * busy(place)).collect()
+    }
+
     /// Accesses a second that `group` makes at its place number `place` in second `at`, while its slot
-    /// is at `owner`.
-    pub(crate) fn rate(&self, group: &Group, place: usize, owner: Node, at: u32) -> f64 {
+    /// is at `owner`; `hours` are those of that second.
+    pub(crate) fn rate(
+        &self,
+        group: &Group,
+        place: usize,
+        owner: Node,
+        at: u32,
+        hours: &[f64],
+    ) -> f64 {
         let (host, peak) = group.places[place];
         let count = group.places.len() as u32;
         let turn = (at + group.phase) / group.period;
         let all = || group.places.iter().map(|(_, rate)| rate).sum::<f64>();
         let here = |is: bool| if is { all() } else { 0.0 };
         match group.kind {
-            Kind::Sun => {
-                let hour =
-                    f64::from(at) / f64::from(self.size.day) + self.longitudes[host.0 as usize];
-                peak * (NIGHT + (1.0 - NIGHT) * (hour * 2.0 * PI).cos().max(0.0))
-            }
+            Kind::Sun => peak * hours[usize::from(host.0)],
             Kind::Turns => here(turn % count.min(2) == place as u32),
             Kind::Wanders => here(mixed(turn, group.phase) % count == place as u32),
             Kind::Crowds => {

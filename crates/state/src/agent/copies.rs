@@ -14,7 +14,8 @@
 //! while the last such ping was sent less than [`COPY_LEASE`] ago: an agent that is cut off stops by
 //! itself, and what it answers is never older than that.
 //!
-//! Only commands whose answer follows from strings, lists and sets are copied, and the same for both
+//! Only keys that are there are copied: of one that is not, nobody tells when its slot moves and it is
+//! written at the new node. Only commands whose answer follows from strings, lists and sets are copied, and the same for both
 //! versions of the protocol: fields of hashes may expire without a word.
 
 use std::{collections::HashMap, time::Duration};
@@ -32,6 +33,8 @@ const COPIES_BYTES_MAX: usize = 64 << 20;
 /// Commands whose answers are copied: of one key, in its first argument.
 const COPIED: &[&str] =
     &["get", "strlen", "getrange", "llen", "lindex", "lrange", "scard", "sismember", "exists"];
+/// What PTTL says of a key that does not exist.
+const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
 
@@ -82,6 +85,8 @@ pub(super) struct Copies {
     writes: Box<[u32]>,
     /// By connection: when the last ping was sent that was answered.
     proofs: HashMap<usize, Duration>,
+    /// A node does not tell of changes: nothing is copied.
+    refused: bool,
 }
 
 impl Copies {
@@ -92,14 +97,21 @@ impl Copies {
             generation: 0,
             writes: vec![0; SLOTS].into(),
             proofs: HashMap::new(),
+            refused: false,
         }
+    }
+
+    /// A node will not tell of changes.
+    pub(super) fn refuse(&mut self) {
+        self.refused = true;
+        self.choose(&[]);
     }
 
     /// From now on these slots are copied, and no others.
     pub(super) fn choose(&mut self, slots: &[Slot]) {
         let (mut before, bytes) =
             (std::mem::take(&mut self.slots), std::mem::take(&mut self.bytes));
-        for &slot in slots {
+        for &slot in slots.iter().filter(|_| !self.refused) {
             self.generation += 1;
             let new = Copied { generation: self.generation, ..Copied::default() };
             self.slots.insert(slot, before.remove(&slot).unwrap_or(new));
@@ -161,8 +173,8 @@ impl Copies {
         }
     }
 
-    /// PTTL of the key of `request`, asked behind it, says `milliseconds`: below zero, never. It was
-    /// asked at `since`.
+    /// PTTL of the key of `request`, asked behind it at `since`, says `milliseconds`: -1, never; -2, it is
+    /// not there.
     pub(super) fn expires(
         &mut self,
         fill: Fill,
@@ -170,7 +182,11 @@ impl Copies {
         milliseconds: i64,
         since: Duration,
     ) {
-        if let Some(copy) = self.current(fill).and_then(|copied| copied.copies.get_mut(request)) {
+        let Some(copied) = self.current(fill) else { return };
+        if milliseconds == NOT_THERE {
+            let copy = copied.copies.remove(request);
+            self.bytes -= copy.map_or(0, |copy| request.len() + copy.answer.len());
+        } else if let Some(copy) = copied.copies.get_mut(request) {
             let milliseconds = u64::try_from(milliseconds).map(Duration::from_millis);
             copy.expires = milliseconds.map_or(Expires::Never, |left| Expires::At(since + left));
         }
@@ -294,6 +310,22 @@ mod tests {
         copies.expires(fill, GET, 100, MS);
         assert_eq!(read(&mut copies, 100 * MS).as_deref(), Some(&b"$1\r\nx\r\n"[..]));
         assert_eq!(read(&mut copies, 101 * MS), None);
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_not_copied() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, NOT_THERE, MS);
+        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
+    }
+
+    #[test]
+    fn nodes_that_do_not_tell_of_changes_are_asked_each_time() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.refuse();
+        copies.choose(&[slot()]);
+        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
     }
 
     #[test]

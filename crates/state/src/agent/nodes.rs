@@ -279,6 +279,9 @@ impl Agent {
         if !link.greetings.is_empty() {
             link.greeted();
             return if answer.starts_with(b"-") {
+                if link.purpose == Purpose::Copies {
+                    self.copies.refuse();
+                }
                 Err(unexpected(
                     "a node that takes our user and password and speaks RESP3",
                     String::from_utf8_lossy(answer).trim_end().to_owned(),

@@ -73,6 +73,8 @@ struct World {
     key_of: BTreeMap<u64, String>,
     acknowledged: BTreeMap<String, u64>,
     copied: u64,
+    /// Nobody writes for a while, so that there are copies.
+    reads: bool,
     redirected: u64,
     tried_again: u64,
     /// When each slot's last move was over and known to all.
@@ -110,6 +112,7 @@ impl World {
             key_of: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             copied: 0,
+            reads: false,
             redirected: 0,
             tried_again: 0,
             settled: [Duration::ZERO; 3],
@@ -133,7 +136,8 @@ impl World {
         self.key_of.insert(mark, one.clone());
         let known = self.acknowledged.get(&one).copied().unwrap_or_default();
         let mut lines: Vec<(Kind, String)> = Vec::new();
-        match self.some(8) {
+        let draw = if self.reads { 4 } else { self.some(8) };
+        match draw {
             0..=3 => lines.push((Kind::Push, format!("RPUSH {one} {mark}"))),
             4 => lines.push((Kind::Read, format!("LLEN {one}"))),
             5 => lines.push((Kind::Many, format!("EXISTS {one} {other}"))),
@@ -222,7 +226,10 @@ impl World {
                 wire.caching = words[1] == "CACHING";
                 return b"+OK\r\n".to_vec();
             }
-            "PTTL" => return b":-1\r\n".to_vec(),
+            "PTTL" if self.servers[node].keys.contains_key(&words[1]) => {
+                return b":-1\r\n".to_vec();
+            }
+            "PTTL" => return b":-2\r\n".to_vec(),
             "PING" => return b"+PONG\r\n".to_vec(),
             "MULTI" => {
                 wire.queued = Some((Vec::new(), false));
@@ -497,7 +504,8 @@ fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
     for seed in seeds {
         let outcome = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
-            for _ in 0..6_000 {
+            for step in 0..6_000 {
+                world.reads = step % 1_000 >= 600;
                 world.step(breaks);
             }
             let report = world.agent.report(world.now);
