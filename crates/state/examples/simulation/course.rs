@@ -22,7 +22,7 @@ const HALF_LIFE: Duration = Duration::from_secs(10);
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
 /// Round trips are measured anew this often, to within [`MEASURED_WITHIN`] of what they are.
 const MEASURED_EVERY: u32 = 30;
-const MEASURED_WITHIN: f32 = 0.1;
+const MEASURED_WITHIN: f32 = 0.03;
 /// Every node has room for so many times its share of all bytes and accesses.
 const ROOM: u64 = 20;
 /// One access in eleven writes.

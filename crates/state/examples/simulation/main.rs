@@ -1,5 +1,6 @@
 //! The real planner at work on a simulated cluster: 1,000 hosts with a node each in forty data
-//! centres around the earth, 100,000 network functions, the sun going round in twenty minutes. Every
+//! centres around the earth, 100,000 network functions, the sun going round in an hour, of which twenty
+//! minutes pass: everywhere on earth another part of the day. Every
 //! second agents report what was counted, with the noise of counting; `accesses`, `placement` and
 //! `initiator` decide as the placer has them decide; moves take effect a second later and cost what
 //! the planner thinks they cost. Beside it stands the best placement of every window, found with

@@ -23,7 +23,7 @@ pub(crate) struct Size {
 impl Default for Size {
     fn default() -> Self {
         let (sites, hosts, functions, slots) = (40, 1_000, 100_000, SLOTS);
-        Self { sites, hosts, functions, slots, day: 1_200, seconds: 1_200, window: 60 }
+        Self { sites, hosts, functions, slots, day: 3_600, seconds: 1_200, window: 60 }
     }
 }
 
