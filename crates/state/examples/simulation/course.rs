@@ -15,8 +15,9 @@ use state::{
 
 use crate::world::{Kind, World};
 
-/// Agents report and the placer reviews this often; by default both do twice as often.
-const PERIOD: Duration = Duration::from_secs(1);
+/// Agents report and the placer reviews this often, as they do by default.
+const PERIOD: Duration = Duration::from_millis(500);
+const PERIODS_A_SECOND: u32 = 2;
 /// What the placer has by default.
 const HALF_LIFE: Duration = Duration::from_secs(10);
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
@@ -107,24 +108,31 @@ impl<'w> Course<'w> {
             moves_of: vec![0; size.slots],
             counted: world.groups.iter().map(|group| vec![0; group.places.len()]).collect(),
             waited: vec![0.0; size.slots],
-            outcome: Outcome { functions: size.functions, slots: size.slots, ..Outcome::default() },
+            outcome: Outcome::default(),
         }
     }
 
     pub(crate) fn run(mut self) -> Outcome {
-        for second in 0..self.world.size.seconds {
-            if second.is_multiple_of(MEASURED_EVERY) {
+        for period in 0..self.world.size.seconds * PERIODS_A_SECOND {
+            let (second, now) = (period / PERIODS_A_SECOND, PERIOD * (period + 1));
+            if period.is_multiple_of(MEASURED_EVERY * PERIODS_A_SECOND) {
                 self.measure();
             }
-            let now = PERIOD * (second + 1);
             self.use_slots(second, now);
             self.arrive(now);
             self.review(now);
-            if (second + 1).is_multiple_of(self.world.size.window) {
+            if (period + 1).is_multiple_of(self.world.size.window * PERIODS_A_SECOND) {
                 self.end_window();
+                if second < self.world.size.window {
+                    // In the first window slots find their places: it does not count.
+                    self.outcome = Outcome::default();
+                    self.moves_of.fill(0);
+                }
             }
         }
-        self.outcome.seconds = self.world.size.seconds;
+        let size = self.world.size;
+        self.outcome.seconds = size.seconds - size.window;
+        (self.outcome.functions, self.outcome.slots) = (size.functions, size.slots);
         self.outcome.moves_of_one = self.moves_of.iter().copied().max().unwrap_or_default();
         self.outcome
     }
@@ -141,7 +149,7 @@ impl<'w> Course<'w> {
         }
     }
 
-    /// One second of accesses: each waits for the node its slot is at, and its agent counts it.
+    /// One period of accesses: each waits for the node its slot is at, and its agent counts it.
     fn use_slots(&mut self, second: u32, now: Duration) {
         let world = self.world;
         let hours = world.hours(second);

@@ -1,9 +1,8 @@
 //! The real planner at work on a simulated cluster: 1,000 hosts with a node each in forty data
-//! centres around the earth, 100,000 network functions, the sun going round in an hour, of which twenty
-//! minutes pass: everywhere on earth another part of the day. Every
-//! second agents report what was counted, with the noise of counting; `accesses`, `placement` and
-//! `initiator` decide as the placer has them decide; moves take effect a second later and cost what
-//! the planner thinks they cost. Beside it stands the best placement of every window, found with
+//! centres around the earth, 100,000 network functions, the sun going round in an hour, of which
+//! ten minutes are watched: everywhere on earth another part of the day. Twice a second agents report
+//! what was counted, with the noise of counting; `accesses`, `placement` and `initiator` decide as the
+//! placer has them decide; moves take effect a period later and cost what the planner thinks they cost. Beside it stands the best placement of every window, found with
 //! hindsight, free to move and without limits of capacity: nothing can wait less unless it moves
 //! within a window.
 //!
@@ -29,7 +28,7 @@ enum Scenario {
     Diurnal,
     /// One group of functions in ten does what is hardest to follow, the others follow the sun.
     Mixed,
-    /// All do what is hardest to follow.
+    /// All do what is hardest to follow; a quarter know where their state is, and go elsewhere.
     Adversarial,
 }
 

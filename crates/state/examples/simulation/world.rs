@@ -23,7 +23,7 @@ pub(crate) struct Size {
 impl Default for Size {
     fn default() -> Self {
         let (sites, hosts, functions, slots) = (40, 1_000, 100_000, SLOTS);
-        Self { sites, hosts, functions, slots, day: 3_600, seconds: 1_200, window: 60 }
+        Self { sites, hosts, functions, slots, day: 3_600, seconds: 660, window: 60 }
     }
 }
 
@@ -44,7 +44,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Those that do not know where the slot is come first.
     const HARD: [Self; 4] = [Self::Turns, Self::Wanders, Self::Crowds, Self::Flees];
+    const UNKNOWING: usize = 3;
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -160,8 +162,9 @@ impl World {
 
 fn group(size: Size, hard: f64, random: &mut Pcg64) -> Group {
     let is_hard = random.random_bool(hard);
-    let kind =
-        if is_hard { Kind::HARD[random.random_range(0..Kind::HARD.len())] } else { Kind::Sun };
+    // In a world that is all hard some know where their state is, and go elsewhere.
+    let kinds = if hard < 1.0 { Kind::UNKNOWING } else { Kind::HARD.len() };
+    let kind = if is_hard { Kind::HARD[random.random_range(0..kinds)] } else { Kind::Sun };
     let count = if is_hard { 3 } else { random.random_range(1..=4) };
     let places =
         (0..count).map(|_| (Host(random.random_range(0..size.hosts) as u16), 0.0)).collect();
