@@ -34,15 +34,16 @@ pub(crate) const KEYSERVER: &[Measurement] = &[
         run: keyserver::per_core,
     },
     Measurement {
-        names: &[
-            "ecdsa-two-cores",
-            "ecdsa-two-cores-vs-ceiling",
-            "ecdsa-p99-at-70",
-            "ecdsa-p99-beside-rsa",
-        ],
-        seconds: 10.0,
-        rounds: 7.0,
-        run: keyserver::served,
+        names: &["ecdsa-two-cores", "ecdsa-two-cores-vs-ceiling"],
+        seconds: 5.0,
+        rounds: 3.0,
+        run: keyserver::two_cores,
+    },
+    Measurement {
+        names: &["ecdsa-p99-at-70", "ecdsa-p99-beside-rsa"],
+        seconds: 5.0,
+        rounds: 5.0,
+        run: keyserver::latency,
     },
     Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
 ];

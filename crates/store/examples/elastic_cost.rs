@@ -156,14 +156,7 @@ fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize)
         while store.accepts_writes().is_err() {
             pool.pump(&mut store, true);
         }
-        // At a million keys, two of one hash are likely: their records tell them apart.
-        let mut tickets = Vec::new();
-        while let Load::Pending(ticket) = store.load(&key(number), now()) {
-            tickets.push(ticket);
-            pool.pump(&mut store, true);
-        }
-        store.write(&key(number), &value, None, now()).unwrap();
-        tickets.into_iter().for_each(|ticket| store.release(ticket));
+        write(&mut store, &mut pool, &key(number), &value);
         if number % 16 == 0 {
             pool.pump(&mut store, false);
         }
@@ -173,6 +166,18 @@ fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize)
         pool.pump(&mut store, true);
     }
     println!("filled: {:.0} writes/s", entries as f64 / start.elapsed().as_secs_f64());
+}
+
+/// Waits for records first where it has to: at a million keys two of one hash are likely, and full
+/// memory keeps out what was just written.
+fn write(store: &mut Elastic, pool: &mut Threads, key: &[u8], value: &[u8]) {
+    let mut tickets = Vec::new();
+    while let Load::Pending(ticket) = store.load(key, now()) {
+        tickets.push(ticket);
+        pool.pump(store, true);
+    }
+    store.write(key, value, None, now()).unwrap();
+    tickets.into_iter().for_each(|ticket| store.release(ticket));
 }
 
 fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
@@ -186,8 +191,7 @@ fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
         }
         let key = key(random.draw() % entries);
         let began = processor_time();
-        assert!(matches!(store.load(&key, now()), Load::Present));
-        store.write(&key, &value, None, now()).unwrap();
+        write(store, pool, &key, &value);
         if number % 16 == 0 {
             pool.pump(store, false);
             store.step(now());

@@ -40,6 +40,7 @@ mod entries;
 mod error;
 mod locating;
 mod log;
+mod page;
 mod record;
 mod recovery;
 mod reuse;

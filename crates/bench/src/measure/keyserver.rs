@@ -14,13 +14,11 @@ use serde_json::Value;
 
 use crate::{
     figure::{Figure, Goal, Reading, median},
-    process::{self, Cores, SERVER, Server},
+    process::{self, CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
     servers::Database,
 };
 
-/// One thread of a client takes more processor time for an answer than the server does.
-const CLIENT_THREADS: &str = "2";
 /// Requests under way at once, over all connections, when the most is asked for.
 const OUTSTANDING: &str = "256";
 /// The most under way when so many are due a second: half a second of them at 30,000. If the server
@@ -106,23 +104,20 @@ struct Site {
     directory: PathBuf,
     server: Server,
     _database: Database,
+    /// Of a client: as many as it has cores.
+    client_threads: &'static str,
     ecdsa: String,
     rsa: String,
 }
 
-/// The most two cores answer, server and client together, beside what they could at best; then
-/// latency at 70 % of it, and at half of that with and without a flood of RSA.
-pub(super) fn served(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let site = Site::start(run)?;
+/// The most two cores answer, server and client together, beside what they could at best.
+pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let site = Site::start(run, Cores::Any)?;
     let most = site.most(run)?;
-    let latencies = site.latencies(run, median(most.iter().map(|round| round.answers)))?;
     run.keep("ecdsa-two-cores", &most)?;
-    run.keep("ecdsa-p99", &latencies)?;
     let of = |value: fn(&Most) -> f64| median(most.iter().map(value));
-    let p99 = |value: fn(&Latencies) -> f64| median(latencies.iter().map(value));
     let (answers, ceiling, server_us) =
         (of(|round| round.answers), of(Most::ceiling), of(|round| round.server_us));
-    let rate = answers * LOAD;
     Ok(vec![
         Figure::compared(
             "ecdsa-two-cores",
@@ -151,19 +146,32 @@ pub(super) fn served(run: &Run) -> anyhow::Result<Vec<Figure>> {
             1e6 / 2.0 / of(|round| round.openssl),
             of(|round| round.openssl),
         )),
-        Figure::alone("ecdsa-p99-at-70", p99(|round| round.at_70_ms), "ms", 5.0)
-            .note(format!("open loop at {rate:.0}/s, counted from when a request was due")),
+    ])
+}
+
+/// How long answers take of a server that has one core, while the client has the other: at 70 % of the
+/// most it answers, and at half of that with and without a flood of RSA.
+pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let site = Site::start(run, SERVER)?;
+    let latencies = process::on(CLIENT, || site.latencies(run))??;
+    run.keep("ecdsa-p99", &latencies)?;
+    let of = |value: fn(&Latencies) -> f64| median(latencies.iter().map(value));
+    let most = of(|round| round.most);
+    Ok(vec![
+        Figure::alone("ecdsa-p99-at-70", of(|round| round.at_70_ms), "ms", 5.0).note(format!(
+            "open loop at 70 % of the {most:.0}/s that a server on one core answers at most, its client on \
+             the other; counted from when a request was due"
+        )),
         Figure::compared(
             "ecdsa-p99-beside-rsa",
-            (p99(|round| round.beside_ms), p99(|round| round.alone_ms)),
+            (of(|round| round.beside_ms), of(|round| round.alone_ms)),
             "ms",
             "the same rate alone",
             Goal::ValueMax(5.0),
         )
         .note(format!(
-            "at {:.0}/s, with a flood of RSA-2048 beside it: {:.0}/s of it answered",
-            rate / 2.0,
-            p99(|round| round.rsa)
+            "at 35 %, with a flood of RSA-2048 beside it: {:.0}/s of it answered",
+            of(|round| round.rsa)
         )),
     ])
 }
@@ -191,6 +199,8 @@ impl Most {
 /// One round of latencies: the 99th percentile, ms.
 #[derive(Serialize)]
 struct Latencies {
+    /// Signatures a second at most.
+    most: f64,
     at_70_ms: f64,
     alone_ms: f64,
     beside_ms: f64,
@@ -199,7 +209,7 @@ struct Latencies {
 }
 
 impl Site {
-    fn start(run: &Run) -> anyhow::Result<Self> {
+    fn start(run: &Run, cores: Cores) -> anyhow::Result<Self> {
         let directory = run.servers.directory("keyserver")?;
         let stored = run.servers.database(&["--memory", "64MiB"], Cores::Any)?;
         let database = format!("redis://{}", stored.server.address);
@@ -223,8 +233,9 @@ impl Site {
             "--audit",
             "audit.log",
         ]);
-        let server = Server::start_and_ask(&mut serve, Cores::Any, &directory.join("log"))?;
-        Ok(Self { directory, server, _database: stored, ecdsa, rsa })
+        let server = Server::start_and_ask(&mut serve, cores, &directory.join("log"))?;
+        let client_threads = if cores == Cores::Any { "2" } else { "1" };
+        Ok(Self { directory, server, _database: stored, client_threads, ecdsa, rsa })
     }
 
     /// As often as is answered, in each round all three.
@@ -250,15 +261,17 @@ impl Site {
         Ok(rounds)
     }
 
-    /// Latencies at shares of `most` answers a second.
-    fn latencies(&self, run: &Run, most: f64) -> anyhow::Result<Vec<Latencies>> {
-        let at = |share: f64| -> anyhow::Result<f64> {
-            let rate = format!("{:.0}", most * share);
-            let options = ["--rate", &rate, "--outstanding", OUTSTANDING_MAX];
-            number(&self.load(run, &self.ecdsa, ECDSA, &options)?, "p99_ms")
-        };
+    /// In each round the most, then latencies at shares of it.
+    fn latencies(&self, run: &Run) -> anyhow::Result<Vec<Latencies>> {
         let mut rounds = Vec::new();
-        for _ in 0..run.rounds {
+        for round in 0..run.rounds {
+            let options = ["--outstanding", OUTSTANDING];
+            let most = number(&self.load(run, &self.ecdsa, ECDSA, &options)?, "per_second")?;
+            let at = |share: f64| -> anyhow::Result<f64> {
+                let rate = format!("{:.0}", most * share);
+                let options = ["--rate", &rate, "--outstanding", OUTSTANDING_MAX];
+                number(&self.load(run, &self.ecdsa, ECDSA, &options)?, "p99_ms")
+            };
             let (at_70_ms, alone_ms) = (at(LOAD)?, at(LOAD / 2.0)?);
             // The flood takes what ECDSA leaves.
             let flood = self
@@ -268,7 +281,9 @@ impl Site {
             let beside_ms = at(LOAD / 2.0)?;
             let flooded: Value = serde_json::from_slice(&flood.wait_with_output()?.stdout)?;
             let rsa = number(&flooded, "per_second")?;
-            rounds.push(Latencies { at_70_ms, alone_ms, beside_ms, rsa });
+            let share = (round + 1) as f64 / run.rounds as f64;
+            run.show(&format!("round {}: p99 {at_70_ms:.1} ms", round + 1), share);
+            rounds.push(Latencies { most, at_70_ms, alone_ms, beside_ms, rsa });
         }
         Ok(rounds)
     }
@@ -286,7 +301,7 @@ impl Site {
         command.args(["--authorities", "ca.pem", "--server", &self.server.address.to_string()]);
         command.args(["--certificate", "edge1.example.pem", "--key", "edge1.example.key"]);
         command.args(["--spki", spki, "--scheme", scheme, "--connections", "4"]);
-        command.args(["--threads", CLIENT_THREADS]);
+        command.args(["--threads", self.client_threads]);
         command.args(["--seconds", &time.as_secs_f64().to_string()]).args(options);
         command
     }

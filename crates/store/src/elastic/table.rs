@@ -1,6 +1,6 @@
 //! The storage table (dReDBox key server, §6.1.1): where on disk every entry lies.
 //!
-//! A table of pages of 340 slots, found by the first bits of the key's hash (extendible hashing):
+//! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash (extendible hashing):
 //! a full page splits in two, alone, so that growing never stalls. A slot keeps 40 bits of the hash
 //! and no byte of the key; whether a record is the one looked for, the record itself has to say.
 //! Pages stay in the order of hashes, which is what a scan goes by.
@@ -9,16 +9,15 @@
 //! Pages can leave memory for the spill file one by one ([`Table::victim`]); what is asked of a page
 //! that is away waits for it, and nothing else does.
 
-use bytemuck::{Pod, Zeroable};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::page::{Page, Places};
 use super::record::Class;
-use crate::mapping::{Mapping, PAGE_BYTES, prefetch};
+use crate::mapping::{Mapping, PAGE_BYTES};
 
 /// Bits kept of a hash.
 pub(super) const HASH_BITS: u32 = 40;
-const SLOTS: usize = 340;
 /// At most 2^24 pages, four thousand million entries.
 const DEPTH_MAX: u32 = 24;
 const PAGES_MAX: usize = 1 << DEPTH_MAX;
@@ -35,81 +34,11 @@ const LEAVING: u8 = 8;
 /// Where a record lies: slot of its segment times units in a segment, plus units. 40 bits.
 pub(super) type Location = u64;
 
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Page {
-    checksum: u32,
-    count: u16,
-    depth: u16,
-    prefix: u64,
-    /// Location in the low 40 bits, then 16 bits of class, then the first 8 bits of the hash.
-    words: [u64; SLOTS],
-    /// The other 32 bits of the hash.
-    tags: [u32; SLOTS],
-}
-
-const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
-
 /// An entry of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) location: Location,
     pub(super) class: Class,
-}
-
-impl Page {
-    fn count(&self) -> usize {
-        self.count as usize
-    }
-
-    fn hash(&self, at: usize) -> u64 {
-        self.words[at] >> 56 << 32 | u64::from(self.tags[at])
-    }
-
-    fn slot(&self, at: usize) -> Slot {
-        let word = self.words[at];
-        Slot { location: word & ((1 << 40) - 1), class: Class((word >> 40) as u16) }
-    }
-
-    fn set(&mut self, at: usize, hash: u64, slot: Slot) {
-        self.tags[at] = hash as u32;
-        self.words[at] = hash >> 32 << 56 | u64::from(slot.class.0) << 40 | slot.location;
-    }
-
-    fn push(&mut self, hash: u64, slot: Slot) {
-        let at = self.count();
-        self.set(at, hash, slot);
-        self.count += 1;
-    }
-
-    fn remove(&mut self, at: usize) {
-        let last = self.count() - 1;
-        self.tags[at] = self.tags[last];
-        self.words[at] = self.words[last];
-        self.count -= 1;
-    }
-
-    /// Places of the slots of this hash.
-    fn matches(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        // Compared as vectors: whole chunks are passed over but the few in which a tag is equal.
-        const LANES: usize = 20;
-        let tag = hash as u32;
-        let count = self.count();
-        self.tags
-            .chunks_exact(LANES)
-            .enumerate()
-            .take(count.div_ceil(LANES))
-            .filter(move |(_, tags)| tags.iter().fold(false, |any, &other| any | (other == tag)))
-            .flat_map(move |(chunk, tags)| {
-                let equal = tags.iter().enumerate().filter(move |(_, other)| **other == tag);
-                equal.map(move |(lane, _)| chunk * LANES + lane)
-            })
-            .filter(move |&at| at < count && self.hash(at) == hash)
-    }
-
-    fn checksum(&self) -> u32 {
-        crc32c::crc32c(&bytemuck::bytes_of(self)[4..])
-    }
 }
 
 /// The storage table.
@@ -132,8 +61,6 @@ struct Seen {
     hash: u64,
     places: Places,
 }
-
-type Places = SmallVec<[u16; 4]>;
 
 impl Table {
     pub(super) fn new() -> Self {
@@ -208,21 +135,16 @@ impl Table {
         }
     }
 
-    /// Has the page of this hash fetched as far as it is read first.
+    /// Has what will be read of the page of this hash fetched from memory.
     pub(super) fn prefetch(&self, hash: u64) {
-        let page = &self.pages[self.page_of(hash) as usize];
-        prefetch(page);
-        // The rest of the tags follows by itself: they are read in order.
-        for line in page.tags.chunks(16).take(4) {
-            prefetch(&line[0]);
-        }
+        self.pages[self.page_of(hash) as usize].prefetch(hash);
     }
 
     /// Finds the places of this hash in its page, unless they were just found.
     fn look(&mut self, hash: u64) -> usize {
         let home = self.home(hash);
         if self.seen.as_ref().is_none_or(|seen| seen.hash != hash) {
-            let places = self.pages[home].matches(hash).map(|at| at as u16).collect();
+            let places = self.pages[home].places_of(hash);
             self.seen = Some(Seen { hash, places });
         }
         home
@@ -244,7 +166,8 @@ impl Table {
     /// The slot of the record at `location`.
     pub(super) fn find(&self, hash: u64, location: Location) -> Option<Slot> {
         let page = &self.pages[self.home(hash)];
-        page.matches(hash).map(|at| page.slot(at)).find(|slot| slot.location == location)
+        let mut slots = page.places_of(hash).into_iter().map(|at| page.slot(usize::from(at)));
+        slots.find(|slot| slot.location == location)
     }
 
     /// The page of the record at `location`, and its place there.
@@ -258,7 +181,7 @@ impl Table {
     #[must_use]
     pub(super) fn insert(&mut self, hash: u64, slot: Slot) -> bool {
         self.seen = None;
-        while self.pages[self.home(hash)].count() == SLOTS {
+        while self.pages[self.home(hash)].is_full() {
             if !self.split(hash) {
                 return false;
             }
@@ -273,8 +196,7 @@ impl Table {
     /// True if [`Table::insert`] of this hash would succeed, however it has to grow.
     pub(super) fn has_room(&self, hash: u64) -> bool {
         let page = &self.pages[self.home(hash)];
-        page.count() < SLOTS
-            || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
+        !page.is_full() || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
     }
 
     /// Points the slot of the record at `from` elsewhere; false if there is none.
@@ -300,7 +222,8 @@ impl Table {
     /// Entries of `page` with hashes from `from` on, in their order.
     pub(super) fn page_entries(&self, page: u32, from: u64) -> Vec<(u64, Slot)> {
         let page = &self.pages[page as usize];
-        let mut entries: Vec<(u64, Slot)> = (0..page.count())
+        let mut entries: Vec<(u64, Slot)> = page
+            .places()
             .map(|at| (page.hash(at), page.slot(at)))
             .filter(|(hash, _)| *hash >= from)
             .collect();
@@ -319,7 +242,7 @@ impl Table {
         let page = self.pages_used;
         self.pages_used += 1;
         self.resident += 1;
-        self.pages[page] = Page { prefix, depth, ..Page::zeroed() };
+        self.pages[page] = Page::new(prefix, depth);
         self.states[page] = RESIDENT | DIRTY | USED;
         page
     }
@@ -339,7 +262,7 @@ impl Table {
         let (low, high) = (&mut before[old], &mut after[0]);
         low.depth += 1;
         low.prefix <<= 1;
-        for at in (0..SLOTS).rev() {
+        for at in low.places().rev() {
             if low.hash(at) >> (HASH_BITS - 1 - u32::from(depth)) & 1 == 1 {
                 high.push(low.hash(at), low.slot(at));
                 low.remove(at);
@@ -402,8 +325,7 @@ impl Table {
             return None;
         }
         self.states[at] = self.states[at] & !DIRTY | LEAVING;
-        self.pages[at].checksum = self.pages[at].checksum();
-        Some(bytemuck::bytes_of(&self.pages[at]).to_vec())
+        Some(self.pages[at].sealed())
     }
 
     /// The spill file has the page, or failed to take it.
@@ -430,10 +352,7 @@ impl Table {
         if self.states[at] & RESIDENT != 0 {
             return true;
         }
-        let Ok(read) = bytemuck::try_pod_read_unaligned::<Page>(bytes) else { return false };
-        if read.checksum != read.checksum() {
-            return false;
-        }
+        let Some(read) = Page::unsealed(bytes) else { return false };
         self.pages[at] = read;
         self.states[at] = RESIDENT | USED;
         self.resident += 1;

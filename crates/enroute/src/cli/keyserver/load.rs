@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "COUNT")]
     threads: NonZeroUsize,
 
-    /// Requests a second [default: as many as are answered]
+    /// Requests a second; each thread then keeps a core busy [default: as many as are answered]
     #[arg(long, value_name = "COUNT")]
     rate: Option<f64>,
 

@@ -1,0 +1,216 @@
+//! One page of the storage table: slots in groups of sixteen, found by the last bits of the hash.
+//!
+//! A group's tags are one line of the processor's cache, and most lookups need no other; where a
+//! group was full, its slots lie in those behind it, and it counts them.
+
+use bytemuck::{Pod, Zeroable};
+use smallvec::SmallVec;
+
+use super::{record::Class, table::Slot};
+use crate::mapping::{PAGE_BYTES, prefetch};
+
+const GROUPS: usize = 21;
+/// Slots of a group.
+const LANES: usize = 16;
+/// Slots of a page.
+pub(super) const SLOTS: usize = GROUPS * LANES;
+
+/// Places of slots in a page.
+pub(super) type Places = SmallVec<[u16; 4]>;
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Page {
+    checksum: u32,
+    count: u16,
+    pub(super) depth: u16,
+    pub(super) prefix: u64,
+    /// Slots in use of every group: its first ones.
+    used: [u8; GROUPS],
+    /// Of the slots that belong to a group, those that lie in others.
+    elsewhere: [u8; GROUPS],
+    unused: [u8; 6],
+    /// The last 32 bits of the hash.
+    tags: [u32; SLOTS],
+    /// Location in the low 40 bits, then 16 bits of class, then the first 8 bits of the hash.
+    words: [u64; SLOTS],
+}
+
+const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
+
+/// The group a hash belongs to. Of the bits that tell pages apart it takes none.
+fn group_of(hash: u64) -> usize {
+    ((hash & 0xFFFF) as usize * GROUPS) >> 16
+}
+
+impl Page {
+    pub(super) fn new(prefix: u64, depth: u16) -> Self {
+        Self { prefix, depth, ..Self::zeroed() }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        usize::from(self.count) == SLOTS
+    }
+
+    pub(super) fn hash(&self, at: usize) -> u64 {
+        self.words[at] >> 56 << 32 | u64::from(self.tags[at])
+    }
+
+    pub(super) fn slot(&self, at: usize) -> Slot {
+        let word = self.words[at];
+        Slot { location: word & ((1 << 40) - 1), class: Class((word >> 40) as u16) }
+    }
+
+    pub(super) fn set(&mut self, at: usize, hash: u64, slot: Slot) {
+        self.tags[at] = hash as u32;
+        self.words[at] = hash >> 32 << 56 | u64::from(slot.class.0) << 40 | slot.location;
+    }
+
+    /// Adds a slot. The page must not be full.
+    pub(super) fn push(&mut self, hash: u64, slot: Slot) {
+        let home = group_of(hash);
+        let with_room =
+            (home..GROUPS).chain(0..home).find(|&at| usize::from(self.used[at]) < LANES);
+        let group = with_room.expect("a page with room");
+        self.set(group * LANES + usize::from(self.used[group]), hash, slot);
+        self.used[group] += 1;
+        self.elsewhere[home] += u8::from(group != home);
+        self.count += 1;
+    }
+
+    /// Takes out a slot; the last one of its group takes its place.
+    pub(super) fn remove(&mut self, at: usize) {
+        let (home, group) = (group_of(self.hash(at)), at / LANES);
+        self.elsewhere[home] -= u8::from(group != home);
+        self.used[group] -= 1;
+        let last = group * LANES + usize::from(self.used[group]);
+        self.tags[at] = self.tags[last];
+        self.words[at] = self.words[last];
+        self.count -= 1;
+    }
+
+    /// The places in use.
+    pub(super) fn places(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let used = self.used;
+        (0..SLOTS).filter(move |at| at % LANES < usize::from(used[at / LANES]))
+    }
+
+    /// Places of the slots of this hash.
+    pub(super) fn places_of(&self, hash: u64) -> Places {
+        let home = group_of(hash);
+        let mut places = Places::new();
+        self.look_in(home, hash, &mut places);
+        let mut elsewhere = usize::from(self.elsewhere[home]);
+        for group in (home + 1..GROUPS).chain(0..home) {
+            if elsewhere == 0 {
+                break;
+            }
+            let start = group * LANES;
+            let tags = &self.tags[start..start + usize::from(self.used[group])];
+            elsewhere -= tags.iter().filter(|&&tag| group_of(u64::from(tag)) == home).count();
+            self.look_in(group, hash, &mut places);
+        }
+        places
+    }
+
+    fn look_in(&self, group: usize, hash: u64, places: &mut Places) {
+        let start = group * LANES;
+        // All lanes, so that they are compared as a vector; then those in use count.
+        let lanes = self.tags[start..start + LANES].iter().zip(0..LANES);
+        let equal = lanes.fold(0u32, |equal, (&tag, lane)| {
+            equal | if tag == hash as u32 { 1 << lane } else { 0 }
+        });
+        let mut equal = equal & ((1 << self.used[group]) - 1);
+        while equal != 0 {
+            let at = start + equal.trailing_zeros() as usize;
+            if self.hash(at) == hash {
+                places.push(at as u16);
+            }
+            equal &= equal - 1;
+        }
+    }
+
+    /// Has what [`Page::places_of`] will read fetched from memory.
+    pub(super) fn prefetch(&self, hash: u64) {
+        let start = group_of(hash) * LANES;
+        prefetch(&self.checksum);
+        prefetch(&self.tags[start]);
+        prefetch(&self.words[start]);
+        prefetch(&self.words[start + LANES / 2]);
+    }
+
+    /// Its bytes, to be written down.
+    pub(super) fn sealed(&mut self) -> Vec<u8> {
+        self.checksum = self.sum();
+        bytemuck::bytes_of(self).to_vec()
+    }
+
+    /// What [`Page::sealed`] gave, if these bytes are that.
+    pub(super) fn unsealed(bytes: &[u8]) -> Option<Self> {
+        let page = bytemuck::try_pod_read_unaligned::<Self>(bytes).ok()?;
+        (page.checksum == page.sum()).then_some(page)
+    }
+
+    fn sum(&self) -> u32 {
+        crc32c::crc32c(&bytemuck::bytes_of(self)[size_of::<u32>()..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(location: u64) -> Slot {
+        Slot { location, class: Class(location as u16) }
+    }
+
+    /// All in few groups, so that most lie elsewhere, and many of the same hash.
+    fn hash(draw: u64) -> u64 {
+        (draw % 3) << 38 | (draw / 3 % 7) << 14
+    }
+
+    #[test]
+    fn crowded_groups_lose_nothing() {
+        let (mut page, mut model, mut draw) = (Page::new(0, 0), Vec::new(), 1u64);
+        for step in 0..40_000u64 {
+            draw = draw
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let hash = hash(draw >> 33);
+            // Filled to the brim and emptied in turn.
+            let grows = step / 500 % 2 == 0;
+            if grows && !page.is_full() {
+                page.push(hash, slot(step));
+                model.push((hash, step));
+            } else if !model.is_empty() {
+                let (hash, location) = model.swap_remove(draw as usize % model.len());
+                let mut places = page.places_of(hash).into_iter().map(usize::from);
+                let at = places.find(|&at| page.slot(at).location == location);
+                page.remove(at.expect("what was pushed"));
+            }
+            let of = |wanted: u64| {
+                let mut of: Vec<_> =
+                    model.iter().filter(|(hash, _)| *hash == wanted).copied().collect();
+                of.sort_unstable();
+                of
+            };
+            let found = page.places_of(hash).into_iter().map(usize::from);
+            let mut found: Vec<_> =
+                found.map(|at| (page.hash(at), page.slot(at).location)).collect();
+            found.sort_unstable();
+            assert_eq!(found, of(hash), "step {step}");
+            assert_eq!(page.places().count(), model.len(), "step {step}");
+        }
+        assert!(page.elsewhere.iter().zip(page.used).all(|(_, used)| usize::from(used) <= LANES));
+    }
+
+    #[test]
+    fn a_page_that_was_changed_is_refused() {
+        let mut page = Page::new(5, 3);
+        page.push(hash(1), slot(7));
+        let mut bytes = page.sealed();
+        assert_eq!(Page::unsealed(&bytes).map(|page| page.prefix), Some(5));
+        bytes[100] ^= 1;
+        assert!(Page::unsealed(&bytes).is_none());
+    }
+}
