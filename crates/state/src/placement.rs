@@ -86,6 +86,9 @@ pub struct Plan {
 
 /// Choices remembered for each slot; behind them all nodes are looked at again.
 const CHOICES: usize = 8;
+/// Slots × nodes up to which other orders are tried: a plan must not take long, and among many slots one
+/// more or less at a node hardly counts.
+const ORDERS_PAIRS_MAX: usize = 1 << 20;
 /// Times that all slots try to change places, as long as any does.
 const EXCHANGES: usize = 8;
 
@@ -142,7 +145,8 @@ impl Problem<'_> {
                     break;
                 }
             }
-            let done = planner.is_wished();
+            let large = self.demands.len() * self.nodes.len() > ORDERS_PAIRS_MAX;
+            let done = large || planner.is_wished();
             if best.as_ref().is_none_or(|best| planner.price() < best.price()) {
                 best = Some(planner);
             }
