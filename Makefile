@@ -33,6 +33,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p state --features highs --test plans_are_near_the_optimum -- --nocapture
 	cargo test --locked -p store -- --ignored --nocapture
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture
@@ -89,7 +90,7 @@ bench-keyserver: deps ## Measure signatures, the key server's answers and handsh
 
 bench-state: deps ## Measure the state layer's agent, its plans, and functions whose state follows; as root
 	cargo build --release -q -p enroute
-	cargo build --release -q -p state --example plan
+	cargo build --release -q -p state --example plan --example simulation
 	cargo run --release -q -p bench -- state
 
 bench-switch: deps ## Measure the kernel's data plane beside memcached and the smallest responder; as root

@@ -194,7 +194,18 @@ pub(crate) const FABRIC: &[Measurement] = &[
 pub(crate) const STATE: &[Measurement] = &[
     Measurement { names: &["agent-throughput"], seconds: 5.0, rounds: 2.0, run: state::throughput },
     Measurement { names: &["agent-local-p50"], seconds: 5.0, rounds: 0.5, run: state::local },
-    Measurement { names: &["plan-16384x1000-ms"], seconds: 10.0, rounds: 0.0, run: state::plan },
+    Measurement {
+        names: &["plan-16384x1000-ms"],
+        seconds: 10.0,
+        rounds: 0.0,
+        run: state::plans::plan,
+    },
+    Measurement {
+        names: &["delay-over-optimum"],
+        seconds: 120.0,
+        rounds: 0.0,
+        run: state::plans::over_optimum,
+    },
     Measurement {
         names: &["moving-function-mean", "local-after-move-s"],
         seconds: 500.0,

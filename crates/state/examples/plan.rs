@@ -38,7 +38,7 @@ fn main() {
             accesses: (0..random.random_range(1..5))
                 .map(|_| {
                     let reads = random.random_range(0.0..800.0);
-                    let rate = Rate { reads, writes: reads / 10.0, bytes: reads * 100.0 };
+                    let rate = Rate { reads, writes: reads / 10.0, ..Rate::default() };
                     (Host(random.random_range(0..HOSTS)), rate)
                 })
                 .collect(),

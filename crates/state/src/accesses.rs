@@ -1,8 +1,13 @@
 //! Access pattern monitor (AnnaBellaDB §II): who reads and writes how much of each slot.
 //!
-//! Agents report what they counted in a period; here it becomes rates that follow a change within a
-//! few periods and forget what has ended. The prototype counts each key in a window of a minute;
-//! slots bound what is kept by slots in use × hosts that use them.
+//! Agents report what they counted in a period; here it becomes rates. Counts are noisy: a slot that is
+//! used ten times a second is used six or fifteen times in the next. A rate that followed that would
+//! have slots move for nothing, and one that is averaged for long would miss a function that moves. So
+//! rates are averages, and a sum of likelihoods (CUSUM) beside each watches whether twice or half the
+//! rate explains what was counted lately far better than the rate does: then the average begins anew
+//! where that began. A function that moves is seen within a period or two, a drift with the half-life,
+//! and noise hardly at all. The prototype counts each key in a window of a minute; slots bound what is
+//! kept by slots in use × hosts that use them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,6 +25,8 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes of both, requests and answers.
     pub bytes: u64,
+    /// Reads answered from a copy on the host; they are not among the others.
+    pub copied: u64,
 }
 
 /// The same, a second.
@@ -31,13 +38,28 @@ pub struct Rate {
     pub writes: f64,
     /// Bytes a second.
     pub bytes: f64,
+    /// Reads a second that copies on the host answer; they are not among the others.
+    pub copied: f64,
 }
 
 impl Rate {
-    /// Accesses a second.
+    /// Accesses a second that wait for a node.
     #[must_use]
     pub fn accesses(self) -> f64 {
         self.reads + self.writes
+    }
+
+    /// All of it, answered from copies or not.
+    fn all(self) -> f64 {
+        self.accesses() + self.copied
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.mixed(other, 0.5).times(2.0)
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self::default().mixed(self, factor)
     }
 
     fn mixed(self, other: Self, share: f64) -> Self {
@@ -46,16 +68,85 @@ impl Rate {
             reads: mix(self.reads, other.reads),
             writes: mix(self.writes, other.writes),
             bytes: mix(self.bytes, other.bytes),
+            copied: mix(self.copied, other.copied),
         }
     }
 }
 
 /// A rate below this many accesses a second is forgotten.
 const RATE_MIN: f64 = 1e-3;
+/// Twice or half the rate has to be so much likelier, as a logarithm, for a change to be seen: by
+/// chance that happens once in a thousand times that what was counted could tell the two apart.
+const CERTAIN: f64 = 7.0;
+/// Below this rate, in accesses a second, nothing is told apart.
+const TOLD_FROM: f64 = 0.5;
+/// A slot that a host has never used was not used for so many seconds.
+const UNUSED_S: f64 = 1.0;
+/// A host that was not heard of for so long uses nothing.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// What speaks for a change.
+#[derive(Debug, Clone, Copy, Default)]
+struct Suspicion {
+    likelihood: f64,
+    /// What was counted since it began, and in how many seconds.
+    sum: Rate,
+    seconds: f64,
+}
+
+impl Suspicion {
+    /// `counted` in `seconds` is so much likelier after the change than without it. The rate since the
+    /// change began, if it is certain.
+    fn weigh(&mut self, likelihood: f64, counted: Rate, seconds: f64) -> Option<(Rate, f64)> {
+        self.likelihood += likelihood;
+        if self.likelihood <= 0.0 {
+            *self = Self::default();
+            return None;
+        }
+        self.sum = self.sum.plus(counted);
+        self.seconds += seconds;
+        (self.likelihood > CERTAIN).then(|| (self.sum.times(1.0 / self.seconds), self.seconds))
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
     rate: Rate,
+    /// Over how many seconds it is averaged.
+    seconds: f64,
+    more: Suspicion,
+    less: Suspicion,
+    /// The host's time it is known for.
+    at: Duration,
+}
+
+impl Known {
+    /// `counted` in the next `seconds`; averages are over `seconds_max` at most.
+    fn observe(&mut self, counted: Rate, seconds: f64, seconds_max: f64) {
+        if seconds <= 0.0 {
+            return;
+        }
+        let expected = self.rate.all().max(TOLD_FROM) * seconds;
+        // Of Poisson counts, the logarithm of how much likelier twice, or half, the rate makes them.
+        let doubles = counted.all() * std::f64::consts::LN_2;
+        let more = self.more.weigh(doubles - expected, counted, seconds);
+        let less = self.less.weigh(expected / 2.0 - doubles, counted, seconds);
+        if let Some((rate, seconds)) = more.or(less) {
+            (self.rate, self.seconds) = (rate, seconds);
+            (self.more, self.less) = Default::default();
+        } else {
+            self.seconds = (self.seconds + seconds).min(seconds_max.max(seconds));
+            self.rate = self.rate.mixed(counted.times(1.0 / seconds), seconds / self.seconds);
+        }
+    }
+}
+
+/// What was heard of a host.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    /// The sum of all periods it reported: its own time, so that late reports are no silence.
+    time: Duration,
+    /// When it was heard of last.
     at: Duration,
 }
 
@@ -63,40 +154,43 @@ struct Known {
 #[derive(Debug)]
 pub struct Accesses {
     half_life: Duration,
+    hosts: HashMap<Host, Heard>,
     slots: BTreeMap<Slot, HashMap<Host, Known>>,
 }
 
 impl Accesses {
-    /// Nothing known yet. After `half_life` a change has come through by half.
+    /// Nothing known yet. After `half_life` a slow change has come through by half.
     #[must_use]
     pub fn new(half_life: Duration) -> Self {
-        Self { half_life, slots: BTreeMap::new() }
+        Self { half_life, hosts: HashMap::new(), slots: BTreeMap::new() }
     }
 
-    /// `host` did this with `slot` during the `period` that has just ended.
+    /// `host` did this during its `period` that has just ended, and nothing else.
     pub fn report(
         &mut self,
         host: Host,
-        slot: Slot,
-        counts: Counts,
+        counts: impl IntoIterator<Item = (Slot, Counts)>,
         period: Duration,
         now: Duration,
     ) {
-        let seconds = period.as_secs_f64();
-        if seconds <= 0.0 {
-            return;
+        let seconds_max = self.seconds_max();
+        let heard = self.hosts.entry(host).or_default();
+        let before = heard.time;
+        *heard = Heard { time: before + period, at: now };
+        for (slot, counts) in counts {
+            let known = self.slots.entry(slot).or_default().entry(host).or_insert(Known {
+                rate: Rate::default(),
+                seconds: UNUSED_S,
+                more: Suspicion::default(),
+                less: Suspicion::default(),
+                at: before,
+            });
+            // What was not reported of the time before was nothing.
+            let silent = before.saturating_sub(known.at).as_secs_f64();
+            known.observe(Rate::default(), silent, seconds_max);
+            known.observe(counts.into(), period.as_secs_f64(), seconds_max);
+            known.at = before + period;
         }
-        let of = |count: u64| count as f64 / seconds;
-        let fresh =
-            Rate { reads: of(counts.reads), writes: of(counts.writes), bytes: of(counts.bytes) };
-        let decayed =
-            |known: &Known, half_life| decay(known, half_life, now.saturating_sub(period));
-        let half_life = self.half_life;
-        let known = self.slots.entry(slot).or_default().entry(host);
-        let known = known.or_insert(Known { rate: Rate::default(), at: now });
-        // What was not reported of the time before was nothing.
-        let before = decayed(known, half_life);
-        *known = Known { rate: before.mixed(fresh, 1.0 - kept(half_life, period)), at: now };
     }
 
     /// Who uses `slot` how much now, the busiest first.
@@ -104,8 +198,8 @@ impl Accesses {
     pub fn of(&self, slot: Slot, now: Duration) -> Vec<(Host, Rate)> {
         let known = self.slots.get(&slot).into_iter().flatten();
         let mut rates: Vec<(Host, Rate)> =
-            known.map(|(&host, known)| (host, decay(known, self.half_life, now))).collect();
-        rates.retain(|(_, rate)| rate.accesses() >= RATE_MIN);
+            known.map(|(&host, known)| (host, self.rate(host, known, now))).collect();
+        rates.retain(|(_, rate)| rate.all() >= RATE_MIN);
         rates.sort_by(|(a, one), (b, other)| {
             other.accesses().total_cmp(&one.accesses()).then(a.cmp(b))
         });
@@ -119,22 +213,43 @@ impl Accesses {
 
     /// Forgets what nobody uses any more.
     pub fn advance(&mut self, now: Duration) {
-        let half_life = self.half_life;
-        self.slots.retain(|_, hosts| {
-            hosts.retain(|_, known| decay(known, half_life, now).accesses() >= RATE_MIN);
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.retain(|_, hosts| {
+            hosts.retain(|&host, known| self.rate(host, known, now).all() >= RATE_MIN);
             !hosts.is_empty()
         });
+        self.slots = slots;
+    }
+
+    /// The rate as of now: what its host has not said of the slot since then was nothing.
+    fn rate(&self, host: Host, known: &Known, now: Duration) -> Rate {
+        let heard = self.hosts.get(&host).copied().unwrap_or_default();
+        let gone = now.saturating_sub(heard.at);
+        let gone = if gone > SILENT_AFTER { gone } else { Duration::ZERO };
+        let silent = heard.time.saturating_sub(known.at) + gone;
+        if silent.is_zero() {
+            return known.rate;
+        }
+        let mut known = *known;
+        known.observe(Rate::default(), silent.as_secs_f64(), self.seconds_max());
+        known.rate
+    }
+
+    /// An average over so many seconds follows as one with the half-life does.
+    fn seconds_max(&self) -> f64 {
+        self.half_life.as_secs_f64() / std::f64::consts::LN_2
     }
 }
 
-/// The share of an old rate that is left after `time`.
-fn kept(half_life: Duration, time: Duration) -> f64 {
-    (-time.as_secs_f64() / half_life.as_secs_f64().max(f64::MIN_POSITIVE)).exp2()
-}
-
-fn decay(known: &Known, half_life: Duration, now: Duration) -> Rate {
-    let left = kept(half_life, now.saturating_sub(known.at));
-    Rate::default().mixed(known.rate, left)
+impl From<Counts> for Rate {
+    fn from(counts: Counts) -> Self {
+        Self {
+            reads: counts.reads as f64,
+            writes: counts.writes as f64,
+            bytes: counts.bytes as f64,
+            copied: counts.copied as f64,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -148,43 +263,68 @@ mod tests {
     }
 
     fn counts(reads: u64, writes: u64) -> Counts {
-        Counts { reads, writes, bytes: (reads + writes) * 100 }
+        Counts { reads, writes, bytes: (reads + writes) * 100, copied: 0 }
+    }
+
+    fn reads(accesses: &Accesses, host: u16, now: Duration) -> f64 {
+        let rates = accesses.of(slot(7), now);
+        rates.iter().find(|(found, _)| *found == Host(host)).map_or(0.0, |(_, rate)| rate.reads)
     }
 
     #[test]
-    fn a_steady_rate_is_found_and_a_mover_is_followed() {
-        let mut accesses = Accesses::new(2 * S);
-        for second in 1..=20 {
-            accesses.report(Host(0), slot(7), counts(100, 10), S, S * second);
+    fn a_mover_is_followed_within_two_periods() {
+        let mut accesses = Accesses::new(10 * S);
+        let half = S / 2;
+        for period in 1..=40 {
+            accesses.report(Host(0), [(slot(7), counts(25, 2))], half, half * period);
+            accesses.report(Host(1), [], half, half * period);
         }
         let (host, rate) = accesses.of(slot(7), 20 * S)[0];
         assert_eq!(host, Host(0));
-        assert!((rate.reads - 100.0).abs() < 0.5 && (rate.writes - 10.0).abs() < 0.1, "{rate:?}");
-        for second in 21..=23 {
-            accesses.report(Host(1), slot(7), counts(100, 10), S, S * second);
+        assert!((rate.reads - 50.0).abs() < 0.5 && (rate.writes - 4.0).abs() < 0.1, "{rate:?}");
+        for period in 41..=42 {
+            accesses.report(Host(0), [], half, half * period);
+            accesses.report(Host(1), [(slot(7), counts(25, 2))], half, half * period);
         }
-        let hosts: Vec<Host> = accesses.of(slot(7), 23 * S).iter().map(|&(host, _)| host).collect();
-        assert_eq!(hosts, [Host(1), Host(0)]);
+        assert!((reads(&accesses, 1, 21 * S) - 50.0).abs() < 1.0);
+        assert_eq!(reads(&accesses, 0, 21 * S), 0.0);
     }
 
     #[test]
-    fn periods_of_any_length_say_the_same() {
-        let (mut short, mut long) = (Accesses::new(5 * S), Accesses::new(5 * S));
-        for tenth in 1..=100 {
-            short.report(Host(0), slot(1), counts(5, 1), S / 10, S / 10 * tenth);
+    fn noise_hardly_moves_a_rate_and_a_drift_does() {
+        let mut accesses = Accesses::new(10 * S);
+        for second in 1..=100_u32 {
+            // Ten a second on average, as uneven as chance has it.
+            let count = [4, 13, 9, 16, 8, 11, 6, 12, 10, 11][second as usize % 10];
+            accesses.report(Host(0), [(slot(7), counts(count, 0))], S, S * second);
+            let rate = reads(&accesses, 0, S * second);
+            assert!(second < 20 || (rate - 10.0).abs() < 1.5, "{rate} after {second} s");
         }
-        for second in 1..=10 {
-            long.report(Host(0), slot(1), counts(50, 10), S, S * second);
+        for second in 101..=130_u32 {
+            accesses.report(Host(0), [(slot(7), counts(14, 0))], S, S * second);
         }
-        let (short, long) = (short.of(slot(1), 10 * S)[0].1, long.of(slot(1), 10 * S)[0].1);
-        assert!((short.reads - long.reads).abs() < 1e-6, "{short:?} {long:?}");
+        assert!((13.0..14.1).contains(&reads(&accesses, 0, 130 * S)));
+    }
+
+    #[test]
+    fn a_report_that_comes_late_is_no_silence() {
+        let mut accesses = Accesses::new(10 * S);
+        for second in 1..=20 {
+            let late = if second % 3 == 0 { S / 2 } else { Duration::ZERO };
+            accesses.report(Host(0), [(slot(7), counts(1_000, 0))], S, S * second + late);
+            let rate = reads(&accesses, 0, S * second + 2 * S);
+            assert!(second < 2 || (rate - 1_000.0).abs() < 1.0, "{rate}");
+        }
+        assert_eq!(reads(&accesses, 0, 30 * S), 0.0, "its host is gone");
     }
 
     #[test]
     fn what_ended_is_forgotten() {
         let mut accesses = Accesses::new(S);
-        accesses.report(Host(0), slot(1), counts(1_000, 0), S, S);
-        accesses.report(Host(0), slot(2), counts(1_000, 0), S, 60 * S);
+        accesses.report(Host(0), [(slot(1), counts(1_000, 0))], S, S);
+        for second in 2..=60 {
+            accesses.report(Host(0), [(slot(2), counts(1_000, 0))], S, S * second);
+        }
         accesses.advance(60 * S);
         assert_eq!(accesses.slots().collect::<Vec<_>>(), [slot(2)]);
         assert!(accesses.of(slot(1), 60 * S).is_empty());

@@ -22,6 +22,7 @@ use wire::resp::{Limits, Request, Version, request, response};
 use crate::slot::Slot;
 
 mod client;
+mod copies;
 mod flight;
 mod here;
 mod map;
@@ -32,11 +33,13 @@ mod route;
 #[cfg(test)]
 mod tests;
 
+pub use copies::COPY_LEASE;
 pub use monitor::Report;
 pub use output::Output;
 
 use client::{ASKED_BYTES_MAX, Client, Transaction};
-use flight::{Asked, Link};
+use copies::Copies;
+use flight::{Asked, Link, Purpose};
 use map::Map;
 use monitor::Monitor;
 use route::{Route, route};
@@ -44,17 +47,28 @@ use route::{Route, route};
 /// How long a request is sent again before its client is told what stands against it.
 pub const RETRY_FOR: Duration = Duration::from_secs(5);
 
+/// Whom the agent is for the nodes. All its clients are that user.
+#[derive(Debug, Clone)]
+pub struct Login {
+    /// A user of the nodes' access control list.
+    pub user: Vec<u8>,
+    /// Its password.
+    pub password: Vec<u8>,
+}
+
 /// Routes requests of all clients.
 #[derive(Debug)]
 pub struct Agent {
     limits: Limits,
+    login: Option<Login>,
     map: Map,
+    copies: Copies,
     clients: Slab<Client>,
     /// Clients there ever were.
     clients_ever: u64,
     links: Slab<Link>,
-    /// By node, for each version of the protocol.
-    links_of: Vec<[Option<usize>; 2]>,
+    /// By node, for each purpose.
+    links_of: Vec<[Option<usize>; Purpose::COUNT]>,
     /// Sent again at that time; the number keeps their order.
     delayed: BTreeMap<(Duration, u64), (Asked, Version, Vec<u8>)>,
     delayed_ever: u64,
@@ -71,12 +85,21 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Knows nothing but the nodes at `seeds`; `seed` is for what it samples.
+    /// Knows nothing but the nodes at `seeds`, where it is the user of `login`, if any; `seed` is for
+    /// what it samples.
     #[must_use]
-    pub fn new(seeds: &[SocketAddr], limits: Limits, seed: u64, now: Duration) -> Self {
+    pub fn new(
+        seeds: &[SocketAddr],
+        login: Option<Login>,
+        limits: Limits,
+        seed: u64,
+        now: Duration,
+    ) -> Self {
         let mut agent = Self {
             limits,
+            login,
             map: Map::new(seeds),
+            copies: Copies::new(),
             clients: Slab::new(),
             clients_ever: 0,
             links: Slab::new(),
@@ -94,6 +117,11 @@ impl Agent {
         };
         agent.handle_timeout(now);
         agent
+    }
+
+    /// Keeps coherent copies of what is read of these slots, and of no others.
+    pub fn copy(&mut self, slots: &[Slot]) {
+        self.copies.choose(slots);
     }
 
     /// A client has connected to `address`; its place.
@@ -221,7 +249,12 @@ impl Agent {
     fn request(&mut self, at: usize, request: &Request<'_>, now: Duration) {
         let Some(client) = self.clients.get_mut(at) else { return };
         let (slot, write, many) = match route(request) {
-            Route::Slot { slot, write, many } => (Some(slot), write, many),
+            Route::Slot { slot, write, many, copied } => {
+                if copied && self.read_copied(at, slot, request, now) {
+                    return;
+                }
+                (Some(slot), write, many)
+            }
             Route::AnyNode => (None, true, false),
             Route::Here(name) if client.transaction.is_some() && name != "reset" => {
                 return client.refuse(&format!("ERR {name} inside MULTI is not for the agent"));
@@ -235,6 +268,7 @@ impl Agent {
             Route::Discard => return client.discard_transaction(),
             Route::Exec => return self.execute_transaction(at, now),
         };
+        let Some(client) = self.clients.get_mut(at) else { return };
         if client.transaction.is_some() {
             return client.queue(request, slot, write, self.limits.request_bytes_max);
         }
@@ -247,8 +281,52 @@ impl Agent {
             self.monitor.asked(slot, key, write, request.bytes().len());
         }
         let (answers, since, redirects) = (1, now, 0);
-        let asked = Asked { client: at, id, number, slot, write, answers, since, redirects };
+        let holds = self.hold_copies(slot, write);
+        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
         self.dispatch(asked, version, request.bytes());
+    }
+
+    /// A write leaves: until it is answered nothing is copied of its slot.
+    fn hold_copies(&mut self, slot: Option<Slot>, write: bool) -> Option<Slot> {
+        let holds = slot.filter(|_| write);
+        if let Some(slot) = holds {
+            self.copies.write_begins(slot);
+        }
+        holds
+    }
+
+    /// Answers a read from a copy, or sends it so that it leaves one; whether it did. What a client
+    /// has asked before comes first: it is answered over another connection.
+    fn read_copied(&mut self, at: usize, slot: Slot, request: &Request<'_>, now: Duration) -> bool {
+        let Some(client) = self.clients.get_mut(at) else { return true };
+        if !self.copies.wants(slot) || client.transaction.is_some() || !client.is_answered() {
+            return false;
+        }
+        let owner = self.map.owner(slot);
+        let links = owner.and_then(|owner| self.links_of.get(owner));
+        let link = links.and_then(|links| links[Purpose::Copies.place()]);
+        if let Some(answer) = self.copies.read(slot, link, request.bytes(), client.version, now) {
+            self.monitor.copied(slot);
+            client.tell(answer);
+            return true;
+        }
+        let (number, id, version) = (client.expect(), client.id, client.version);
+        client.alone = true;
+        self.monitor.asked(slot, request.argument(1), false, request.bytes().len());
+        let (slot, holds, answers, since) = (Some(slot), None, 1, now);
+        let asked = Asked {
+            client: at,
+            id,
+            number,
+            slot,
+            write: false,
+            holds,
+            answers,
+            since,
+            redirects: 0,
+        };
+        self.dispatch_copied(asked, version, request, now);
+        true
     }
 
     fn execute_transaction(&mut self, at: usize, now: Duration) {
@@ -271,7 +349,8 @@ impl Agent {
             self.monitor.asked(slot, None, write, request.len());
         }
         let (answers, since, redirects) = (count + 2, now, 0);
-        let asked = Asked { client: at, id, number, slot, write, answers, since, redirects };
+        let holds = self.hold_copies(slot, write);
+        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
         self.dispatch(asked, version, &request);
     }
 }

@@ -3,10 +3,11 @@
 //! A slot is looked at again when its accesses have changed by more than the threshold since it was
 //! looked at last (20 % in the paper). It moves when the plan wants it elsewhere in several reviews in
 //! a row, when what that saves over the dwell time exceeds the price of the move by a margin, and when
-//! neither its cool-down nor the budget of moves stands against it. A slot that goes back to where it
-//! came from waits twice as long the next time, so that no pattern makes it swing for long:
-//! CockroachDB gave up following the workload by itself because leases thrashed where latencies were
-//! uneven.
+//! neither its cool-down nor the budget of moves stands against it. Of a slot whose accesses wait much,
+//! a move must save a share that measuring can tell from nothing. A slot that soon goes back to where
+//! it was waits twice as long the next time, so that no pattern makes it swing for long: CockroachDB
+//! gave up following the workload by itself because leases thrashed where latencies were uneven. One
+//! that goes back after long, as by day and night, does not wait for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -29,6 +30,9 @@ pub struct Config {
     pub reviews: u32,
     /// What is saved must exceed the price of the move by this share of it.
     pub margin: f64,
+    /// What is saved must be this share of what the slot's accesses wait: less is within the error of
+    /// what is measured.
+    pub share_min: f64,
     /// A slot that has moved stays for so long.
     pub cool_down: Duration,
     /// The longest a slot that swings is made to stay.
@@ -45,6 +49,7 @@ impl Default for Config {
             threshold: 0.2,
             reviews: 2,
             margin: 0.1,
+            share_min: 0.02,
             cool_down: Duration::from_secs(10),
             cool_down_max: Duration::from_secs(3_600),
             moves_max: 256,
@@ -75,12 +80,12 @@ pub enum Stays {
     Best,
     /// It is pinned.
     Pinned,
-    /// It saves less than a move costs, both in microseconds over the dwell time.
+    /// A move saves too little, both in microseconds over the dwell time.
     NotWorthIt {
         /// What is saved.
         saves_us: f64,
-        /// The price of the move.
-        costs_us: f64,
+        /// What would have to be: the price of the move and its margin, or the least share.
+        needs_us: f64,
     },
     /// Nodes where its accesses would wait less have no room.
     Full,
@@ -105,11 +110,17 @@ struct Known {
     /// Its accesses when it was looked at last and nothing was to be done.
     settled: Vec<(Host, Rate)>,
     wanted: Option<(Node, u32)>,
-    came_from: Option<Node>,
+    /// Nodes it left, and when: the latest first.
+    left: VecDeque<(Node, Duration)>,
     stays_until: Duration,
     cool_down: Duration,
     stays: Option<Stays>,
 }
+
+/// Nodes a slot has left that are remembered.
+const LEFT_MAX: usize = 4;
+/// A slot that is back within so many of its cool-downs swings.
+const SWINGS_WITHIN: u32 = 4;
 
 /// Decides which moves of a plan are made.
 #[derive(Debug)]
@@ -175,12 +186,15 @@ impl Initiator {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;
         let known = self.slots.entry(slot).or_default();
-        let swings = moved && known.came_from == Some(one.to);
+        let soon = known.cool_down.max(cool_down) * SWINGS_WITHIN;
+        let swings =
+            moved && known.left.iter().any(|&(node, at)| node == one.to && now < at + soon);
         known.cool_down = if swings { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
         known.stays_until = now + known.cool_down;
         known.wanted = None;
         if moved {
-            known.came_from = Some(one.from);
+            known.left.push_front((one.from, now));
+            known.left.truncate(LEFT_MAX);
         }
     }
 
@@ -211,21 +225,25 @@ impl Initiator {
 
     /// Whether the plan's wish is good enough.
     fn judge(&mut self, problem: &Problem<'_>, demand: &Demand, to: Node) -> Option<Move> {
-        let mut waits = Vec::new();
-        problem.waits(demand, &mut waits);
-        let wait = |node: Node| waits.get(node.index()).copied().map_or(f64::INFINITY, f64::from);
-        let least = waits.iter().copied().fold(f32::INFINITY, f32::min);
+        let wait = |node: Node| f64::from(problem.wait_at(demand, node));
+        let least = || {
+            let mut waits = Vec::new();
+            problem.waits(demand, &mut waits);
+            waits.into_iter().fold(f32::INFINITY, f32::min)
+        };
         let dwell_s = problem.moving.dwell_s;
         let costs_us = problem.moving.a_second(demand.bytes) * dwell_s;
-        let Config { reviews, margin, .. } = self.config;
-        let worth = |saves_us: f64| saves_us * dwell_s > costs_us * (1.0 + margin);
+        let Config { reviews, margin, share_min, .. } = self.config;
+        let least_us = wait(demand.owner) * dwell_s * share_min;
+        let needs_us = if least_us.is_finite() { least_us } else { 0.0 };
+        let needs_us = needs_us.max(costs_us * (1.0 + margin));
         let known = self.slots.entry(demand.slot).or_default();
         let saves_us =
-            wait(demand.owner) - if to == demand.owner { f64::from(least) } else { wait(to) };
+            wait(demand.owner) - if to == demand.owner { f64::from(least()) } else { wait(to) };
         let stays = if saves_us <= 0.0 {
             Stays::Best
-        } else if !worth(saves_us) {
-            Stays::NotWorthIt { saves_us: saves_us * dwell_s, costs_us }
+        } else if saves_us * dwell_s <= needs_us {
+            Stays::NotWorthIt { saves_us: saves_us * dwell_s, needs_us }
         } else if to == demand.owner {
             Stays::Full
         } else {

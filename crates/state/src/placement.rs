@@ -4,9 +4,9 @@
 //! host, for writes also until the node's replicas have them, and the price of each move spread over
 //! the time it is expected to pay back in. Nodes have room for so many bytes and so many accesses. The
 //! problem is a generalised assignment (the paper's own formulation is quadratic), so this is a
-//! heuristic: slots choose in the order of what their second choice would cost them more, then those
-//! that were turned away try to take the place of others. Its tests hold it against all assignments
-//! of small problems.
+//! heuristic: slots choose in the order of what their second choice would cost them more, then they
+//! change places as long as that gains anything; where room is short that is tried in three orders.
+//! Its tests hold it against all assignments of small problems, and against HiGHS.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -85,9 +85,12 @@ pub struct Plan {
 }
 
 /// Choices remembered for each slot; behind them all nodes are looked at again.
-const CHOICES: usize = 4;
-/// Times that all slots that were turned away try to take another's place.
-const EXCHANGES: usize = 4;
+const CHOICES: usize = 8;
+/// Slots × nodes up to which other orders are tried: a plan must not take long, and among many slots one
+/// more or less at a node hardly counts.
+const ORDERS_PAIRS_MAX: usize = 1 << 20;
+/// Times that all slots try to change places, as long as any does.
+const EXCHANGES: usize = 8;
 
 impl Problem<'_> {
     /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where a
@@ -108,6 +111,17 @@ impl Problem<'_> {
         }
     }
 
+    /// What they wait at one node.
+    pub fn wait_at(&self, demand: &Demand, node: Node) -> f32 {
+        let mut writes = 0.0;
+        let mut wait = 0.0;
+        for &(host, rate) in &demand.accesses {
+            writes += rate.writes as f32;
+            wait += rate.accesses() as f32 * self.delays.between(host, node);
+        }
+        wait + writes * self.nodes.get(node.index()).map_or(0.0, |node| node.replication_us)
+    }
+
     /// The same with the price of getting there.
     fn prices(&self, demand: &Demand, costs: &mut Vec<f32>) {
         self.waits(demand, costs);
@@ -122,15 +136,38 @@ impl Problem<'_> {
     /// The plan.
     #[must_use]
     pub fn plan(&self) -> Plan {
-        let mut planner = Planner::new(self);
-        planner.place_all();
-        for _ in 0..EXCHANGES {
-            if !planner.exchange() {
+        let mut best: Option<Planner<'_>> = None;
+        for order in [Order::Regret, Order::RegretByLoad, Order::RegretByBytes] {
+            let mut planner = Planner::new(self, order);
+            planner.place_all();
+            for _ in 0..EXCHANGES {
+                if !planner.exchange() {
+                    break;
+                }
+            }
+            let large = self.demands.len() * self.nodes.len() > ORDERS_PAIRS_MAX;
+            let done = large || planner.is_wished();
+            if best.as_ref().is_none_or(|best| planner.price() < best.price()) {
+                best = Some(planner);
+            }
+            // Nothing can be better than where each would be if it were alone.
+            if done {
                 break;
             }
         }
-        planner.finish()
+        best.unwrap_or_else(|| Planner::new(self, Order::Regret)).finish()
     }
+}
+
+/// Who chooses first where room is short.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    /// Who has most to lose by its second choice.
+    Regret,
+    /// Who has most to lose for each access a second it brings.
+    RegretByLoad,
+    /// Who has most to lose for each byte it brings.
+    RegretByBytes,
 }
 
 /// A node that a slot could go to, and what it would wait there.
@@ -138,6 +175,13 @@ impl Problem<'_> {
 struct Choice {
     node: usize,
     cost: f32,
+}
+
+/// A slot goes to `node`, and the one whose place it takes, if any, to another.
+struct Exchange {
+    gain: f32,
+    node: usize,
+    other: Option<(usize, usize)>,
 }
 
 /// A slot that waits for its place; who has most to lose by waiting comes first.
@@ -166,6 +210,7 @@ impl Eq for Waiting {}
 
 struct Planner<'p> {
     problem: &'p Problem<'p>,
+    order: Order,
     bytes_left: Vec<i128>,
     accesses_left: Vec<f64>,
     /// Accesses a second of each demand.
@@ -177,10 +222,11 @@ struct Planner<'p> {
 }
 
 impl<'p> Planner<'p> {
-    fn new(problem: &'p Problem<'p>) -> Self {
+    fn new(problem: &'p Problem<'p>, order: Order) -> Self {
         let load = |demand: &Demand| demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum();
         Self {
             problem,
+            order,
             bytes_left: problem.nodes.iter().map(|node| i128::from(node.bytes)).collect(),
             accesses_left: problem.nodes.iter().map(|node| node.accesses).collect(),
             loads: problem.demands.iter().map(load).collect(),
@@ -193,13 +239,12 @@ impl<'p> Planner<'p> {
     fn place_all(&mut self) {
         let mut waiting = BinaryHeap::new();
         for (number, demand) in self.problem.demands.iter().enumerate() {
-            let mut choices = self.all_choices(demand);
+            let mut choices = if demand.pinned { Vec::new() } else { self.cheapest(demand) };
             // Where nothing is known of it, nothing is better than where it is.
-            if demand.pinned || choices.iter().all(|choice| !choice.cost.is_finite()) {
+            if choices.iter().all(|choice| !choice.cost.is_finite()) {
                 choices = vec![Choice { node: demand.owner.index(), cost: 0.0 }];
                 self.occupy(number, demand.owner.index());
             }
-            choices.truncate(CHOICES);
             self.choices.push(choices);
         }
         for number in 0..self.problem.demands.len() {
@@ -216,20 +261,30 @@ impl<'p> Planner<'p> {
         }
     }
 
-    fn all_choices(&mut self, demand: &Demand) -> Vec<Choice> {
-        let mut costs = std::mem::take(&mut self.costs);
-        self.problem.prices(demand, &mut costs);
-        let mut choices: Vec<Choice> =
-            costs.iter().enumerate().map(|(node, &cost)| Choice { node, cost }).collect();
-        let by_cost = |a: &Choice, b: &Choice| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node));
-        if choices.len() > CHOICES {
-            choices.select_nth_unstable_by(CHOICES - 1, by_cost);
-            let (cheapest, _) = choices.split_at_mut(CHOICES);
-            cheapest.sort_unstable_by(by_cost);
-        } else {
-            choices.sort_unstable_by(by_cost);
+    /// The cheapest nodes for a demand, [`CHOICES`] at most.
+    fn cheapest(&mut self, demand: &Demand) -> Vec<Choice> {
+        self.problem.prices(demand, &mut self.costs);
+        let mut choices: Vec<Choice> = Vec::with_capacity(CHOICES + 1);
+        let mut limit = f32::INFINITY;
+        for (node, &cost) in self.costs.iter().enumerate() {
+            // Most nodes are dearer than those found before.
+            if choices.len() == CHOICES && cost >= limit {
+                continue;
+            }
+            let at = choices.partition_point(|choice| choice.cost <= cost);
+            choices.insert(at, Choice { node, cost });
+            choices.truncate(CHOICES);
+            limit = choices.last().map_or(f32::INFINITY, |choice| choice.cost);
         }
-        self.costs = costs;
+        choices
+    }
+
+    /// All nodes for a demand, cheapest first.
+    fn by_cost(&mut self, demand: &Demand) -> Vec<Choice> {
+        self.problem.prices(demand, &mut self.costs);
+        let costs = self.costs.iter().enumerate();
+        let mut choices: Vec<Choice> = costs.map(|(node, &cost)| Choice { node, cost }).collect();
+        choices.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node)));
         choices
     }
 
@@ -245,18 +300,23 @@ impl<'p> Planner<'p> {
         let (first, second) = match fits(self, &self.choices[number]) {
             (Some(first), Some(second)) => (Some(first), Some(second)),
             _ => {
-                let mut all = self.all_choices(&self.problem.demands[number]);
-                all.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost).then(a.node.cmp(&b.node)));
+                let all = self.by_cost(&self.problem.demands[number]);
                 fits(self, &all)
             }
         };
         let choice = first?;
+        let brings = match self.order {
+            Order::Regret => 1.0,
+            Order::RegretByLoad => self.loads[number] as f32,
+            Order::RegretByBytes => self.problem.demands[number].bytes as f32,
+        };
         let regret = second.map_or(f32::INFINITY, |second| second.cost - choice.cost);
+        let regret = regret / brings.max(f32::MIN_POSITIVE);
         Some(Waiting { regret, demand: number, choice })
     }
 
-    /// Slots away from their first choice take the place of those that lose less by leaving; whether
-    /// any did.
+    /// Slots that would wait less elsewhere go there, or take the place of those that lose less by
+    /// leaving, each where that gains most; whether any did.
     fn exchange(&mut self) -> bool {
         let mut residents: Vec<Vec<usize>> = vec![Vec::new(); self.problem.nodes.len()];
         for (number, owner) in self.owners.iter().enumerate() {
@@ -268,63 +328,91 @@ impl<'p> Planner<'p> {
         }
         let mut changed = false;
         for number in 0..self.owners.len() {
-            let (Some(now), Some(&wish)) = (self.owners[number], self.choices[number].first())
-            else {
-                continue;
-            };
-            if wish.node == now || self.problem.demands[number].pinned {
+            let Some(now) = self.owners[number] else { continue };
+            if self.problem.demands[number].pinned {
                 continue;
             }
-            if self.has_room(number, wish.node) {
-                self.leave(number);
-                self.occupy(number, wish.node);
-                changed = true;
-                continue;
+            let here = self.cost_at(number, now);
+            let mut best: Option<Exchange> = None;
+            for at in 0..self.choices[number].len() {
+                let Choice { node, cost } = self.choices[number][at];
+                if cost >= here {
+                    break;
+                }
+                let mut consider = |exchange: Exchange| {
+                    if exchange.gain > best.as_ref().map_or(0.0, |best| best.gain) {
+                        best = Some(exchange);
+                    }
+                };
+                if self.has_room(number, node) {
+                    consider(Exchange { gain: here - cost, node, other: None });
+                    continue;
+                }
+                for &other in &residents[node] {
+                    if self.owners[other] == Some(node)
+                        && let Some(to) = self.displaced(number, other)
+                    {
+                        let loss = to.cost - self.cost_at(other, node);
+                        let other = Some((other, to.node));
+                        consider(Exchange { gain: here - cost - loss, node, other });
+                    }
+                }
             }
-            let gain = self.cost_at(number, now) - wish.cost;
-            let found = residents[wish.node].iter().copied().find_map(|other| {
-                (self.owners[other] == Some(wish.node))
-                    .then(|| self.displaced(number, other, gain).map(|to| (other, to)))
-                    .flatten()
-            });
-            if let Some((other, to)) = found {
+            if let Some(Exchange { node, other, .. }) = best {
                 self.leave(number);
-                self.leave(other);
-                self.occupy(number, wish.node);
-                self.occupy(other, to);
+                if let Some((other, to)) = other {
+                    self.leave(other);
+                    self.occupy(other, to);
+                }
+                self.occupy(number, node);
                 changed = true;
             }
         }
         changed
     }
 
-    /// Where `other` could go if `number` took its place, at a loss below `gain`.
-    fn displaced(&mut self, number: usize, other: usize, gain: f32) -> Option<usize> {
-        let node = self.owners[other]?;
-        let home = self.owners[number]?;
-        let here = self.cost_at(other, node);
+    /// Where `other` would go if `number` took its place.
+    fn displaced(&mut self, number: usize, other: usize) -> Option<Choice> {
+        let (node, home) = (self.owners[other]?, self.owners[number]?);
         self.leave(number);
         self.leave(other);
-        let fits = self.has_room(number, node);
-        let mut choices = self.choices[other].clone();
-        choices.push(Choice { node: home, cost: self.cost_at(other, home) });
-        let to = choices.into_iter().find(|choice| {
-            choice.node != node && choice.cost - here < gain && self.has_room(other, choice.node)
-        });
+        let there = Choice { node: home, cost: self.cost_at(other, home) };
+        let to = self.choices[other]
+            .iter()
+            .copied()
+            .chain([there])
+            .filter(|choice| choice.node != node && self.has_room(other, choice.node))
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .filter(|_| self.has_room(number, node));
         self.occupy(number, home);
         self.occupy(other, node);
-        to.filter(|_| fits).map(|choice| choice.node)
+        to
     }
 
-    fn cost_at(&mut self, number: usize, node: usize) -> f32 {
+    fn cost_at(&self, number: usize, node: usize) -> f32 {
         if let Some(choice) = self.choices[number].iter().find(|choice| choice.node == node) {
             return choice.cost;
         }
-        let mut costs = std::mem::take(&mut self.costs);
-        self.problem.prices(&self.problem.demands[number], &mut costs);
-        let cost = costs[node];
-        self.costs = costs;
-        cost
+        let demand = &self.problem.demands[number];
+        let price = self.problem.moving.a_second(demand.bytes) as f32;
+        let price = if node == demand.owner.index() { 0.0 } else { price };
+        self.problem.wait_at(demand, Node(node as u16)) + price
+    }
+
+    /// Whether every slot is where it waits least, or stays by itself.
+    fn is_wished(&self) -> bool {
+        let wished = |(owner, choices): (&Option<usize>, &Vec<Choice>)| {
+            owner.is_some() && *owner == choices.first().map(|choice| choice.node)
+        };
+        self.owners.iter().zip(&self.choices).all(wished)
+    }
+
+    /// What all slots cost where they are; one without a place costs more than all others.
+    fn price(&self) -> f64 {
+        let of = |(number, owner): (usize, &Option<usize>)| {
+            owner.map_or(f64::from(f32::MAX), |node| f64::from(self.cost_at(number, node)))
+        };
+        self.owners.iter().enumerate().map(of).sum()
     }
 
     fn has_room(&self, number: usize, node: usize) -> bool {
@@ -345,22 +433,25 @@ impl<'p> Planner<'p> {
         }
     }
 
-    fn finish(mut self) -> Plan {
+    fn finish(self) -> Plan {
         let mut plan =
             Plan { owners: Vec::new(), before_us: 0.0, after_us: 0.0, homeless: Vec::new() };
-        let mut costs = std::mem::take(&mut self.costs);
         for (number, demand) in self.problem.demands.iter().enumerate() {
-            let owner = self.owners[number].unwrap_or_else(|| {
-                plan.homeless.push(number);
-                demand.owner.index()
-            });
-            self.problem.waits(demand, &mut costs);
+            let owner = self.owners[number].map_or_else(
+                || {
+                    plan.homeless.push(number);
+                    demand.owner
+                },
+                |owner| Node(owner as u16),
+            );
+            let before = self.problem.wait_at(demand, demand.owner);
+            let after = self.problem.wait_at(demand, owner);
             // What is not known counts on neither side.
-            if costs[demand.owner.index()].is_finite() && costs[owner].is_finite() {
-                plan.before_us += f64::from(costs[demand.owner.index()]);
-                plan.after_us += f64::from(costs[owner]);
+            if before.is_finite() && after.is_finite() {
+                plan.before_us += f64::from(before);
+                plan.after_us += f64::from(after);
             }
-            plan.owners.push(Node(owner as u16));
+            plan.owners.push(owner);
         }
         plan
     }

@@ -2,7 +2,6 @@
 //! network functions gain from state that follows them.
 
 use std::{
-    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 
 use crate::{
-    figure::{Figure, Goal, Reading, median},
+    figure::{Figure, Goal, Reading},
     load::{Draw, Load, Operation, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
     run::{Run, Side},
@@ -19,6 +18,7 @@ use crate::{
 mod evaluation;
 mod functions;
 mod hosts;
+pub(super) mod plans;
 
 pub(super) use evaluation::{mean_within, moving, throughput_of_many};
 pub(crate) use functions::Scenario;
@@ -112,22 +112,4 @@ pub(super) fn local(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note(
         "one connection, 64 B; agent and node on one core, client on the other; a relay is a second hop".into(),
     )])
-}
-
-/// The plan of 16,384 slots for 1,000 hosts.
-pub(super) fn plan(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let name = "plan-16384x1000-ms";
-    let program = std::env::current_exe()?.with_file_name("examples").join("plan");
-    let output = Command::new(&program).arg(run.rounds.to_string()).output();
-    let output =
-        output.with_context(|| format!("{}: make bench-state builds it", program.display()))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    let readings: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    run.keep(name, &readings)?;
-    let value = median(readings.into_iter());
-    Ok(vec![
-        Figure::alone(name, value, "ms", 1_000.0)
-            .note("1,000 nodes, each slot used by one to four hosts".into()),
-    ])
 }

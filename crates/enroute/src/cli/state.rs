@@ -1,12 +1,18 @@
 //! `enroute state`: each piece of state on the host that uses it most.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use state::slot::{SLOTS, Slot};
+use state::{
+    agent::Login,
+    slot::{SLOTS, Slot},
+};
 
-use crate::state::hand;
+use crate::state::{Access, hand};
 
 mod agent;
 mod placer;
@@ -57,6 +63,14 @@ struct Nodes {
     /// Nodes of the cluster to begin with; the others are found through them
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',')]
     cluster: Vec<String>,
+
+    /// Whom to be at the nodes, with --password-file
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "password_file")]
+    user: String,
+
+    /// A file whose first line is the password of --user, the same at all nodes
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -98,11 +112,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Agent(arguments) => agent::run(arguments),
         Command::Placer(arguments) => placer::run(arguments),
         Command::Status(nodes) => {
-            say(&hand::status(&nodes.addresses()?)?);
+            say(&hand::status(&nodes.access()?)?);
             Ok(())
         }
         Command::Why(why) => {
-            say(&hand::why(&why.nodes.addresses()?, slot(&why.what))?);
+            say(&hand::why(&why.nodes.access()?, slot(&why.what))?);
             Ok(())
         }
         Command::Doctor(doctor) => mend(doctor),
@@ -110,7 +124,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let slots: Vec<Slot> = relocation.slots.iter().map(|what| slot(what)).collect();
             let to = resolve("--to", &relocation.to)?;
             let to = *to.first().with_context(|| format!("--to {}: no address", relocation.to))?;
-            match hand::relocate(&relocation.nodes.addresses()?, &slots, to)? {
+            match hand::relocate(&relocation.nodes.access()?, &slots, to)? {
                 0 => Ok(()),
                 left => bail!(
                     "{left} of {} slots did not move; `enroute state doctor` says why",
@@ -119,7 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
         }
         Command::AdviseTags(nodes) => {
-            for line in hand::advise_tags(&nodes.addresses()?)? {
+            for line in hand::advise_tags(&nodes.access()?)? {
                 say(&line);
             }
             Ok(())
@@ -128,7 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn mend(doctor: &Doctor) -> anyhow::Result<()> {
-    let (found, left) = hand::doctor(&doctor.nodes.addresses()?, doctor.dry_run)?;
+    let (found, left) = hand::doctor(&doctor.nodes.access()?, doctor.dry_run)?;
     for line in &found {
         say(line);
     }
@@ -144,9 +158,18 @@ fn mend(doctor: &Doctor) -> anyhow::Result<()> {
 }
 
 impl Nodes {
-    fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+    fn access(&self) -> anyhow::Result<Access> {
         let found = self.cluster.iter().map(|name| resolve("--cluster", name));
-        Ok(found.collect::<anyhow::Result<Vec<_>>>()?.concat())
+        let seeds = found.collect::<anyhow::Result<Vec<_>>>()?.concat();
+        let Some(file) = &self.password_file else { return Ok(Access { seeds, login: None }) };
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("--password-file {}: cannot be read", file.display()))?;
+        let password = text.lines().next().unwrap_or_default();
+        if password.is_empty() {
+            bail!("--password-file {}: its first line is empty", file.display());
+        }
+        let login = Login { user: self.user.clone().into(), password: password.into() };
+        Ok(Access { seeds, login: Some(login) })
     }
 }
 

@@ -16,14 +16,14 @@ use std::{
 use state::agent::Agent;
 use tracing::{info, warn};
 
-use super::{links::Links, reporter::Reporter};
+use super::{cluster::Access, links::Links, reporter::Reporter};
 use crate::runtime::reactor::{Possible, Reactor, Socket};
 
 /// What an agent needs to know.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Nodes of the cluster to begin with.
-    pub cluster: Vec<SocketAddr>,
+    /// The cluster.
+    pub cluster: Access,
     /// Clients served at once; further ones are turned away.
     pub clients_max: usize,
     /// Its name among agents.
@@ -82,7 +82,8 @@ impl Service {
         let reactor = Reactor::new()?;
         reactor.watch(&listener, LISTENER)?;
         let limits = wire::resp::Limits::default();
-        let mut agent = Agent::new(&setup.cluster, limits, setup.seed, Duration::ZERO);
+        let Access { seeds, login } = &setup.cluster;
+        let mut agent = Agent::new(seeds, login.clone(), limits, setup.seed, Duration::ZERO);
         let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
         Ok(Self {
             setup,

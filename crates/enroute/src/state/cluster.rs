@@ -5,6 +5,7 @@ use std::{collections::HashMap, net::SocketAddr};
 use anyhow::{Context, anyhow, bail};
 use state::{
     Node as Number,
+    agent::Login,
     members::{self, Member},
     migration::Claim,
     slot::{SLOTS, Slot},
@@ -12,9 +13,18 @@ use state::{
 
 use super::node::{Node, Reply};
 
+/// How a cluster is reached.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Nodes to begin with.
+    pub seeds: Vec<SocketAddr>,
+    /// Whom to be at all nodes, if they ask.
+    pub login: Option<Login>,
+}
+
 /// Connections to nodes, made when they are used; one that failed is made anew.
 pub(super) struct Cluster {
-    seeds: Vec<SocketAddr>,
+    access: Access,
     nodes: HashMap<SocketAddr, Node>,
     /// Nodes ever seen, by their id: a number stays a node's.
     directory: Vec<String>,
@@ -66,8 +76,12 @@ impl View {
 }
 
 impl Cluster {
-    pub(super) fn new(seeds: &[SocketAddr]) -> Self {
-        Self { seeds: seeds.to_vec(), nodes: HashMap::new(), directory: Vec::new() }
+    pub(super) fn new(access: &Access) -> Self {
+        Self { access: access.clone(), nodes: HashMap::new(), directory: Vec::new() }
+    }
+
+    pub(super) fn login(&self) -> Option<&Login> {
+        self.access.login.as_ref()
     }
 
     /// Says one command to the node at `address`.
@@ -94,7 +108,7 @@ impl Cluster {
     ) -> anyhow::Result<T> {
         let mut node = match self.nodes.remove(&address) {
             Some(node) => node,
-            None => Node::connect(address)?,
+            None => Node::connect(address, self.access.login.as_ref())?,
         };
         let outcome = act(&mut node);
         // A refusal leaves the connection as it was; after anything else it is not used again, and
@@ -134,7 +148,7 @@ impl Cluster {
         if found.is_empty() {
             bail!("no node is a primary: is the cluster set up? `redis-cli --cluster check` says");
         }
-        self.seeds = told.iter().map(|member| member.address).collect();
+        self.access.seeds = told.iter().map(|member| member.address).collect();
         let owners = members::owners(&found);
         let numbers: Vec<Number> = found.iter().map(|member| self.number(&member.id)).collect();
         let owners = owners
@@ -161,7 +175,7 @@ impl Cluster {
 
     fn anybody(&mut self) -> anyhow::Result<Vec<Member>> {
         let mut why = anyhow!("no node is known; name one with --cluster");
-        for seed in self.seeds.clone() {
+        for seed in self.access.seeds.clone() {
             match self.members_at(seed) {
                 Ok(members) => return Ok(members),
                 Err(error) => why = error,

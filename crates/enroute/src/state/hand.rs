@@ -14,7 +14,7 @@ use state::{
 };
 
 use super::{
-    cluster::{Claims, Cluster, View},
+    cluster::{Access, Claims, Cluster, View},
     lease::{LEASE, Lease},
     mover,
     placer::Status,
@@ -54,8 +54,8 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
 ///
 /// # Errors
 /// A node does not answer, so that nobody knows; or a placer leads, which mends by itself.
-pub fn doctor(seeds: &[SocketAddr], look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
-    let mut cluster = Cluster::new(seeds);
+pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
     let claims = open(&mut cluster, &view)?;
     let found = findings(&view, &claims);
@@ -112,8 +112,8 @@ fn hold(lease: &mut Lease, cluster: &mut Cluster, view: &View) -> anyhow::Result
 ///
 /// # Errors
 /// There is no such node, or a placer leads.
-pub fn relocate(seeds: &[SocketAddr], slots: &[Slot], to: SocketAddr) -> anyhow::Result<usize> {
-    let mut cluster = Cluster::new(seeds);
+pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Result<usize> {
+    let mut cluster = Cluster::new(access);
     let mut lease = Lease::new(format!("move-{}", std::process::id()));
     let view = cluster.view()?;
     hold(&mut lease, &mut cluster, &view)?;
@@ -136,8 +136,8 @@ pub fn relocate(seeds: &[SocketAddr], slots: &[Slot], to: SocketAddr) -> anyhow:
 ///
 /// # Errors
 /// The cluster does not answer.
-pub fn why(seeds: &[SocketAddr], slot: Slot) -> anyhow::Result<String> {
-    let mut cluster = Cluster::new(seeds);
+pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
+    let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
     let owner = view
         .owner(slot)
@@ -158,8 +158,8 @@ pub fn why(seeds: &[SocketAddr], slot: Slot) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// The cluster does not answer.
-pub fn status(seeds: &[SocketAddr]) -> anyhow::Result<String> {
-    let mut cluster = Cluster::new(seeds);
+pub fn status(access: &Access) -> anyhow::Result<String> {
+    let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
     let holder = Lease::holder(&mut cluster, &view)?;
     let mut lines = vec![match holder {
@@ -174,7 +174,10 @@ pub fn status(seeds: &[SocketAddr]) -> anyhow::Result<String> {
     }
     if let Some(status) = status_in(&mut cluster, &view)? {
         lines.push(format!("agents: {}", status.agents.join(", ")));
-        lines.push(format!("slots in use: {}", status.slots_in_use));
+        let (used, copied) = (status.slots_in_use, status.copied);
+        lines.push(format!(
+            "slots in use: {used}; read everywhere, so agents keep copies: {copied}"
+        ));
         lines.push(format!("accesses wait {:.1} ms each second", status.waits_us / 1e3));
         lines.push(format!("moves: {}, failed: {}", status.moves, status.moves_failed));
         lines.extend(status.latest.iter().map(|line| format!("  {line}")));
@@ -193,8 +196,8 @@ fn status_in(cluster: &mut Cluster, view: &View) -> anyhow::Result<Option<Status
 ///
 /// # Errors
 /// The cluster does not answer.
-pub fn advise_tags(seeds: &[SocketAddr]) -> anyhow::Result<Vec<String>> {
-    let mut cluster = Cluster::new(seeds);
+pub fn advise_tags(access: &Access) -> anyhow::Result<Vec<String>> {
+    let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
     let reply = cluster.ask_owner(&view, TAG.as_bytes(), &["HGETALL", REPORTS])?;
     let mut uses: BTreeMap<Slot, BTreeMap<String, Vec<(u64, String)>>> = BTreeMap::new();

@@ -11,6 +11,7 @@
 
 pub mod agent;
 mod cluster;
+mod explanation;
 pub mod hand;
 mod lease;
 mod links;
@@ -20,4 +21,5 @@ pub mod placer;
 mod report;
 mod reporter;
 
+pub use cluster::Access;
 pub(crate) use report::{default_name, default_placer};

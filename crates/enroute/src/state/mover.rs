@@ -119,18 +119,14 @@ fn take(
         Step::Move { to, keys } => {
             let to = view.member(*to)?.address;
             let (ip, port) = (to.ip().to_string(), to.port().to_string());
-            let head: [&[u8]; 8] = [
-                b"MIGRATE",
-                ip.as_bytes(),
-                port.as_bytes(),
-                b"",
-                b"0",
-                MIGRATE_MS.as_bytes(),
-                b"REPLACE",
-                b"KEYS",
-            ];
-            let words: Vec<&[u8]> =
-                head.into_iter().chain(keys.iter().map(Vec::as_slice)).collect();
+            let mut words: Vec<&[u8]> = vec![b"MIGRATE", ip.as_bytes(), port.as_bytes(), b"", b"0"];
+            words.extend([MIGRATE_MS.as_bytes(), b"REPLACE"]);
+            let login = cluster.login().cloned();
+            if let Some(login) = &login {
+                words.extend([b"AUTH2", &login.user[..], &login.password[..]]);
+            }
+            words.push(b"KEYS");
+            words.extend(keys.iter().map(Vec::as_slice));
             cluster.ask(address, &words)?
         }
     };

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use state::agent::Login;
 use wire::resp::{Frame, Kind, Limits, frame, request};
 
 /// How long a node may take to be connected to, and to answer.
@@ -63,7 +64,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn connect(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(super) fn connect(address: SocketAddr, login: Option<&Login>) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, LIMIT)
             .and_then(|stream| {
                 stream.set_nodelay(true)?;
@@ -72,7 +73,12 @@ impl Node {
                 Ok(stream)
             })
             .with_context(|| format!("cannot connect to the node {address}"))?;
-        Ok(Self { address, stream })
+        let mut node = Self { address, stream };
+        if let Some(Login { user, password }) = login {
+            node.ask(&[b"AUTH", &user[..], &password[..]])
+                .context("look at --user and --password-file")?;
+        }
+        Ok(node)
     }
 
     /// Says one command; an error the node answers with is an error.

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -14,19 +13,21 @@ use state::{
     Host, Node as Number,
     accesses::Accesses,
     delays::{self, Delays},
-    initiator::{self, Initiator, Move, Stays},
+    initiator::{self, Initiator, Move},
     members::Member,
     migration::{End, resume},
     placement::{Capacity, Demand, MoveCost, Problem},
+    replicas,
     slot::Slot,
 };
 use tracing::{info, warn};
 
 use super::{
-    cluster::{Cluster, View},
+    cluster::{Access, Cluster, View},
+    explanation::explanation,
     lease::Lease,
     mover,
-    report::{REPORTS, Report, STATUS, TAG},
+    report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
 };
 
 /// How the placer works.
@@ -54,6 +55,9 @@ pub struct Config {
 const GONE_AFTER: Duration = Duration::from_secs(600);
 /// Slots of which the status says why they are where they are; the busiest are.
 const EXPLAINED_MAX: usize = 1_024;
+/// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
+/// are counted again.
+const FILLED_TENTHS: u64 = 9;
 /// How often keys of slots are counted.
 const COUNT_PERIOD: Duration = Duration::from_secs(5);
 
@@ -64,6 +68,8 @@ pub(super) struct Status {
     pub(super) dry_run: bool,
     pub(super) agents: Vec<String>,
     pub(super) slots_in_use: usize,
+    /// Of which agents keep copies.
+    pub(super) copied: usize,
     /// What all accesses wait in a second, in microseconds.
     pub(super) waits_us: f64,
     /// Since this placer leads.
@@ -86,33 +92,39 @@ pub struct Placer {
     lease: Lease,
     start: Instant,
     hosts: Vec<String>,
+    /// What slots in use may take at nodes that have a limit, in bytes.
+    room: BTreeMap<Number, u64>,
     reports: BTreeMap<String, Known>,
     accesses: Accesses,
     delays: Delays,
     initiator: Initiator,
     bytes: BTreeMap<Slot, u64>,
     counted: Option<Instant>,
+    /// Slots that agents keep copies of; nothing known before the cluster was asked.
+    copied: Option<BTreeSet<Slot>>,
     status: Status,
     leads: bool,
 }
 
 impl Placer {
-    /// A placer that finds the cluster through `seeds`.
+    /// A placer of this cluster.
     #[must_use]
-    pub fn new(seeds: &[SocketAddr], config: Config) -> Self {
+    pub fn new(access: &Access, config: Config) -> Self {
         let status =
             Status { placer: config.name.clone(), dry_run: config.dry_run, ..Status::default() };
         Self {
-            cluster: Cluster::new(seeds),
+            cluster: Cluster::new(access),
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
             hosts: Vec::new(),
+            room: BTreeMap::new(),
             reports: BTreeMap::new(),
             accesses: Accesses::new(config.half_life),
             delays: Delays::new(delays::Config::default(), 0, 0),
             initiator: Initiator::new(config.initiator.clone()),
             bytes: BTreeMap::new(),
             counted: None,
+            copied: None,
             status,
             leads: false,
             config,
@@ -147,6 +159,7 @@ impl Placer {
         if leads && !self.leads {
             // What another decided meanwhile is not known here.
             self.initiator = Initiator::new(self.config.initiator.clone());
+            self.copied = None;
         }
         self.leads = leads;
         if !leads {
@@ -210,9 +223,7 @@ impl Placer {
 
     fn take(&mut self, view: &View, host: Host, report: &Report, now: Duration) {
         let period = Duration::from_millis(report.period_ms);
-        for (slot, counts) in report.counts() {
-            self.accesses.report(host, slot, counts, period, now);
-        }
+        self.accesses.report(host, report.counts(), period, now);
         for (node, member) in view.primaries() {
             for &time in report.round_trips_us.get(&member.address).into_iter().flatten() {
                 self.delays.record(host, node, Duration::from_micros(time), now);
@@ -243,6 +254,7 @@ impl Placer {
         }
         self.counted = Some(Instant::now());
         self.bytes.clear();
+        self.room.clear();
         for (node, member) in view.primaries() {
             let slots: Vec<Slot> =
                 self.accesses.slots().filter(|slot| view.owner(*slot) == Some(node)).collect();
@@ -255,7 +267,13 @@ impl Placer {
             };
             let each = used.checked_div(keys_all).unwrap_or_default();
             let keys = self.cluster.keys_in(member.address, &slots)?;
-            self.bytes.extend(slots.into_iter().zip(keys.into_iter().map(|keys| keys * each)));
+            let bytes = keys.iter().map(|keys| keys * each);
+            if let Some(limit) = number_in(&info, "maxmemory").filter(|limit| *limit > 0) {
+                let all = number_in(&info, "used_memory").unwrap_or_default();
+                let others = all.saturating_sub(bytes.clone().sum());
+                self.room.insert(node, (limit / 10 * FILLED_TENTHS).saturating_sub(others));
+            }
+            self.bytes.extend(slots.into_iter().zip(bytes));
         }
         Ok(())
     }
@@ -277,7 +295,7 @@ impl Placer {
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view, &self.config.excluded);
+        let nodes = capacities(view, &self.room, &self.config.excluded);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -286,6 +304,7 @@ impl Placer {
             moving: self.config.moving,
         };
         self.initiator.review(&problem, now);
+        self.choose_copies(view, &problem)?;
         self.explain(view, &problem);
         for one in self.initiator.ready() {
             self.relocate(view, one);
@@ -295,6 +314,29 @@ impl Placer {
         }
         let status = serde_json::to_string(&self.status)?;
         self.cluster.ask_owner(view, TAG.as_bytes(), &["SET", STATUS, &status])?;
+        Ok(())
+    }
+
+    /// Tells agents what to keep copies of.
+    fn choose_copies(&mut self, view: &View, problem: &Problem<'_>) -> anyhow::Result<()> {
+        let before = match &self.copied {
+            Some(before) => before.clone(),
+            None => {
+                let said = self.cluster.ask_owner(view, TAG.as_bytes(), &["GET", COPIES])?;
+                slots_of(&said.text().unwrap_or_default()).into_iter().collect()
+            }
+        };
+        let mut chosen = replicas::choose(problem, &before);
+        chosen.remove(&Slot::of(TAG.as_bytes()));
+        if chosen != before && !self.config.dry_run {
+            let numbers: Vec<String> =
+                chosen.iter().map(|slot| slot.number().to_string()).collect();
+            info!("slots to keep copies of: {}", numbers.join(", "));
+            let words = ["SET", COPIES, &numbers.join(",")];
+            self.cluster.ask_owner(view, TAG.as_bytes(), &words)?;
+        }
+        self.status.copied = chosen.len();
+        self.copied = Some(chosen);
         Ok(())
     }
 
@@ -355,73 +397,32 @@ impl Placer {
         for (_, demand) in busiest {
             problem.waits(demand, &mut waits);
             let why = self.initiator.why(demand.slot);
-            let text = explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            let mut text =
+                explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
+                text.push_str("\nread everywhere: agents keep copies");
+            }
             status.why.insert(demand.slot.number() as u16, text);
         }
     }
 }
 
-/// Who uses a slot, what that waits at each node, and what keeps it where it is.
-fn explanation(
-    hosts: &[String],
+/// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no primary
+/// now, has none.
+fn capacities(
     view: &View,
-    demand: &Demand,
-    waits: &[f32],
-    why: Option<Stays>,
-    now: Duration,
-) -> String {
-    let mut lines = Vec::new();
-    for (host, rate) in demand.accesses.iter().take(8) {
-        let name = hosts.get(usize::from(host.0)).map_or("?", String::as_str);
-        lines.push(format!(
-            "used by {name}: {:.1} reads/s, {:.1} writes/s",
-            rate.reads, rate.writes
-        ));
-    }
-    for (node, member) in view.primaries() {
-        let wait = waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
-        let here = if node == demand.owner { " (it is here)" } else { "" };
-        let wait =
-            if wait.is_finite() { format!("{wait:.0} us/s") } else { "not measured".to_owned() };
-        lines.push(format!("at {}{here} its accesses wait {wait}", member.address));
-    }
-    lines.push(match why {
-        None => "nothing was decided".to_owned(),
-        Some(Stays::Unchanged) => "stays: used as when it was looked at last".to_owned(),
-        Some(Stays::Best) => "stays: it is where its accesses wait least".to_owned(),
-        Some(Stays::Pinned) => "stays: pinned".to_owned(),
-        Some(Stays::NotWorthIt { saves_us, costs_us }) => {
-            format!(
-                "stays: a move saves {saves_us:.0} us while it lasts and costs {costs_us:.0} us"
-            )
-        }
-        Some(Stays::Full) => {
-            "stays: nodes where its accesses would wait less have no room".to_owned()
-        }
-        Some(Stays::Wanted { reviews }) => {
-            format!("about to move: wanted elsewhere in {reviews} reviews in a row")
-        }
-        Some(Stays::CoolsDown { until }) => {
-            format!(
-                "stays: it moved lately; looked at again in {:.1} s",
-                until.saturating_sub(now).as_secs_f64()
-            )
-        }
-        Some(Stays::Budget) => "waits: enough other slots are moving".to_owned(),
-        Some(Stays::Moving) => "on its way".to_owned(),
-    });
-    lines.join("\n")
-}
-
-/// Room at each node; a node that is excluded, or no primary now, has none.
-fn capacities(view: &View, excluded: &BTreeSet<SocketAddr>) -> Vec<Capacity> {
-    let room = |present: bool| Capacity {
-        bytes: if present { u64::MAX } else { 0 },
-        accesses: if present { f64::INFINITY } else { 0.0 },
-        replication_us: 0.0,
+    room: &BTreeMap<Number, u64>,
+    excluded: &BTreeSet<SocketAddr>,
+) -> Vec<Capacity> {
+    let of = |(number, member): (usize, &Option<Member>)| match member {
+        Some(member) if !excluded.contains(&member.address) => Capacity {
+            bytes: room.get(&Number(number as u16)).copied().unwrap_or(u64::MAX),
+            accesses: f64::INFINITY,
+            replication_us: 0.0,
+        },
+        _ => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },
     };
-    let takes = |member: &Member| !excluded.contains(&member.address);
-    view.members.iter().map(|member| room(member.as_ref().is_some_and(takes))).collect()
+    view.members.iter().enumerate().map(of).collect()
 }
 
 fn number_in(info: &str, name: &str) -> Option<u64> {

@@ -16,6 +16,14 @@ pub(super) const PLACER: &str = "{enroute}:placer";
 /// What the placer last saw and did.
 pub(super) const STATUS: &str = "{enroute}:status";
 
+/// The slots agents keep copies of, by their numbers, commas between them.
+pub(super) const COPIES: &str = "{enroute}:copies";
+
+/// Reads what is kept under [`COPIES`]. What is no slot is left out.
+pub(super) fn slots_of(text: &str) -> Vec<Slot> {
+    text.split(',').filter_map(|slot| Slot::new(slot.parse().ok()?)).collect()
+}
+
 /// A report as it is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
@@ -23,8 +31,8 @@ pub(super) struct Report {
     pub(super) sequence: u64,
     /// Milliseconds it is about.
     pub(super) period_ms: u64,
-    /// Slot, reads, writes, bytes.
-    pub(super) slots: Vec<(u16, u64, u64, u64)>,
+    /// Slot, reads, writes, bytes, reads answered from copies.
+    pub(super) slots: Vec<(u16, u64, u64, u64, u64)>,
     /// Microseconds a round trip to each node took.
     pub(super) round_trips_us: BTreeMap<SocketAddr, Vec<u64>>,
     /// Keys used most, with an estimate of their accesses in the period.
@@ -42,7 +50,8 @@ impl Report {
                 .slots
                 .iter()
                 .map(|(slot, counts)| {
-                    (slot.number() as u16, counts.reads, counts.writes, counts.bytes)
+                    let &Counts { reads, writes, bytes, copied } = counts;
+                    (slot.number() as u16, reads, writes, bytes, copied)
                 })
                 .collect(),
             round_trips_us: report
@@ -60,8 +69,8 @@ impl Report {
 
     /// What was done with each slot. Slots that do not exist are left out.
     pub(super) fn counts(&self) -> impl Iterator<Item = (Slot, Counts)> {
-        self.slots.iter().filter_map(|&(slot, reads, writes, bytes)| {
-            Some((Slot::new(slot.into())?, Counts { reads, writes, bytes }))
+        self.slots.iter().filter_map(|&(slot, reads, writes, bytes, copied)| {
+            Some((Slot::new(slot.into())?, Counts { reads, writes, bytes, copied }))
         })
     }
 }
@@ -86,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let counts = Counts { reads: 1, writes: 2, bytes: 3 };
+        let counts = Counts { reads: 1, writes: 2, bytes: 3, copied: 4 };
         let slot = Slot::new(16_383).expect("a slot");
         let seen = agent::Report {
             period: Duration::from_millis(500),

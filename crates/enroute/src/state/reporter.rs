@@ -1,13 +1,13 @@
-//! Leaves an agent's reports in the cluster: as one more client of the agent, so that they take the
-//! way everything takes.
+//! Leaves an agent's reports in the cluster, and finds there which slots are to be copied: as one more
+//! client of the agent, so that they take the way everything takes.
 
 use std::{net::SocketAddr, time::Duration};
 
 use state::agent::Agent;
 use tracing::warn;
-use wire::resp::request;
+use wire::resp::{Limits, frame, request};
 
-use super::report::{REPORTS, Report};
+use super::report::{COPIES, REPORTS, Report, slots_of};
 
 pub(super) struct Reporter {
     /// Its place among the agent's clients.
@@ -17,6 +17,8 @@ pub(super) struct Reporter {
     due: Duration,
     sequence: u64,
     warned: bool,
+    /// What was to be copied when that was heard last.
+    chosen: String,
 }
 
 impl Reporter {
@@ -31,7 +33,8 @@ impl Reporter {
         let sequence = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
-        Self { client, name: name.to_owned(), period, due: period, sequence, warned: false }
+        let (name, chosen) = (name.to_owned(), String::new());
+        Self { client, name, period, due: period, sequence, warned: false, chosen }
     }
 
     pub(super) fn due(&self) -> Duration {
@@ -54,17 +57,30 @@ impl Reporter {
         let Ok(text) = serde_json::to_string(&Report::new(self.sequence, &report)) else { return };
         let mut command = Vec::new();
         request::write_command(&mut command, &["HSET", REPORTS, &self.name, &text]);
+        request::write_command(&mut command, &["GET", COPIES]);
         let _ = agent.receive(self.client, &command, now);
     }
 
     fn hear(&mut self, agent: &mut Agent, now: Duration) {
         let Some(output) = agent.output(self.client) else { return };
-        let refused = output.bytes().starts_with(b"-");
-        if refused && !self.warned {
-            warn!("a report was not taken: {}", String::from_utf8_lossy(output.bytes()).trim());
-        }
-        self.warned = refused;
-        output.advance(output.bytes().len());
+        let heard = output.bytes().to_vec();
+        output.advance(heard.len());
         let _ = agent.heard(self.client, now);
+        let next = |bytes| frame::decode(bytes, &Limits::default()).ok().flatten();
+        let Some((reported, taken)) = next(&heard) else { return };
+        let refused = reported.error();
+        if let Some(error) = refused.filter(|_| !self.warned) {
+            warn!("a report was not taken: {}", String::from_utf8_lossy(error));
+        }
+        self.warned = refused.is_some();
+        let copies = heard.get(taken..).and_then(next);
+        if let Some((copies, _)) = copies.filter(|(copies, _)| copies.error().is_none()) {
+            // Nothing there: no placer has chosen any.
+            let chosen = String::from_utf8_lossy(copies.payload().unwrap_or_default()).into_owned();
+            if chosen != self.chosen {
+                agent.copy(&slots_of(&chosen));
+                self.chosen = chosen;
+            }
+        }
     }
 }

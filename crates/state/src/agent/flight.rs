@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
-use wire::resp::{Limits, Scanner, Version};
+use wire::resp::{Limits, Scanner, Version, request};
 
-use super::Output;
+use super::{Login, Output, copies::Fill};
 use crate::slot::Slot;
 
 /// A request of a client, wherever it is on its way.
@@ -17,6 +17,8 @@ pub(super) struct Asked {
     pub(super) number: u64,
     pub(super) slot: Option<Slot>,
     pub(super) write: bool,
+    /// It holds back copies of this slot until it is answered.
+    pub(super) holds: Option<Slot>,
     /// Answers it gets: one, or those of MULTI, its commands and EXEC.
     pub(super) answers: u32,
     /// When it came.
@@ -29,19 +31,53 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Asker {
     Client(Asked),
+    /// A client of this version, whose answer is to be copied.
+    Copied(Asked, Version, Option<Fill>),
+    /// The agent wants to know when what was just read by this request expires; asked at that time.
+    Expiry(Fill, Vec<u8>, Duration),
     /// The agent wants to know who owns what.
     Slots,
     /// The agent wants to know how long this takes.
     Ping(Duration),
+    /// The agent wants to have heard of all changes there were at that time.
+    Proof(Duration),
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What clients of this version ask.
+    Requests(Version),
+    /// Reads that leave copies: the node tells of what changes.
+    Copies,
+}
+
+impl Purpose {
+    pub(super) const COUNT: usize = 3;
+
+    pub(super) fn place(self) -> usize {
+        match self {
+            Self::Requests(Version::Resp2) => 0,
+            Self::Requests(Version::Resp3) => 1,
+            Self::Copies => 2,
+        }
+    }
+
+    pub(super) fn version(self) -> Version {
+        match self {
+            Self::Requests(version) => version,
+            Self::Copies => Version::Resp3,
+        }
+    }
 }
 
 /// Something that was said to a node and is not fully answered.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) asker: Asker,
-    /// Its bytes at the front of what is kept, ASKING included.
+    /// Its bytes at the front of what is kept, what goes ahead included.
     pub(super) bytes: usize,
-    /// Bytes of them that are ASKING.
+    /// Bytes of what goes ahead: ASKING, or CLIENT CACHING.
     pub(super) ahead: usize,
     /// Answers that are still to come.
     pub(super) due: u32,
@@ -54,7 +90,7 @@ pub(super) struct Flight {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) node: usize,
-    pub(super) version: Version,
+    pub(super) purpose: Purpose,
     pub(super) address: SocketAddr,
     pub(super) connected: bool,
     pub(super) output: Output,
@@ -64,18 +100,26 @@ pub(super) struct Link {
     pub(super) scanner: Scanner,
     /// Bytes of `input` that were scanned.
     pub(super) scanned: usize,
-    /// Answers to what the agent itself said first (HELLO).
-    pub(super) greetings_due: u32,
+    /// Bytes of each command the agent itself said first that is not answered.
+    pub(super) greetings: VecDeque<usize>,
 }
 
-const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
-const HELLO_3: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
+/// Said ahead of a request that was redirected by ASK.
+pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+/// Said ahead of a read whose key the node is to watch.
+pub(super) const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 impl Link {
-    pub(super) fn new(node: usize, version: Version, address: SocketAddr, limits: &Limits) -> Self {
+    pub(super) fn new(
+        node: usize,
+        purpose: Purpose,
+        address: SocketAddr,
+        login: Option<&Login>,
+        limits: &Limits,
+    ) -> Self {
         let mut link = Self {
             node,
-            version,
+            purpose,
             address,
             connected: false,
             output: Output::default(),
@@ -83,36 +127,49 @@ impl Link {
             input: Vec::new(),
             scanner: Scanner::new(limits),
             scanned: 0,
-            greetings_due: 0,
+            greetings: VecDeque::new(),
         };
-        if version == Version::Resp3 {
-            link.output.extend(HELLO_3);
-            link.greetings_due = 1;
+        let words = |login: &Login| [b"AUTH".to_vec(), login.user.clone(), login.password.clone()];
+        let mut login = login.map(words).map(Vec::from).unwrap_or_default();
+        if purpose.version() == Version::Resp3 {
+            login.splice(0..0, [b"HELLO".to_vec(), b"3".to_vec()]);
+        }
+        if !login.is_empty() {
+            link.greet(&login);
+        }
+        if purpose == Purpose::Copies {
+            link.greet(&["CLIENT", "TRACKING", "ON", "OPTIN"]);
         }
         link
     }
 
-    /// Says `request`, of which `answers` answers will come.
-    pub(super) fn say(&mut self, asker: Asker, request: &[u8], asking: bool, answers: u32) {
-        let ahead = if asking { ASKING.len() } else { 0 };
-        if asking {
-            self.output.extend(ASKING);
-        }
+    fn greet(&mut self, words: &[impl AsRef<[u8]>]) {
+        let mut greeting = Vec::new();
+        request::write_command(&mut greeting, words);
+        self.output.extend(&greeting);
+        self.greetings.push_back(greeting.len());
+    }
+
+    /// Says `request`, of which `answers` answers will come, and what is to be said ahead of it.
+    pub(super) fn say(&mut self, asker: Asker, ahead: &[u8], request: &[u8], answers: u32) {
+        self.output.extend(ahead);
         self.output.extend(request);
-        let (bytes, due) = (ahead + request.len(), answers + u32::from(asking));
+        let (ahead, due) = (ahead.len(), answers + u32::from(!ahead.is_empty()));
+        let bytes = ahead + request.len();
         self.flights.push_back(Flight { asker, bytes, ahead, due, refusal: None });
     }
 
     /// The answer to what the agent said first has come.
     pub(super) fn greeted(&mut self) {
-        self.greetings_due -= 1;
-        self.output.forget(HELLO_3.len());
+        if let Some(bytes) = self.greetings.pop_front() {
+            self.output.forget(bytes);
+        }
     }
 
     /// Everything that is not answered with its request: and whether the node may have executed it,
     /// which is so if every byte of it was handed to the network.
     pub(super) fn lose(&mut self) -> Vec<(Asker, Vec<u8>, bool)> {
-        let mut at = HELLO_3.len() * self.greetings_due as usize;
+        let mut at = self.greetings.iter().sum::<usize>();
         let (kept, written) = (self.output.kept(), self.output.written());
         let lost = self.flights.drain(..).map(|flight| {
             let (start, end) = (at + flight.ahead, at + flight.bytes);

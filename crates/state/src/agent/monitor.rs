@@ -74,6 +74,13 @@ impl Monitor {
         }
     }
 
+    /// A read was answered from a copy: nobody waited for a node.
+    pub(super) fn copied(&mut self, slot: Slot) {
+        if let Some(counts) = self.counts.get_mut(slot.number()) {
+            counts.copied += 1;
+        }
+    }
+
     pub(super) fn answered(&mut self, slot: Slot, bytes: usize) {
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.bytes += bytes as u64;
@@ -114,7 +121,9 @@ impl Monitor {
         let mut slots: Vec<(Slot, Counts)> =
             self.counts.iter_mut().enumerate().filter_map(used).collect();
         if slots.len() > REPORTED_SLOTS_MAX {
-            slots.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.reads + counts.writes));
+            slots.sort_by_key(|(_, counts)| {
+                std::cmp::Reverse(counts.reads + counts.writes + counts.copied)
+            });
             slots.truncate(REPORTED_SLOTS_MAX);
         }
         let mut hot: Vec<(Vec<u8>, u64)> = self

@@ -2,12 +2,13 @@
 
 use std::{mem, net::SocketAddr, time::Duration};
 
-use wire::resp::{Frame, Kind, Version, frame, response};
+use wire::resp::{Frame, Kind, Request, Version, frame, request, response};
 
 use super::{
     Agent, Output, RETRY_FOR,
     client::Client,
-    flight::{Asked, Asker, Link},
+    copies::{Fill, in_version},
+    flight::{ASKING, Asked, Asker, CACHING, Link, Purpose},
     map::Redirect,
 };
 
@@ -59,31 +60,34 @@ impl Agent {
     pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
         let Some(mut lost) = self.links.try_remove(link) else { return };
         if let Some(links) = self.links_of.get_mut(lost.node) {
-            links[place(lost.version)] = None;
+            links[lost.purpose.place()] = None;
         }
+        self.copies.lost(link);
         self.any += 1;
         self.hurry_slots(now);
         for (asker, request, executed) in lost.lose() {
-            match asker {
-                Asker::Slots => self.slots_asked = None,
-                Asker::Ping(_) => {}
-                Asker::Client(asked) if executed && asked.write => {
-                    let text = format!(
-                        "UNCERTAIN the connection to {} was lost before it answered ({why}); the \
+            let (asked, version) = match asker {
+                Asker::Slots => {
+                    self.slots_asked = None;
+                    continue;
+                }
+                Asker::Ping(_) | Asker::Proof(_) | Asker::Expiry(..) => continue,
+                Asker::Client(asked) => (asked, lost.purpose.version()),
+                Asker::Copied(asked, version, _) => (asked, version),
+            };
+            if executed && asked.write {
+                let text = format!(
+                    "UNCERTAIN the connection to {} was lost before it answered ({why}); the \
                          command may have been executed or not, and was not repeated",
-                        lost.address
-                    );
-                    self.tell_error(&asked, &text, now);
-                }
-                Asker::Client(asked) => {
-                    let text = format!(
-                        "ERR cannot reach {}: {why}; tried for {RETRY_FOR:?}",
-                        lost.address
-                    );
-                    let mut answer = Vec::new();
-                    response::write_error(&mut answer, text.as_bytes());
-                    self.delay(asked, lost.version, request, LOST_PAUSE, &answer, now);
-                }
+                    lost.address
+                );
+                self.tell_error(&asked, &text, now);
+            } else {
+                let text =
+                    format!("ERR cannot reach {}: {why}; tried for {RETRY_FOR:?}", lost.address);
+                let mut answer = Vec::new();
+                response::write_error(&mut answer, text.as_bytes());
+                self.delay(asked, version, request, LOST_PAUSE, &answer, now);
             }
         }
     }
@@ -118,6 +122,8 @@ impl Agent {
             start = scanned;
             if progress.kind != Some(Kind::Push) {
                 self.answer(at, answer, now)?;
+            } else if link.purpose == Purpose::Copies {
+                self.copies.told(at, answer);
             }
         }
         // A long answer comes in many pieces: what has come of it is not copied for each.
@@ -159,18 +165,18 @@ impl Agent {
         if self.slots_asked.is_none() && self.slots_due <= now {
             (self.slots_asked, self.slots_due) = (Some(now), now + SLOTS_PERIOD);
             let node = self.any_node();
-            self.say(node, Version::Resp2, Asker::Slots, SLOTS, false, 1);
+            self.say(node, Purpose::Requests(Version::Resp2), Asker::Slots, b"", SLOTS, 1);
         }
         if self.pings_due <= now {
             self.pings_due = now + PING_PERIOD;
             for node in self.map.owners().collect::<Vec<_>>() {
-                let link = self.link(node, Version::Resp2);
-                let idle = |link: &Link| {
-                    !link.flights.iter().any(|flight| matches!(flight.asker, Asker::Ping(_)))
-                };
-                // A node that is not there is not measured.
-                if self.links.get(link).is_some_and(|link| link.connected && idle(link)) {
-                    self.say(node, Version::Resp2, Asker::Ping(now), PING, false, 1);
+                let purpose = Purpose::Requests(Version::Resp2);
+                let link = self.link(node, purpose);
+                if self.may_ping(link) {
+                    self.say(node, purpose, Asker::Ping(now), b"", PING, 1);
+                }
+                if self.link_of(node, Purpose::Copies).is_some_and(|link| self.may_ping(link)) {
+                    self.say(node, Purpose::Copies, Asker::Proof(now), b"", PING, 1);
                 }
             }
         }
@@ -181,37 +187,75 @@ impl Agent {
         let owner = asked.slot.and_then(|slot| self.map.owner(slot));
         let node = owner.unwrap_or_else(|| self.any_node());
         let answers = asked.answers;
-        self.say(node, version, Asker::Client(asked), request, false, answers);
+        self.say(node, Purpose::Requests(version), Asker::Client(asked), b"", request, answers);
+    }
+
+    /// Sends a read whose answer is to be copied, and asks behind it when its key expires.
+    pub(super) fn dispatch_copied(
+        &mut self,
+        asked: Asked,
+        version: Version,
+        request: &Request<'_>,
+        now: Duration,
+    ) {
+        let Some((slot, node)) = asked.slot.and_then(|slot| Some((slot, self.map.owner(slot)?)))
+        else {
+            return self.dispatch(asked, version, request.bytes());
+        };
+        let link = self.link(node, Purpose::Copies);
+        let fill = self.copies.begin(slot, link);
+        let asker = Asker::Copied(asked, version, fill);
+        self.say(node, Purpose::Copies, asker, CACHING, request.bytes(), 1);
+        if let (Some(fill), Some(key)) = (fill, request.argument(1)) {
+            let mut question = Vec::new();
+            request::write_command(&mut question, &[b"PTTL", key]);
+            let asker = Asker::Expiry(fill, request.bytes().to_vec(), now);
+            self.say(node, Purpose::Copies, asker, b"", &question, 1);
+        }
+    }
+
+    /// A node that is not there is not measured.
+    fn may_ping(&self, link: usize) -> bool {
+        let is_ping = |asker: &Asker| matches!(asker, Asker::Ping(_) | Asker::Proof(_));
+        self.links.get(link).is_some_and(|link| {
+            link.connected && !link.flights.iter().any(|flight| is_ping(&flight.asker))
+        })
     }
 
     fn say(
         &mut self,
         node: usize,
-        version: Version,
+        purpose: Purpose,
         asker: Asker,
+        ahead: &[u8],
         request: &[u8],
-        asking: bool,
         answers: u32,
     ) {
-        let at = self.link(node, version);
+        let at = self.link(node, purpose);
         let Some(link) = self.links.get_mut(at) else { return };
         if link.output.is_empty() {
             self.links_spoken.push(at);
         }
-        link.say(asker, request, asking, answers);
+        link.say(asker, ahead, request, answers);
+    }
+
+    /// The connection to a node, if there is one.
+    pub(super) fn link_of(&self, node: usize, purpose: Purpose) -> Option<usize> {
+        self.links_of.get(node)?[purpose.place()]
     }
 
     /// The connection to a node, which may still have to be made.
-    fn link(&mut self, node: usize, version: Version) -> usize {
+    fn link(&mut self, node: usize, purpose: Purpose) -> usize {
         if self.links_of.len() <= node {
-            self.links_of.resize(node + 1, [None; 2]);
+            self.links_of.resize(node + 1, [None; Purpose::COUNT]);
         }
-        if let Some(link) = self.links_of[node][place(version)] {
+        if let Some(link) = self.links_of[node][purpose.place()] {
             return link;
         }
         let address = self.map.address(node).unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let link = self.links.insert(Link::new(node, version, address, &self.limits));
-        self.links_of[node][place(version)] = Some(link);
+        let link = Link::new(node, purpose, address, self.login.as_ref(), &self.limits);
+        let link = self.links.insert(link);
+        self.links_of[node][purpose.place()] = Some(link);
         self.wishes.push(link);
         self.links_spoken.push(link);
         link
@@ -232,12 +276,15 @@ impl Agent {
     /// One whole answer.
     fn answer(&mut self, at: usize, answer: &[u8], now: Duration) -> wire::Result<()> {
         let Some(link) = self.links.get_mut(at) else { return Ok(()) };
-        if link.greetings_due > 0 {
+        if !link.greetings.is_empty() {
             link.greeted();
             return if answer.starts_with(b"-") {
+                if link.purpose == Purpose::Copies {
+                    self.copies.refuse();
+                }
                 Err(unexpected(
-                    "a node that speaks RESP3",
-                    String::from_utf8_lossy(answer).into_owned(),
+                    "a node that takes our user and password and speaks RESP3",
+                    String::from_utf8_lossy(answer).trim_end().to_owned(),
                 ))
             } else {
                 Ok(())
@@ -261,8 +308,13 @@ impl Agent {
         }
         let Some(flight) = link.flights.pop_front() else { return Ok(()) };
         match flight.asker {
-            Asker::Client(asked) => {
-                let node = link.address;
+            Asker::Client(_) | Asker::Copied(..) => {
+                let (node, purpose) = (link.address, link.purpose);
+                let (asked, version, fill) = match flight.asker {
+                    Asker::Copied(asked, version, fill) => (asked, version, fill),
+                    Asker::Client(asked) => (asked, purpose.version(), None),
+                    _ => return Ok(()),
+                };
                 let refusal = flight.refusal.filter(|_| answer.starts_with(b"-EXECABORT"));
                 let said = refusal.as_deref().unwrap_or(answer);
                 if let Some(redirect) = said
@@ -276,11 +328,19 @@ impl Agent {
                         .get(flight.ahead..flight.bytes)
                         .unwrap_or_default()
                         .to_vec();
-                    let version = link.version;
                     link.output.forget(flight.bytes);
                     self.redirected(asked, version, request, redirect, said, now);
                 } else {
+                    if let Some(fill) = fill {
+                        let kept = link.output.kept();
+                        let request = kept.get(flight.ahead..flight.bytes).unwrap_or_default();
+                        self.copies.fill(fill, request, answer);
+                    }
                     link.output.forget(flight.bytes);
+                    let answer = match purpose {
+                        Purpose::Copies => in_version(answer, version),
+                        Purpose::Requests(_) => answer,
+                    };
                     // Which of its commands was at fault says more than that one was.
                     let aborted = refusal.map(|refusal| aborted(&refusal));
                     self.tell(&asked, aborted.as_deref().unwrap_or(answer), now);
@@ -299,8 +359,24 @@ impl Agent {
                 link.output.forget(flight.bytes);
                 self.monitor.round_trip(link.address, now.saturating_sub(since));
             }
+            Asker::Proof(since) => {
+                link.output.forget(flight.bytes);
+                self.copies.proven(at, since);
+            }
+            Asker::Expiry(fill, request, since) => {
+                link.output.forget(flight.bytes);
+                self.expiry(fill, &request, answer, since);
+            }
         }
         Ok(())
+    }
+
+    fn expiry(&mut self, fill: Fill, request: &[u8], answer: &[u8], since: Duration) {
+        let answer = frame::decode(answer, &self.limits).ok().flatten();
+        let left = answer.and_then(|(answer, _): (Frame<'_>, _)| answer.integer());
+        if let Some(left) = left {
+            self.copies.expires(fill, request, left, since);
+        }
     }
 
     fn redirected(
@@ -335,8 +411,9 @@ impl Agent {
         };
         match node {
             Some((node, asking)) if at_once => {
-                let answers = asked.answers;
-                self.say(node, version, Asker::Client(asked), &request, asking, answers);
+                let (answers, purpose) = (asked.answers, Purpose::Requests(version));
+                let ahead = if asking { ASKING } else { b"" };
+                self.say(node, purpose, Asker::Client(asked), ahead, &request, answers);
             }
             _ => self.delay(asked, version, request, PAUSE, answer, now),
         }
@@ -380,6 +457,9 @@ impl Agent {
         if let Some(slot) = asked.slot {
             self.monitor.answered(slot, answer.len());
         }
+        if let Some(slot) = asked.holds {
+            self.copies.write_ends(slot);
+        }
         let Some(client) = self.asker(asked) else { return };
         client.answer(asked.number, answer);
         let goes_on = !client.input.is_empty();
@@ -388,13 +468,6 @@ impl Agent {
             // What it said wrongly it hears; who writes to it sees that it is over.
             let _ = self.proceed(asked.client, now);
         }
-    }
-}
-
-fn place(version: Version) -> usize {
-    match version {
-        Version::Resp2 => 0,
-        Version::Resp3 => 1,
     }
 }
 

@@ -34,11 +34,15 @@ struct Wire {
     from_node: Vec<u8>,
     asking: bool,
     queued: Option<(Vec<Vec<String>>, bool)>,
+    /// The next read is remembered, and its client told of changes.
+    caching: bool,
+    tracked: BTreeSet<String>,
 }
 
 struct Caller {
     seat: usize,
-    /// What it asked and was not answered: its kind, and the mark it wrote.
+    /// What it asked and was not answered: its kind, and the mark it wrote or what it must at least
+    /// read.
     asked: VecDeque<(Kind, u64)>,
     heard: Vec<u8>,
     next: u64,
@@ -65,6 +69,12 @@ struct World {
     /// Marks whose write was acknowledged, and those that may be done or not.
     done: BTreeSet<u64>,
     uncertain: BTreeSet<u64>,
+    /// The key of every mark, and how many of a key's were acknowledged.
+    key_of: BTreeMap<u64, String>,
+    acknowledged: BTreeMap<String, u64>,
+    copied: u64,
+    /// Nobody writes for a while, so that there are copies.
+    reads: bool,
     redirected: u64,
     tried_again: u64,
     /// When each slot's last move was over and known to all.
@@ -81,7 +91,8 @@ fn slot_of(key: &str) -> usize {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut agent = Agent::new(&[address(0)], Limits::default(), seed, Duration::ZERO);
+        let mut agent = Agent::new(&[address(0)], None, Limits::default(), seed, Duration::ZERO);
+        agent.copy(&TAGS.map(|tag| Slot::of(tag.as_bytes())));
         let seat = |agent: &mut Agent| agent.open(SocketAddr::from(([127, 0, 0, 1], 99)));
         let callers = (0..4).map(|number| Caller {
             seat: seat(&mut agent),
@@ -98,6 +109,10 @@ impl World {
             wires: BTreeMap::new(),
             done: BTreeSet::new(),
             uncertain: BTreeSet::new(),
+            key_of: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            copied: 0,
+            reads: false,
             redirected: 0,
             tried_again: 0,
             settled: [Duration::ZERO; 3],
@@ -118,8 +133,11 @@ impl World {
         let (one, other) = (key(self.some(KEYS)), key(self.some(KEYS)));
         self.callers[at].next += 1;
         let mark = self.callers[at].next;
+        self.key_of.insert(mark, one.clone());
+        let known = self.acknowledged.get(&one).copied().unwrap_or_default();
         let mut lines: Vec<(Kind, String)> = Vec::new();
-        match self.some(8) {
+        let draw = if self.reads { 4 } else { self.some(8) };
+        match draw {
             0..=3 => lines.push((Kind::Push, format!("RPUSH {one} {mark}"))),
             4 => lines.push((Kind::Read, format!("LLEN {one}"))),
             5 => lines.push((Kind::Many, format!("EXISTS {one} {other}"))),
@@ -134,7 +152,8 @@ impl World {
         let mut bytes = Vec::new();
         for (kind, line) in lines {
             request::write_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
-            self.callers[at].asked.push_back((kind, mark));
+            let what = if kind == Kind::Read { known } else { mark };
+            self.callers[at].asked.push_back((kind, what));
         }
         let seat = self.callers[at].seat;
         let cut = self.some(bytes.len() + 1);
@@ -202,6 +221,15 @@ impl World {
                 return b"+OK\r\n".to_vec();
             }
             "CLUSTER" => return self.slots(node),
+            "HELLO" => return b"%1\r\n+proto\r\n:3\r\n".to_vec(),
+            "CLIENT" => {
+                wire.caching = words[1] == "CACHING";
+                return b"+OK\r\n".to_vec();
+            }
+            "PTTL" if self.servers[node].keys.contains_key(&words[1]) => {
+                return b":-1\r\n".to_vec();
+            }
+            "PTTL" => return b":-2\r\n".to_vec(),
             "PING" => return b"+PONG\r\n".to_vec(),
             "MULTI" => {
                 wire.queued = Some((Vec::new(), false));
@@ -240,7 +268,12 @@ impl World {
                 b"+QUEUED\r\n".to_vec()
             }
             (None, Some(elsewhere)) => elsewhere,
-            (None, None) => self.apply(node, &words),
+            (None, None) => {
+                if std::mem::take(&mut wire.caching) {
+                    wire.tracked.insert(words[1].clone());
+                }
+                self.apply(node, &words)
+            }
         }
     }
 
@@ -274,6 +307,7 @@ impl World {
         let keys = &mut self.servers[node].keys;
         let number = match words[0].as_str() {
             "RPUSH" => {
+                tell_of_change(&mut self.wires, node, &words[1]);
                 let list = keys.entry(words[1].clone()).or_default();
                 list.push(words[2].parse().expect("a mark"));
                 list.len()
@@ -322,6 +356,7 @@ impl World {
         let to = self.servers[from].migrating[slot].expect("it is moving");
         let next = self.servers[from].keys.keys().find(|key| slot_of(key) == slot).cloned();
         if let Some(key) = next {
+            tell_of_change(&mut self.wires, from, &key);
             let list = self.servers[from].keys.remove(&key).expect("it is there");
             let before = self.servers[to].keys.insert(key, list);
             assert_eq!(before, None, "two nodes have the key");
@@ -386,8 +421,13 @@ impl World {
             Kind::Here => text == "+PONG\r\n",
         };
         assert!(fits, "{kind:?} was answered with {text}");
+        if kind == Kind::Read {
+            let read: u64 = text[1..].trim_end().parse().expect("a number");
+            assert!(read >= mark, "{read} was read after {mark} were acknowledged");
+        }
         if writes {
             self.done.insert(mark);
+            *self.acknowledged.entry(self.key_of[&mark].clone()).or_default() += 1;
         }
     }
 
@@ -449,15 +489,29 @@ impl World {
     }
 }
 
+/// Tells who read `key` at `node` to be told.
+fn tell_of_change(wires: &mut BTreeMap<usize, Wire>, node: usize, key: &str) {
+    for wire in wires.values_mut().filter(|wire| wire.node == node) {
+        if wire.tracked.remove(key) {
+            let push = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len());
+            wire.from_node.extend(push.into_bytes());
+        }
+    }
+}
+
 fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
     let mut seen = (0, 0, 0, 0);
     for seed in seeds {
         let outcome = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
-            for _ in 0..6_000 {
+            for step in 0..6_000 {
+                world.reads = step % 1_000 >= 600;
                 world.step(breaks);
             }
+            let report = world.agent.report(world.now);
+            world.copied += report.slots.iter().map(|(_, counts)| counts.copied).sum::<u64>();
             world.judge();
+            assert!(world.copied > 0, "nothing was answered from a copy");
             (world.redirected, world.tried_again, world.done.len(), world.uncertain.len())
         });
         let (redirected, again, done, uncertain) =

@@ -31,7 +31,7 @@ impl Cluster {
 
     /// One review of one slot that hosts use at these rates; moves take no time.
     fn review(&mut self, rates: [f64; 3], now: Duration) -> Option<Stays> {
-        let rate = |reads| Rate { reads, writes: 0.0, bytes: 0.0 };
+        let rate = |reads| Rate { reads, ..Rate::default() };
         let used = (0..3).map(|host| (Host(host), rate(rates[usize::from(host)])));
         let demands = [Demand {
             slot: slot(),
@@ -101,6 +101,35 @@ fn no_pattern_makes_a_slot_swing_for_long() {
             cluster.review(rates, S * second);
         }
         assert!(cluster.moves.len() <= 16, "{} moves in two hours", cluster.moves.len());
+    }
+}
+
+/// Who goes back after long was right to go: however often, it is followed within seconds.
+#[test]
+fn day_and_night_are_followed_at_once_each_time() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    for second in 0..7_200_u32 {
+        let day = second / 300 % 2 == 0;
+        cluster.review(if day { [200.0, 0.0, 0.0] } else { [0.0, 200.0, 0.0] }, S * second);
+    }
+    assert_eq!(cluster.moves.len(), 7_200 / 300 - 1);
+    for (number, (at, _)) in cluster.moves.iter().enumerate() {
+        let due = S * 300 * (number as u32 + 1);
+        assert!(*at < due + 3 * S, "it moved at {at:?} and was wanted from {due:?}");
+    }
+}
+
+#[test]
+fn what_measuring_cannot_tell_from_nothing_moves_nothing() {
+    // Far from everybody: two nodes that differ by one hundredth, and by three.
+    for (us, moves) in [(49_500, 0), (48_500, 1)] {
+        let delays = [[us, 50_000, 90_000]; 3];
+        let mut cluster = Cluster::new(&delays, Config::default());
+        cluster.owner = Node(1);
+        for second in 0..60 {
+            cluster.review([1_000.0, 1_000.0, 1_000.0], S * second);
+        }
+        assert_eq!(cluster.moves.len(), moves, "{us}");
     }
 }
 

@@ -24,7 +24,7 @@ fn apart(hosts: usize) -> Matrix {
 }
 
 fn demand(number: usize, owner: u16, accesses: &[(u16, f64, f64)]) -> Demand {
-    let rate = |reads, writes| Rate { reads, writes, bytes: 0.0 };
+    let rate = |reads, writes| Rate { reads, writes, ..Rate::default() };
     Demand {
         slot: Slot::new(number).expect("a slot"),
         owner: Node(owner),

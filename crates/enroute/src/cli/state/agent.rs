@@ -51,7 +51,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let listen = arguments.listen;
-    let cluster = arguments.nodes.addresses()?;
+    let cluster = arguments.nodes.access()?;
     cache::raise_open_files();
     let listener = TcpListener::bind(listen).with_context(|| {
         format!("cannot listen on {listen}; give another address with --listen")
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         seed,
     };
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
-    let nodes = cluster.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     eprintln!("redis://{} -> {nodes}", service.address());
     service.run(&end).context("the agent cannot go on")
 }

@@ -44,8 +44,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     period: Duration,
 
-    /// After so long a change in who uses a slot has come through by half
-    #[arg(long, value_name = "TIME", default_value = "750ms", value_parser = parse_duration)]
+    /// After so long a slow change in who uses a slot has come through by half; a sudden one is seen at once
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     half_life: Duration,
 
     /// A slot is looked at again when this share of its accesses, in percent, is new or gone
@@ -85,7 +85,7 @@ pub(super) struct Arguments {
 const PER_BYTE_US: f64 = 0.01;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let seeds = arguments.nodes.addresses()?;
+    let access = arguments.nodes.access()?;
     let pins: BTreeSet<Slot> = arguments.pin.iter().map(|what| super::slot(what)).collect();
     let excluded = arguments.exclude.iter().map(|name| super::resolve("--exclude", name));
     let excluded = excluded.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
@@ -112,6 +112,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let end = EndSignal::flag()?;
     eprintln!("placer {} listens to what agents report", config.name);
-    Placer::new(&seeds, config).run(&end);
+    Placer::new(&access, config).run(&end);
     Ok(())
 }

@@ -1,0 +1,220 @@
+//! Agents answer reads of chosen slots from copies, and never from one that is out of date: a write
+//! through the same agent is seen once it is acknowledged, one from elsewhere soon, and an agent that
+//! is cut off stops answering from copies when their lease is over.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+use support::cluster::{cluster, connection};
+use support::origins::Redis;
+use support::process::PATIENCE;
+use support::state::{Agent, said};
+
+/// As `state::agent::COPY_LEASE`.
+const LEASE: Duration = Duration::from_secs(1);
+const KEY: &str = "{everywhere}:policy";
+
+fn slot_of(key: &str, node: SocketAddr) -> String {
+    let slot: u16 =
+        cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection(node)).expect("a slot");
+    slot.to_string()
+}
+
+/// Tells all agents, as the placer does, which slot to copy.
+fn choose(agent: SocketAddr, slot: &str) {
+    cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut connection(agent)).expect("it is set");
+}
+
+fn get(connection: &mut redis::Connection) -> String {
+    cmd("GET").arg(KEY).query(connection).expect("a value")
+}
+
+/// GETs the nodes executed.
+fn executed(nodes: &[SocketAddr]) -> u64 {
+    let of = |node: &SocketAddr| {
+        let info: String =
+            cmd("INFO").arg("commandstats").query(&mut connection(*node)).expect("statistics");
+        let calls = info.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+        calls.and_then(|calls| calls.split(',').next()?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    nodes.iter().map(of).sum()
+}
+
+/// Reads until the agent answers from copies.
+fn until_copied(client: &mut redis::Connection, nodes: &[SocketAddr]) {
+    let started = Instant::now();
+    loop {
+        let before = executed(nodes);
+        for _ in 0..200 {
+            get(client);
+        }
+        // The agent itself asks twice a second what to copy.
+        if executed(nodes) - before < 50 {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "nothing is answered from a copy");
+    }
+}
+
+#[test]
+fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
+    let Some(redis) = cluster(&[]) else { return };
+    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
+    let (here, there) = (Agent::start(&nodes), Agent::start(&nodes));
+    let (mut writer, mut reader) = (connection(here.address()), connection(here.address()));
+    let mut elsewhere = connection(there.address());
+    let slot = slot_of(KEY, nodes[0]);
+    choose(here.address(), &slot);
+    cmd("SET").arg(KEY).arg("0").exec(&mut writer).expect("it is set");
+    until_copied(&mut reader, &nodes);
+    until_copied(&mut elsewhere, &nodes);
+    for number in 1..=3_000_u32 {
+        cmd("SET").arg(KEY).arg(number).exec(&mut writer).expect("it is set");
+        assert_eq!(get(&mut reader), number.to_string(), "read after it was acknowledged");
+        if number % 100 == 0 {
+            // A copy for the next write to drop, and what another agent sees of this one.
+            get(&mut reader);
+            let started = Instant::now();
+            while get(&mut elsewhere) != number.to_string() {
+                assert!(started.elapsed() < LEASE, "another agent answers with what was before");
+            }
+        }
+    }
+    // The slot moves away and back, written at its new node meanwhile.
+    let owner = nodes
+        .iter()
+        .position(|node| cmd("GET").arg(KEY).query::<String>(&mut connection(*node)).is_ok());
+    let (from, to) = (nodes[owner.expect("an owner")], nodes[(owner.expect("one") + 1) % 3]);
+    until_copied(&mut elsewhere, &nodes);
+    for (round, target) in [to, from, to].into_iter().enumerate() {
+        let (output, text) = said(&nodes, &["move", KEY, "--to", &target.to_string()]);
+        assert!(output.status.success(), "{text}");
+        let value = format!("moved {round}");
+        cmd("SET").arg(KEY).arg(&value).exec(&mut connection(target)).expect("its owner takes it");
+        let started = Instant::now();
+        while get(&mut elsewhere) != value {
+            assert!(started.elapsed() < LEASE, "answered with what was before the move");
+        }
+        until_copied(&mut elsewhere, &nodes);
+    }
+}
+
+/// What a copy says is over when its key is.
+#[test]
+fn a_copy_expires_with_its_key() {
+    let Some(redis) = cluster(&["--enable-debug-command", "yes"]) else { return };
+    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
+    let agent = Agent::start(&nodes);
+    let mut client = connection(agent.address());
+    choose(agent.address(), &slot_of(KEY, nodes[0]));
+    cmd("SET").arg(KEY).arg("0").exec(&mut client).expect("it is set");
+    until_copied(&mut client, &nodes);
+    // Nobody expires keys by itself there: only reading them does.
+    for node in &nodes {
+        let mut node = connection(*node);
+        cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut node).expect("debug commands");
+    }
+    let written = Instant::now();
+    cmd("SET").arg(KEY).arg("1").arg("PX").arg(700).exec(&mut client).expect("it is set");
+    let mut seen = 0;
+    loop {
+        let asked = written.elapsed();
+        let value: Option<String> = cmd("GET").arg(KEY).query(&mut client).expect("an answer");
+        if value.is_none() {
+            break;
+        }
+        seen += 1;
+        assert!(asked < Duration::from_millis(800), "a copy outlives its key");
+    }
+    assert!(seen > 100, "{seen} reads");
+}
+
+/// A way to a node that can be cut: then nothing passes, and nobody is told.
+struct Wire {
+    address: SocketAddr,
+    cut: Arc<AtomicBool>,
+}
+
+impl Wire {
+    fn new(listener: TcpListener, node: SocketAddr) -> Self {
+        let address = listener.local_addr().expect("an address");
+        let cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                let Ok(node) = TcpStream::connect(node) else { return };
+                for (from, to) in [(&stream, &node), (&node, &stream)] {
+                    let (from, to) = (from.try_clone(), to.try_clone());
+                    let (Ok(from), Ok(to)) = (from, to) else { return };
+                    let is_cut = Arc::clone(&is_cut);
+                    thread::spawn(move || carry(from, to, &is_cut));
+                }
+            }
+        });
+        Self { address, cut }
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        while is_cut.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
+    // The node tells everybody that it is where the wire begins.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let options = ["--cluster-enabled", "yes", "--cluster-announce-port", &port];
+    let Some(redis) = Redis::start_with(&options) else { return };
+    let node = redis.address();
+    let mut direct = connection(node);
+    cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383).exec(&mut direct).expect("slots");
+    let wire = Wire::new(listener, node);
+    let agent = Agent::start(&[wire.address]);
+    let mut client = connection(agent.address());
+    choose(agent.address(), &slot_of(KEY, node));
+    cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
+    until_copied(&mut client, &[node]);
+
+    wire.cut.store(true, Relaxed);
+    let cut = Instant::now();
+    cmd("SET").arg(KEY).arg("after").exec(&mut direct).expect("it is set");
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let mut answered = 0;
+    loop {
+        let asked = cut.elapsed();
+        match cmd("GET").arg(KEY).query::<String>(&mut client) {
+            Ok(value) => {
+                assert_eq!(value, "before", "nothing else can have passed");
+                assert!(
+                    asked < LEASE,
+                    "answered from a copy {asked:?} after the agent was cut off"
+                );
+                answered += 1;
+            }
+            // It asks the node, and the node does not answer.
+            Err(_) => break,
+        }
+    }
+    assert!(answered > 0, "the lease was over before the agent was cut off");
+    wire.cut.store(false, Relaxed);
+    let mut client = connection(agent.address());
+    assert_eq!(get(&mut client), "after");
+}

@@ -1,0 +1,387 @@
+//! Coherent copies of what is read everywhere, by CLIENT TRACKING.
+//!
+//! Slots that the placer has chosen ([`crate::replicas`]) are read over a connection of their own to
+//! their node, which tells on it of every key that was read there and changed. What it tells and what
+//! it answers come in one order, so an answer is stored where it stands between changes, and a change
+//! that comes after it drops it. A change drops all copies of its slot: the slot is the unit here too.
+//!
+//! **Writes through this agent** drop the copies of their slot when they are sent, and nothing is
+//! copied of it or answered from a copy before they are answered: who hears that a write was done finds
+//! it done here.
+//!
+//! **A copy lives on proof.** The agent pings on that connection; once a ping is answered, everything
+//! that changed at the node before the ping was sent has been heard of. A copy is answered from only
+//! while the last such ping was sent less than [`COPY_LEASE`] ago: an agent that is cut off stops by
+//! itself, and what it answers is never older than that.
+//!
+//! Only keys that are there are copied: of one that is not, nobody tells when its slot moves and it is
+//! written at the new node. Only commands whose answer follows from strings, lists and sets are copied, and the same for both
+//! versions of the protocol: fields of hashes may expire without a word.
+
+use std::{collections::HashMap, time::Duration};
+
+use wire::resp::{Frame, Limits, Version, frame};
+
+use crate::slot::{SLOTS, Slot};
+
+/// After a ping was sent that was answered, copies are trusted for so long.
+pub const COPY_LEASE: Duration = Duration::from_secs(1);
+/// A longer answer is not copied.
+const COPY_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all copies, requests and answers.
+const COPIES_BYTES_MAX: usize = 64 << 20;
+/// Commands whose answers are copied: of one key, in its first argument.
+const COPIED: &[&str] =
+    &["get", "strlen", "getrange", "llen", "lindex", "lrange", "scard", "sismember", "exists"];
+/// What PTTL says of a key that does not exist.
+const NOT_THERE: i64 = -2;
+const NULL_3: &[u8] = b"_\r\n";
+const NULL_2: &[u8] = b"$-1\r\n";
+
+/// Whether answers to a command may be copied.
+pub(super) fn is_copied(command: &str) -> bool {
+    COPIED.contains(&command)
+}
+
+#[derive(Debug)]
+struct Copy {
+    answer: Vec<u8>,
+    expires: Expires,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expires {
+    /// The node has not said yet; not answered from.
+    Unknown,
+    Never,
+    At(Duration),
+}
+
+/// A slot that is to be copied.
+#[derive(Debug, Default)]
+struct Copied {
+    /// The connection its copies came over.
+    link: Option<usize>,
+    /// Grows with every change: an answer of before is not stored.
+    generation: u64,
+    /// By request.
+    copies: HashMap<Vec<u8>, Copy>,
+}
+
+/// Where an answer will be stored, if nothing changes before it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fill {
+    pub(super) slot: Slot,
+    generation: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Copies {
+    slots: HashMap<Slot, Copied>,
+    bytes: usize,
+    /// Of all slots.
+    generation: u64,
+    /// Writes of this agent's clients that are not answered, by slot.
+    writes: Box<[u32]>,
+    /// By connection: when the last ping was sent that was answered.
+    proofs: HashMap<usize, Duration>,
+    /// A node does not tell of changes: nothing is copied.
+    refused: bool,
+}
+
+impl Copies {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: HashMap::new(),
+            bytes: 0,
+            generation: 0,
+            writes: vec![0; SLOTS].into(),
+            proofs: HashMap::new(),
+            refused: false,
+        }
+    }
+
+    /// A node will not tell of changes.
+    pub(super) fn refuse(&mut self) {
+        self.refused = true;
+        self.choose(&[]);
+    }
+
+    /// From now on these slots are copied, and no others.
+    pub(super) fn choose(&mut self, slots: &[Slot]) {
+        let (mut before, bytes) =
+            (std::mem::take(&mut self.slots), std::mem::take(&mut self.bytes));
+        for &slot in slots.iter().filter(|_| !self.refused) {
+            self.generation += 1;
+            let new = Copied { generation: self.generation, ..Copied::default() };
+            self.slots.insert(slot, before.remove(&slot).unwrap_or(new));
+        }
+        self.bytes = bytes - before.values().map(size).sum::<usize>();
+    }
+
+    /// Whether reads of `slot` are to leave copies now.
+    pub(super) fn wants(&self, slot: Slot) -> bool {
+        self.slots.contains_key(&slot) && !self.is_written(slot)
+    }
+
+    /// The answer to `request`, if a copy may be trusted. Copies are of `link`, the connection to the
+    /// slot's owner as it is known now.
+    pub(super) fn read(
+        &mut self,
+        slot: Slot,
+        link: Option<usize>,
+        request: &[u8],
+        version: Version,
+        now: Duration,
+    ) -> Option<&[u8]> {
+        let proven = *self.proofs.get(&link?)?;
+        if now >= proven + COPY_LEASE || self.is_written(slot) {
+            return None;
+        }
+        let copied = self.slots.get(&slot).filter(|copied| copied.link == link)?;
+        let copy = copied.copies.get(request)?;
+        let lives = match copy.expires {
+            Expires::Unknown => false,
+            Expires::Never => true,
+            Expires::At(at) => now < at,
+        };
+        lives.then(|| in_version(&copy.answer, version))
+    }
+
+    /// A read of `slot` leaves over `link`.
+    pub(super) fn begin(&mut self, slot: Slot, link: usize) -> Option<Fill> {
+        if self.slots.get(&slot)?.link != Some(link) {
+            self.drop_slot(slot);
+        }
+        let copied = self.slots.get_mut(&slot)?;
+        copied.link = Some(link);
+        Some(Fill { slot, generation: copied.generation })
+    }
+
+    /// The answer to a read has come. It is answered from once [`Self::expires`] has come too.
+    pub(super) fn fill(&mut self, fill: Fill, request: &[u8], answer: &[u8]) {
+        let bytes = request.len() + answer.len();
+        let room = bytes <= COPY_BYTES_MAX && self.bytes + bytes <= COPIES_BYTES_MAX;
+        if !room || !is_same_in_both_versions(answer) || self.is_written(fill.slot) {
+            return;
+        }
+        if let Some(copied) = self.current(fill) {
+            let copy = Copy { answer: answer.to_vec(), expires: Expires::Unknown };
+            let before = copied.copies.insert(request.to_vec(), copy);
+            self.bytes += bytes;
+            self.bytes -= before.map_or(0, |before| request.len() + before.answer.len());
+        }
+    }
+
+    /// PTTL of the key of `request`, asked behind it at `since`, says `milliseconds`: -1, never; -2, it is
+    /// not there.
+    pub(super) fn expires(
+        &mut self,
+        fill: Fill,
+        request: &[u8],
+        milliseconds: i64,
+        since: Duration,
+    ) {
+        let Some(copied) = self.current(fill) else { return };
+        if milliseconds == NOT_THERE {
+            let copy = copied.copies.remove(request);
+            self.bytes -= copy.map_or(0, |copy| request.len() + copy.answer.len());
+        } else if let Some(copy) = copied.copies.get_mut(request) {
+            let milliseconds = u64::try_from(milliseconds).map(Duration::from_millis);
+            copy.expires = milliseconds.map_or(Expires::Never, |left| Expires::At(since + left));
+        }
+    }
+
+    /// A write to `slot` leaves.
+    pub(super) fn write_begins(&mut self, slot: Slot) {
+        if let Some(writes) = self.writes.get_mut(slot.number()) {
+            *writes += 1;
+        }
+        self.drop_slot(slot);
+    }
+
+    /// A write to `slot` is answered, or never will be.
+    pub(super) fn write_ends(&mut self, slot: Slot) {
+        if let Some(writes) = self.writes.get_mut(slot.number()) {
+            *writes = writes.saturating_sub(1);
+        }
+    }
+
+    /// A node tells over `link` of keys that have changed; null: of all.
+    pub(super) fn told(&mut self, link: usize, push: &[u8]) {
+        let Ok(Some((push, _))) = frame::decode(push, &Limits::default()) else { return };
+        let mut parts = push.elements();
+        if parts.next().and_then(|kind| kind.payload()) != Some(b"invalidate") {
+            return;
+        }
+        match parts.next() {
+            Some(keys) if !keys.is_null() => {
+                let keys: Vec<Frame<'_>> = keys.elements().collect();
+                for key in keys.iter().filter_map(Frame::payload) {
+                    self.drop_slot(Slot::of(key));
+                }
+            }
+            _ => self.drop_link(link),
+        }
+    }
+
+    /// A ping that was sent over `link` at `since` is answered.
+    pub(super) fn proven(&mut self, link: usize, since: Duration) {
+        self.proofs.insert(link, since);
+    }
+
+    /// A connection is gone.
+    pub(super) fn lost(&mut self, link: usize) {
+        self.proofs.remove(&link);
+        self.drop_link(link);
+    }
+
+    fn is_written(&self, slot: Slot) -> bool {
+        self.writes.get(slot.number()).is_none_or(|&writes| writes > 0)
+    }
+
+    fn current(&mut self, fill: Fill) -> Option<&mut Copied> {
+        self.slots.get_mut(&fill.slot).filter(|copied| copied.generation == fill.generation)
+    }
+
+    fn drop_slot(&mut self, slot: Slot) {
+        if let Some(copied) = self.slots.get_mut(&slot) {
+            self.generation += 1;
+            copied.generation = self.generation;
+            self.bytes -= size(copied);
+            copied.copies.clear();
+        }
+    }
+
+    fn drop_link(&mut self, link: usize) {
+        let of_link =
+            |(slot, copied): (&Slot, &Copied)| (copied.link == Some(link)).then_some(*slot);
+        for slot in self.slots.iter().filter_map(of_link).collect::<Vec<_>>() {
+            self.drop_slot(slot);
+        }
+    }
+}
+
+fn size(copied: &Copied) -> usize {
+    copied.copies.iter().map(|(request, copy)| request.len() + copy.answer.len()).sum()
+}
+
+/// Whether a whole answer in RESP3 is the same in RESP2, or null.
+fn is_same_in_both_versions(answer: &[u8]) -> bool {
+    let starts = |kinds: &[u8]| answer.first().is_some_and(|first| kinds.contains(first));
+    answer == NULL_3 || starts(b"$:+") || starts(b"*")
+}
+
+/// An answer in RESP3 that [`is_same_in_both_versions`] as a client of `version` is to have it.
+pub(super) fn in_version(answer: &[u8], version: Version) -> &[u8] {
+    if answer == NULL_3 && version == Version::Resp2 { NULL_2 } else { answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const GET: &[u8] = b"GET a\r\n";
+    const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
+
+    fn slot() -> Slot {
+        Slot::of(b"a")
+    }
+
+    /// A copy of `a`, over link 3, proven at 0.
+    fn copied() -> (Copies, Fill) {
+        let mut copies = Copies::new();
+        copies.choose(&[slot()]);
+        copies.proven(3, Duration::ZERO);
+        let fill = copies.begin(slot(), 3).expect("it is chosen");
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
+        (copies, fill)
+    }
+
+    fn read(copies: &mut Copies, now: Duration) -> Option<Vec<u8>> {
+        copies.read(slot(), Some(3), GET, Version::Resp2, now).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn a_copy_is_answered_from_once_it_is_known_when_it_expires() {
+        let (mut copies, fill) = copied();
+        assert_eq!(read(&mut copies, MS), None);
+        copies.expires(fill, GET, 100, MS);
+        assert_eq!(read(&mut copies, 100 * MS).as_deref(), Some(&b"$1\r\nx\r\n"[..]));
+        assert_eq!(read(&mut copies, 101 * MS), None);
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_not_copied() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, NOT_THERE, MS);
+        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
+    }
+
+    #[test]
+    fn nodes_that_do_not_tell_of_changes_are_asked_each_time() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.refuse();
+        copies.choose(&[slot()]);
+        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
+    }
+
+    #[test]
+    fn without_proof_a_copy_is_not_trusted() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        assert!(read(&mut copies, COPY_LEASE - MS).is_some());
+        assert_eq!(read(&mut copies, COPY_LEASE), None);
+        copies.proven(3, 500 * MS);
+        assert!(read(&mut copies, COPY_LEASE).is_some());
+        copies.lost(3);
+        assert_eq!(read(&mut copies, COPY_LEASE), None);
+    }
+
+    #[test]
+    fn what_changed_is_dropped_and_answers_of_before_are_not_stored() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.told(3, PUSH);
+        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
+        copies.expires(fill, GET, -1, MS);
+        assert_eq!(read(&mut copies, MS), None);
+        let fill = copies.begin(slot(), 3).expect("it is chosen");
+        copies.fill(fill, GET, NULL_3);
+        // It changes before the node has said when it expires.
+        copies.told(3, b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+        copies.expires(fill, GET, -1, MS);
+        assert_eq!(read(&mut copies, MS), None);
+    }
+
+    #[test]
+    fn while_a_write_is_under_way_nothing_is_copied_or_answered_from_a_copy() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.write_begins(slot());
+        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
+        copies.write_ends(slot());
+        assert!(read(&mut copies, MS).is_none() && copies.wants(slot()));
+    }
+
+    #[test]
+    fn a_slot_that_has_moved_begins_anew() {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.proven(4, Duration::ZERO);
+        assert_eq!(copies.read(slot(), Some(4), GET, Version::Resp2, MS), None);
+        copies.begin(slot(), 4);
+        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
+    }
+
+    #[test]
+    fn null_is_said_in_the_version_of_who_asks() {
+        assert_eq!(in_version(NULL_3, Version::Resp2), NULL_2);
+        assert_eq!(in_version(NULL_3, Version::Resp3), NULL_3);
+        assert!(!is_same_in_both_versions(b",1.5\r\n") && !is_same_in_both_versions(b"-ERR\r\n"));
+    }
+}
