@@ -135,6 +135,9 @@ impl Client {
         read(answer)
     }
 
+    /// The value is safe before the number is written: they lie in different files, and a number that
+    /// outlived a crash without its value would have the write answered and lost. The other way round
+    /// the write is applied again when it is repeated.
     fn put(
         &mut self,
         key: &Key,
@@ -144,13 +147,11 @@ impl Client {
     ) -> anyhow::Result<()> {
         let (name, sequence) = (name(PREFIX, key), sequence.to_string());
         let last = last_name(key, writer);
-        self.ask(&[b"multi"])?;
         match value {
-            Some(value) => self.ask(&[b"set", &name, value])?,
-            None => self.ask(&[b"del", &name])?,
-        };
-        self.ask(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S])?;
-        self.answer(&[b"exec"], |_| Ok(()))
+            Some(value) => self.answer(&[b"set", &name, value], |_| Ok(()))?,
+            None => self.answer(&[b"del", &name], |_| Ok(()))?,
+        }
+        self.answer(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S], |_| Ok(()))
     }
 
     /// Keys of the agent's that others changed.
