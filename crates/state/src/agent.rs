@@ -21,6 +21,7 @@ use wire::resp::{Limits, Request, Version, request, response};
 
 use crate::slot::Slot;
 
+mod answers;
 mod client;
 mod copies;
 mod flight;

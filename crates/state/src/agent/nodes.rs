@@ -1,21 +1,14 @@
-//! The agent's side of the nodes: where requests are sent, and what becomes of the answers.
+//! The agent's side of the nodes: its connections, and where requests are sent.
 
 use std::{mem, net::SocketAddr, time::Duration};
 
-use wire::resp::{Frame, Kind, Request, Version, frame, request, response};
+use wire::resp::{Kind, Request, Version, request, response};
 
 use super::{
     Agent, Output, RETRY_FOR,
-    client::Client,
-    copies::{Fill, in_version},
-    flight::{ASKING, Asked, Asker, CACHING, Link, Purpose},
-    map::Redirect,
+    flight::{Asked, Asker, CACHING, Link, Purpose},
 };
 
-/// Redirections followed at once; from then on each takes [`PAUSE`]: nodes do not agree yet.
-const REDIRECTS_AT_ONCE: u32 = 4;
-/// Before a request is sent again that cannot be executed yet.
-const PAUSE: Duration = Duration::from_millis(5);
 /// Before a request is sent again whose connection was lost.
 const LOST_PAUSE: Duration = Duration::from_millis(100);
 /// How often the agent asks who owns what although nothing tells that it has changed.
@@ -222,7 +215,7 @@ impl Agent {
         })
     }
 
-    fn say(
+    pub(super) fn say(
         &mut self,
         node: usize,
         purpose: Purpose,
@@ -269,218 +262,11 @@ impl Agent {
         owner.unwrap_or_else(|| self.any % self.map.len().max(1))
     }
 
-    fn hurry_slots(&mut self, now: Duration) {
+    pub(super) fn hurry_slots(&mut self, now: Duration) {
         self.slots_due = self.slots_due.min(now + SLOTS_PAUSE);
     }
-
-    /// One whole answer.
-    fn answer(&mut self, at: usize, answer: &[u8], now: Duration) -> wire::Result<()> {
-        let Some(link) = self.links.get_mut(at) else { return Ok(()) };
-        if !link.greetings.is_empty() {
-            link.greeted();
-            return if answer.starts_with(b"-") {
-                if link.purpose == Purpose::Copies {
-                    self.copies.refuse();
-                }
-                Err(unexpected(
-                    "a node that takes our user and password and speaks RESP3",
-                    String::from_utf8_lossy(answer).trim_end().to_owned(),
-                ))
-            } else {
-                Ok(())
-            };
-        }
-        let Some(flight) = link.flights.front_mut() else {
-            return Err(unexpected(
-                "no answer without a request",
-                String::from_utf8_lossy(answer).chars().take(64).collect(),
-            ));
-        };
-        flight.due -= 1;
-        if flight.due > 0 {
-            if answer.starts_with(b"-") && flight.refusal.is_none() {
-                flight.refusal = Some(answer.to_vec());
-            }
-            return Ok(());
-        }
-        if flight.bytes > link.output.written() {
-            return Err(unexpected("no answer before all of its request", "one".into()));
-        }
-        let Some(flight) = link.flights.pop_front() else { return Ok(()) };
-        match flight.asker {
-            Asker::Client(_) | Asker::Copied(..) => {
-                let (node, purpose) = (link.address, link.purpose);
-                let (asked, version, fill) = match flight.asker {
-                    Asker::Copied(asked, version, fill) => (asked, version, fill),
-                    Asker::Client(asked) => (asked, purpose.version(), None),
-                    _ => return Ok(()),
-                };
-                let refusal = flight.refusal.filter(|_| answer.starts_with(b"-EXECABORT"));
-                let said = refusal.as_deref().unwrap_or(answer);
-                if let Some(redirect) = said
-                    .first()
-                    .filter(|&&byte| byte == b'-')
-                    .and_then(|_| Redirect::read(said, node))
-                {
-                    let request = link
-                        .output
-                        .kept()
-                        .get(flight.ahead..flight.bytes)
-                        .unwrap_or_default()
-                        .to_vec();
-                    link.output.forget(flight.bytes);
-                    self.redirected(asked, version, request, redirect, said, now);
-                } else {
-                    if let Some(fill) = fill {
-                        let kept = link.output.kept();
-                        let request = kept.get(flight.ahead..flight.bytes).unwrap_or_default();
-                        self.copies.fill(fill, request, answer);
-                    }
-                    link.output.forget(flight.bytes);
-                    let answer = match purpose {
-                        Purpose::Copies => in_version(answer, version),
-                        Purpose::Requests(_) => answer,
-                    };
-                    // Which of its commands was at fault says more than that one was.
-                    let aborted = refusal.map(|refusal| aborted(&refusal));
-                    self.tell(&asked, aborted.as_deref().unwrap_or(answer), now);
-                }
-            }
-            Asker::Slots => {
-                let address = link.address;
-                link.output.forget(flight.bytes);
-                self.slots_asked = None;
-                if !self.map.learn(answer, address) {
-                    self.any += 1;
-                    self.hurry_slots(now);
-                }
-            }
-            Asker::Ping(since) => {
-                link.output.forget(flight.bytes);
-                self.monitor.round_trip(link.address, now.saturating_sub(since));
-            }
-            Asker::Proof(since) => {
-                link.output.forget(flight.bytes);
-                self.copies.proven(at, since);
-            }
-            Asker::Expiry(fill, request, since) => {
-                link.output.forget(flight.bytes);
-                self.expiry(fill, &request, answer, since);
-            }
-        }
-        Ok(())
-    }
-
-    fn expiry(&mut self, fill: Fill, request: &[u8], answer: &[u8], since: Duration) {
-        let answer = frame::decode(answer, &self.limits).ok().flatten();
-        let left = answer.and_then(|(answer, _): (Frame<'_>, _)| answer.integer());
-        if let Some(left) = left {
-            self.copies.expires(fill, request, left, since);
-        }
-    }
-
-    fn redirected(
-        &mut self,
-        mut asked: Asked,
-        version: Version,
-        request: Vec<u8>,
-        redirect: Redirect,
-        answer: &[u8],
-        now: Duration,
-    ) {
-        asked.redirects += 1;
-        let mut at_once = asked.redirects <= REDIRECTS_AT_ONCE;
-        if let Some(client) = self.asker(&asked) {
-            client.alone = true;
-            // Who is delayed must not be overtaken by what was said after it.
-            at_once &= client.delayed == 0;
-        }
-        let node = match redirect {
-            Redirect::Moved(slot, address) => {
-                // Found by a node where our table of commands had nothing to say.
-                asked.slot = asked.slot.or(Some(slot));
-                let node = self.map.node(address);
-                if let Some(node) = node {
-                    self.map.set(slot, node);
-                }
-                self.hurry_slots(now);
-                node.map(|node| (node, false))
-            }
-            Redirect::Ask(address) => self.map.node(address).map(|node| (node, true)),
-            Redirect::TryAgain => None,
-        };
-        match node {
-            Some((node, asking)) if at_once => {
-                let (answers, purpose) = (asked.answers, Purpose::Requests(version));
-                let ahead = if asking { ASKING } else { b"" };
-                self.say(node, purpose, Asker::Client(asked), ahead, &request, answers);
-            }
-            _ => self.delay(asked, version, request, PAUSE, answer, now),
-        }
-    }
-
-    /// Sends a request again later, or tells its client `answer` if that was tried for long enough.
-    fn delay(
-        &mut self,
-        asked: Asked,
-        version: Version,
-        request: Vec<u8>,
-        pause: Duration,
-        answer: &[u8],
-        now: Duration,
-    ) {
-        if now > asked.since + RETRY_FOR {
-            return self.tell(&asked, answer, now);
-        }
-        let mut until = now + pause;
-        if let Some(client) = self.asker(&asked) {
-            until = until.max(client.delayed_until);
-            (client.alone, client.delayed_until) = (true, until);
-            client.delayed += 1;
-        }
-        self.delayed_ever += 1;
-        self.delayed.insert((until, self.delayed_ever), (asked, version, request));
-    }
-
-    /// Who asked, unless it has gone.
-    fn asker(&mut self, asked: &Asked) -> Option<&mut Client> {
-        self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
-    }
-
-    fn tell_error(&mut self, asked: &Asked, text: &str, now: Duration) {
-        let mut answer = Vec::new();
-        response::write_error(&mut answer, text.as_bytes());
-        self.tell(asked, &answer, now);
-    }
-
-    fn tell(&mut self, asked: &Asked, answer: &[u8], now: Duration) {
-        if let Some(slot) = asked.slot {
-            self.monitor.answered(slot, answer.len());
-        }
-        if let Some(slot) = asked.holds {
-            self.copies.write_ends(slot);
-        }
-        let Some(client) = self.asker(asked) else { return };
-        client.answer(asked.number, answer);
-        let goes_on = !client.input.is_empty();
-        self.spoken_to.push(asked.client);
-        if goes_on {
-            // What it said wrongly it hears; who writes to it sees that it is over.
-            let _ = self.proceed(asked.client, now);
-        }
-    }
 }
 
-/// EXECABORT with the reason in it.
-fn aborted(refusal: &[u8]) -> Vec<u8> {
-    let reason = frame::decode(refusal, &wire::resp::Limits::default()).ok().flatten();
-    let reason = reason.and_then(|(reason, _): (Frame<'_>, _)| reason.error()).unwrap_or_default();
-    let mut answer = Vec::new();
-    let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
-    response::write_error(&mut answer, &text);
-    answer
-}
-
-fn unexpected(expected: &'static str, got: String) -> wire::Error {
+pub(super) fn unexpected(expected: &'static str, got: String) -> wire::Error {
     wire::Error::Malformed { protocol: "redis", offset: 0, expected, got }
 }
