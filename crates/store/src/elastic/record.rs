@@ -11,6 +11,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crc32c::crc32c_append;
+
 /// Granularity of places in a segment.
 pub(super) const UNIT_BYTES: usize = 16;
 const HEADER_BYTES: usize = 24;
@@ -116,21 +118,27 @@ impl<'a> Record<'a> {
 
     /// Appends the record, to lie at `address`.
     pub(super) fn write(&self, address: Address, out: &mut Vec<u8>) {
-        let start = out.len();
+        let end = out.len() + self.bytes();
         out.reserve(self.bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&[self.kind as u8, 0]);
-        out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
-        out.extend_from_slice(&(self.body.value.len() as u32).to_le_bytes());
-        out.extend_from_slice(&self.durable.to_le_bytes());
-        out.extend_from_slice(&self.kills.0.to_le_bytes());
+        let mut header = [0; HEADER_BYTES];
+        header[4] = self.kind as u8;
+        header[6..8].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
+        header[8..12].copy_from_slice(&(self.body.value.len() as u32).to_le_bytes());
+        header[12..16].copy_from_slice(&self.durable.to_le_bytes());
+        header[16..].copy_from_slice(&self.kills.0.to_le_bytes());
+        let mut body = [0; BODY_BYTES];
+        body[..8].copy_from_slice(&self.body.version.to_le_bytes());
+        body[8..].copy_from_slice(&self.body.expires_at.0.to_le_bytes());
+        // Of the parts and not of what was written: that is still on its way to memory, and reading
+        // it back would wait.
+        let parts = [&header[4..], self.key, &body, self.body.value];
+        let crc = parts.iter().fold(checksum_of(address), |crc, part| crc32c_append(crc, part));
+        header[..4].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&header);
         out.extend_from_slice(self.key);
-        out.extend_from_slice(&self.body.version.to_le_bytes());
-        out.extend_from_slice(&self.body.expires_at.0.to_le_bytes());
+        out.extend_from_slice(&body);
         out.extend_from_slice(self.body.value);
-        let crc = checksum(address, &out[start + 4..]);
-        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
-        out.resize(start + self.bytes(), 0);
+        out.resize(end, 0);
     }
 
     /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
@@ -138,7 +146,8 @@ impl<'a> Record<'a> {
     pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
         let record = Self::parse(bytes)?;
         let end = record.bytes_unpadded();
-        let (stored, computed) = (u32_at(bytes, 0), checksum(address, &bytes[4..end]));
+        let (stored, computed) =
+            (u32_at(bytes, 0), crc32c_append(checksum_of(address), &bytes[4..end]));
         if stored != computed {
             return Err(Broken::Checksum { stored, computed });
         }
@@ -190,8 +199,8 @@ pub(super) enum Broken {
 }
 
 /// The checksum covers where the record lies, so that one written to the wrong place is found.
-fn checksum(address: Address, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), bytes)
+fn checksum_of(address: Address) -> u32 {
+    crc32c::crc32c(&address.0.to_le_bytes())
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
