@@ -165,9 +165,9 @@ impl Log {
     }
 
     fn keep_buffer(&mut self, bytes: Arc<Vec<u8>>) {
-        // Whoever wrote it may hold it still.
+        // Whoever wrote it may hold it still. That of a trailer is no use.
         if let Ok(mut bytes) = Arc::try_unwrap(bytes)
-            && bytes.capacity() <= 2 * WRITE_BYTES
+            && (self.unused.0.capacity()..=4 * WRITE_BYTES).contains(&bytes.capacity())
         {
             bytes.clear();
             self.unused.0 = bytes;
