@@ -4,7 +4,8 @@
 //! Four stores, as a database has. Prints, as `name value` in lookups a second: `in-memory` and
 //! `copied`, by one thread's processor time; `cold` by eight threads that carry out what their own
 //! lookups ask for, with next to nothing in memory; `bare`, as many threads reading 4 KiB at random
-//! places of the same files. Medians of interleaved rounds.
+//! places of the same files, and `bare-two` twice that, as a record of such a value lies across two
+//! pages. Medians of interleaved rounds.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::fs::File;
@@ -53,12 +54,14 @@ fn main() {
     }
     shards.iter().for_each(shrink);
     let files = files(directory);
-    let (mut cold, mut bare) = (Vec::new(), Vec::new());
+    let (mut cold, mut bare, mut bare_two) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         cold.push(by_threads(|random| cold_lookup(&shards, entries, random), round));
-        bare.push(by_threads(|random| bare_read(&files, random), round));
+        bare.push(by_threads(|random| bare_read(&files, 1, random), round));
+        bare_two.push(by_threads(|random| bare_read(&files, 2, random), round));
     }
     println!("cold {:.0}\nbare {:.0}", median(cold), median(bare));
+    println!("bare-two {:.0}", median(bare_two));
 }
 
 fn now() -> Duration {
@@ -199,16 +202,17 @@ fn files(directory: &Path) -> Vec<(File, u64)> {
         .collect()
 }
 
-fn bare_read(files: &[(File, u64)], random: &mut Random) {
+/// Reads so many pages of one file at a random place.
+fn bare_read(files: &[(File, u64)], pages_read: usize, random: &mut Random) {
     thread_local! {
         static BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
     }
     let (file, pages) = &files[random.draw() as usize % files.len()];
     BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize(2 * VALUE_BYTES, 0);
+        buffer.resize((pages_read + 1) * VALUE_BYTES, 0);
         let start = buffer.as_ptr().align_offset(VALUE_BYTES);
-        let page = random.draw() % pages;
-        file.read_exact_at(&mut buffer[start..start + VALUE_BYTES], page * VALUE_BYTES as u64)
-            .unwrap();
+        let page = random.draw() % (pages - pages_read as u64 + 1);
+        let target = &mut buffer[start..start + pages_read * VALUE_BYTES];
+        file.read_exact_at(target, page * VALUE_BYTES as u64).unwrap();
     });
 }

@@ -31,7 +31,9 @@ pub(in crate::measure) fn lookups(run: &Run) -> anyhow::Result<Vec<Figure>> {
         line.and_then(|text| text.parse::<f64>().ok()).with_context(|| format!("no {name}: {said}"))
     };
     let copied = value("copied")?;
-    let cold = Reading::new(value("cold")?).with("bare", value("bare")?);
+    let two_pages = value("bare-two")?;
+    let cold =
+        Reading::new(value("cold")?).with("bare", value("bare")?).with("bare_two", two_pages);
     run.keep("in-process", &cold)?;
     let lookups = Figure::at_least("in-process-lookups", value("in-memory")?, "lookups/s", 2e6);
     let beside = Figure::compared(
@@ -45,6 +47,10 @@ pub(in crate::measure) fn lookups(run: &Run) -> anyhow::Result<Vec<Figure>> {
         lookups.note(format!(
             "{entries} × 4 KiB, one thread, by its processor time; with every value copied out {copied:.0}/s"
         )),
-        beside.note(format!("{entries} × 4 KiB, four stores as in a database, 8 threads each")),
+        beside.note(format!(
+            "{entries} × 4 KiB, four stores as in a database, 8 threads each; a value and its header lie \
+             across two pages: {:.3} of {two_pages:.0} preads of both",
+            cold.value / two_pages
+        )),
     ])
 }
