@@ -106,7 +106,8 @@ impl Shape {
     }
 }
 
-const LINE_BYTES: usize = 64;
+/// Bytes of a line of the processor's cache.
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// Is the item at the start of `bytes` stored under `key`?
 #[inline]
@@ -122,6 +123,13 @@ pub(crate) fn has_key(bytes: &[u8], key: Key<'_>) -> bool {
 #[inline]
 pub(crate) fn header(bytes: &[u8]) -> Header {
     *bytemuck::from_bytes(&bytes[..HEADER_BYTES])
+}
+
+/// The value of the item at the start of `bytes`, to change.
+pub(crate) fn value_mut(bytes: &mut [u8]) -> &mut [u8] {
+    let shape = Shape::read(bytes);
+    let offset = shape.key_offset() + shape.key_bytes;
+    &mut bytes[offset..offset + shape.value_bytes]
 }
 
 /// The header at the start of `bytes`, to change.

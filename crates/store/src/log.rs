@@ -16,10 +16,13 @@ use std::time::Duration;
 use bytemuck::{Pod, Zeroable};
 
 use crate::config::Config;
-use crate::item::{self, Header, Item, Key, Location, MARKS, Shape, UNIT_BYTES, nanos};
+use crate::item::{self, Header, Item, Key, LINE_BYTES, Location, MARKS, Shape, UNIT_BYTES, nanos};
 use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
 use crate::replacement::Arena;
 use crate::slots::Slots;
+
+/// Lines of an item fetched ahead: a value of 64 bytes under a short key ends in the third.
+const LINES_FETCHED: usize = 3;
 
 /// Large enough that a segment is returned by one cheap call, small enough that compacting one
 /// takes well under a millisecond.
@@ -143,9 +146,10 @@ impl Log {
         Item::read(&self.arena[location as usize * UNIT_BYTES..])
     }
 
-    /// Has the item at `location` fetched.
+    /// Has the beginning of the item at `location` fetched.
     pub(crate) fn prefetch(&self, location: Location) {
-        prefetch(&self.arena[location as usize * UNIT_BYTES]);
+        let item = &self.arena[location as usize * UNIT_BYTES..];
+        item.chunks(LINE_BYTES).take(LINES_FETCHED).for_each(prefetch);
     }
 
     /// Is the item at `location` stored under `key`?
@@ -186,6 +190,16 @@ impl Log {
         (header.prev, header.next) = (prev, next);
         header.meta |= meta & MARKS;
         self.note_expiry(location);
+    }
+
+    /// Writes a value over the one at `location`, of the same length; false if it is of another.
+    pub(crate) fn overwrite_value(&mut self, location: Location, value: &[u8]) -> bool {
+        let held = item::value_mut(&mut self.arena[location as usize * UNIT_BYTES..]);
+        let fits = held.len() == value.len();
+        if fits {
+            held.copy_from_slice(value);
+        }
+        fits
     }
 
     /// Takes over links and marks from another item.

@@ -24,7 +24,7 @@ pub(crate) const fn pages(bytes: usize) -> usize {
 /// Has the processor fetch the line where `value` begins, which will be needed soon. Many such
 /// fetches go on at once, where reading one value after the other would wait for each.
 #[inline]
-pub(crate) fn prefetch<T>(value: &T) {
+pub(crate) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: it reads nothing and faults on nothing, and a reference points into memory anyway.
     unsafe {

@@ -123,6 +123,11 @@ impl Memory {
         self.log.item(location).value
     }
 
+    /// Writes `value` over that of an item found just now; false if its place is of other length.
+    pub(crate) fn overwrite_at(&mut self, location: Location, value: &[u8]) -> bool {
+        self.log.overwrite_value(location, value)
+    }
+
     /// The value stored under `key` and not expired, without counting as a use.
     pub fn peek<'k>(&self, hash: u64, key: impl Into<Key<'k>>, now: Duration) -> Option<Peek<'_>> {
         let location = self.find(self.fold(hash), key.into())?;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
-use super::locating::Located;
+use super::locating::{Located, Places};
 use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
-use super::table::Slot;
+use super::table::{Location, Slot};
 use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
 use crate::mapping::PAGE_BYTES;
 
@@ -110,7 +110,7 @@ impl Elastic {
         let value_bytes = body.value.len();
         self.stats.hits += 1;
         self.note_use(hash, value_bytes);
-        self.known.set(key, slot);
+        self.known.set(key, Places { slot, memory: at });
         true
     }
 
@@ -232,6 +232,7 @@ impl Elastic {
     ) -> Result<Written, Error> {
         self.check(key, value)?;
         let hash = self.hash(key);
+        let known = self.known.get(key);
         let old = match self.locate(hash, key) {
             Located::At(slot) => Some(slot),
             Located::Nowhere => None,
@@ -250,9 +251,17 @@ impl Elastic {
         self.version = version;
         self.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });
-        self.note_fresh(hash, key, location);
+        if !known.is_some_and(|known| self.overwrite(known, location, record)) {
+            self.note_fresh(hash, key, location);
+        }
         self.restage(key, Some((body, location)));
         Ok(Written { position: self.log.position(), version })
+    }
+
+    /// Writes a record over what memory holds of its entry, if that is of the same length.
+    fn overwrite(&mut self, known: Places, location: Location, record: LogRecord<'_>) -> bool {
+        let bytes = self.log.buffered(location).expect("what was just appended");
+        self.memory.overwrite_at(known.memory, &bytes[record.body_range()])
     }
 
     fn check(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {

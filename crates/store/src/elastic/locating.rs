@@ -5,6 +5,7 @@ use super::record::Record as LogRecord;
 use super::staged::State;
 use super::table::{Location, Slot};
 use super::{Elastic, Fresh};
+use crate::item;
 
 /// Where the record of a key is, as far as memory can tell.
 pub(super) enum Located {
@@ -17,8 +18,8 @@ pub(super) enum Located {
 impl Elastic {
     /// Where the record of `key` is, without asking the disk.
     pub(super) fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
-        if let Some(slot) = self.known.get(key) {
-            return Located::At(slot);
+        if let Some(known) = self.known.get(key) {
+            return Located::At(known.slot);
         }
         let page = self.table.page_of(hash);
         if !self.table.is_resident(page) {
@@ -94,26 +95,35 @@ impl Elastic {
     }
 }
 
-/// Where the record of the key loaded last is, so that writing it need not find out again.
+/// Where the entry loaded last is, if memory holds it, so that writing it need not find out again.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     key: Vec<u8>,
-    slot: Option<Slot>,
+    places: Option<Places>,
+}
+
+/// The two places of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    /// In the storage table.
+    pub(super) slot: Slot,
+    /// In the memory table.
+    pub(super) memory: item::Location,
 }
 
 impl Known {
-    pub(super) fn set(&mut self, key: &[u8], slot: Slot) {
+    pub(super) fn set(&mut self, key: &[u8], places: Places) {
         self.key.clear();
         self.key.extend_from_slice(key);
-        self.slot = Some(slot);
+        self.places = Some(places);
     }
 
-    pub(super) fn get(&self, key: &[u8]) -> Option<Slot> {
-        self.slot.filter(|_| self.key == key)
+    pub(super) fn get(&self, key: &[u8]) -> Option<Places> {
+        self.places.filter(|_| self.key == key)
     }
 
-    /// The table changes, or may.
+    /// One of the tables changes, or may.
     pub(super) fn forget(&mut self) {
-        self.slot = None;
+        self.places = None;
     }
 }
