@@ -8,7 +8,6 @@ use std::{ops::DerefMut, time::Duration};
 
 use smallvec::SmallVec;
 use store::elastic::Ticket;
-use wire::resp::request::Request;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
@@ -33,6 +32,9 @@ pub trait Shards {
 
     /// Waits for shard `index` and holds it. Whoever wants several takes them in ascending order.
     fn lock(&self, index: usize) -> Self::Guard<'_>;
+
+    /// Lets go of what is held for commands to come: the next is about to do something else.
+    fn let_go(&self) {}
 }
 
 /// Which of `count` shards a key of `database` lies in.
@@ -40,29 +42,6 @@ pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
     let hash = xxh3_64(key).wrapping_add(u64::from(database).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // The high bits: what indexes a shard uses others.
     ((u128::from(hash) * count as u128) >> 64) as usize
-}
-
-/// Has what the next requests will look at first fetched from memory, for all of them at once; each
-/// would wait for its own otherwise.
-pub fn prefetch<'r, S: Shards>(
-    requests: impl IntoIterator<Item = &'r Request<'r>>,
-    database: u8,
-    shards: &S,
-) {
-    let count = shards.count();
-    let mut fetched = SmallVec::<[(usize, u64); 16]>::new();
-    for request in requests {
-        // The first argument is a key nearly always, and what has more than that mostly writes.
-        // Where not, a fetch was for nothing.
-        let Some(key) = request.argument(1) else { continue };
-        let index = shard_of(database, key, count);
-        let writes = request.len() > 2;
-        let hash = shards.lock(index).prefetch(&StoredKey::new(database, key), writes);
-        fetched.push((index, hash));
-    }
-    for (index, hash) in fetched {
-        shards.lock(index).store.prefetch_item(hash);
-    }
 }
 
 /// A value and when it ends.

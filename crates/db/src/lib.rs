@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod batch;
 pub mod clients;
 pub mod command;
 pub mod failure;

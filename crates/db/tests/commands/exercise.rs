@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, io, ops::DerefMut, time::Duration};
 
-use db::{Host, Server, Session, Shard, keyspace::Shards, parameters::Parameters};
+use db::{Host, Server, Session, Shard, batch::Batch, keyspace::Shards, parameters::Parameters};
 use store::{
     Faults, SimulatedDevice,
     device::carry_out,
@@ -59,6 +59,8 @@ impl Shards for Cells {
     }
 }
 
+/// Requests executed as what a client sent together.
+const BATCH: usize = 4;
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
 /// Lets a client say `bytes`; returns how many commands it gave.
@@ -75,30 +77,48 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let mut session = Session::new(client, &server);
     let limits =
         Limits { bulk_bytes_max: 1 << 16, request_bytes_max: 1 << 18, ..Limits::default() };
-    let (mut at, mut out) = (0, Vec::new());
-    while let Ok(Some((request, taken))) = request::decode(&bytes[at..], &limits) {
-        let args: Vec<&[u8]> = request.arguments().collect();
-        for _ in 0..64 {
-            let step = session.execute(&args, &server, &shards, &mut out, NOW);
-            for (cell, device) in shards.0.iter().zip(&devices) {
-                let mut shard = cell.borrow_mut();
-                let shard = shard.deref_mut();
-                while let Some(command) = shard.store.poll_device(NOW) {
-                    shard.store.complete(carry_out(device, &command), NOW);
-                }
-                while let Some(client) = shard.poll_arrived() {
-                    if let Some(client) = server.clients.find(client) {
-                        client.arrived();
-                    }
-                }
+    let serve_disk = || {
+        for (cell, device) in shards.0.iter().zip(&devices) {
+            let mut shard = cell.borrow_mut();
+            let shard = shard.deref_mut();
+            while let Some(command) = shard.store.poll_device(NOW) {
+                shard.store.complete(carry_out(device, &command), NOW);
             }
-            if matches!(step, db::Step::Done | db::Step::Sleep(_)) {
-                break;
+            while let Some(client) = shard.poll_arrived() {
+                if let Some(client) = server.clients.find(client) {
+                    client.arrived();
+                }
             }
         }
-        session.hear(&mut out);
-        commands += 1;
-        at += taken;
+    };
+    let (mut at, mut out) = (0, Vec::new());
+    loop {
+        let mut requests = Vec::new();
+        while requests.len() < BATCH
+            && let Ok(Some((request, taken))) = request::decode(&bytes[at..], &limits)
+        {
+            requests.push(request);
+            at += taken;
+        }
+        if requests.is_empty() {
+            break;
+        }
+        let batch = Batch::of(&requests, session.database(), &shards, true);
+        for request in &requests {
+            let args: Vec<&[u8]> = request.arguments().collect();
+            for _ in 0..64 {
+                let step = session.execute(&args, &server, &batch, &mut out, NOW);
+                if matches!(step, db::Step::Done | db::Step::Sleep(_)) {
+                    break;
+                }
+                batch.let_go();
+                serve_disk();
+            }
+            session.hear(&mut out);
+        }
+        drop(batch);
+        serve_disk();
+        commands += requests.len();
     }
     // What was answered is whole replies.
     let mut rest = &out[..];

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use db::{Session, Step, keyspace::prefetch};
+use db::{Session, Step, batch::Batch, keyspace::Shards};
 use rustls::ServerConnection;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
@@ -235,20 +235,15 @@ impl Connection {
                     undecoded => break Some(undecoded.map(drop)),
                 }
             };
-            if requests.len() > 1 {
-                let requests = requests.iter().map(|(request, _)| request);
-                prefetch(requests, self.session.database(), &*turn.shared.locks);
-            }
-            for (request, behind) in &requests {
-                let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
-                if !self.command(&args, turn) {
-                    break;
-                }
-                at = *behind;
-                if !self.may_execute() {
-                    break;
-                }
-            }
+            let shared = turn.shared;
+            at = if let [_] = requests[..] {
+                self.commands(&requests, at, &*shared.locks, turn)
+            } else {
+                let requested = requests.iter().map(|(request, _)| request);
+                let is_alone = shared.inboxes.len() == 1;
+                let batch = Batch::of(requested, self.session.database(), &*shared.locks, is_alone);
+                self.commands(&requests, at, &batch, turn)
+            };
             if !self.may_execute() {
                 // What it knows of a request that is not whole counts from behind all of these.
                 self.decoder = request::Decoder::default();
@@ -267,14 +262,36 @@ impl Connection {
         at
     }
 
+    /// Executes commands one after the other, as long as it may; returns where those end that were
+    /// executed, or `at` if none was.
+    fn commands<S: Shards>(
+        &mut self,
+        requests: &[(Request<'_>, usize)],
+        at: usize,
+        shards: &S,
+        turn: &mut Turn<'_>,
+    ) -> usize {
+        let mut at = at;
+        for (request, behind) in requests {
+            let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
+            if !self.command(&args, shards, turn) {
+                break;
+            }
+            at = *behind;
+            if !self.may_execute() {
+                break;
+            }
+        }
+        at
+    }
+
     /// Executes one command; false when it has to be given again.
-    fn command(&mut self, args: &[&[u8]], turn: &mut Turn<'_>) -> bool {
+    fn command<S: Shards>(&mut self, args: &[&[u8]], shards: &S, turn: &mut Turn<'_>) -> bool {
         // What was said to it before the command is heard before the answer.
         self.session.hear(&mut self.output);
         let start = self.past + self.output.len() as u64;
         let server = &turn.shared.server;
-        let step =
-            self.session.execute(args, server, &*turn.shared.locks, &mut self.output, turn.now);
+        let step = self.session.execute(args, server, shards, &mut self.output, turn.now);
         for (shard, position) in self.session.take_unsynced() {
             turn.touched[shard] = true;
             if server.parameters.sync() == Sync::Always {
