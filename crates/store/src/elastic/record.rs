@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0      4      5      6      8       12        16       24    24+k     +8        +8      padding
-//! | crc  | kind | 0    | key  | value | durable | kills | key | version | expires | value | to 16
+//! | crc  | kind | more | key  | value | durable | kills | key | version | expires | value | to 16
 //! ```
 //!
 //! The last three fields, the *body*, are what the memory table keeps, so that an entry goes from
@@ -51,6 +51,8 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
+    /// The next record belongs to the same step.
+    pub(super) more: bool,
     /// The segment was durable up to here when this was appended, in units.
     pub(super) durable: u32,
     /// The record that is dead because of this one.
@@ -119,7 +121,7 @@ impl<'a> Record<'a> {
         let start = out.len();
         out.reserve(self.bytes());
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&[self.kind as u8, 0]);
+        out.extend_from_slice(&[self.kind as u8, u8::from(self.more)]);
         out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&(self.body.value.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.durable.to_le_bytes());
@@ -131,6 +133,14 @@ impl<'a> Record<'a> {
         let crc = checksum(address, &out[start + 4..]);
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         out.resize(start + self.bytes(), 0);
+    }
+
+    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its step.
+    pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
+        bytes[5] = 0;
+        let end = Record::parse(bytes).expect("it was written here").bytes_unpadded();
+        let crc = checksum(address, &bytes[4..end]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
     /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
@@ -164,6 +174,7 @@ impl<'a> Record<'a> {
         let body = HEADER_BYTES + key_bytes;
         Ok(Self {
             kind,
+            more: bytes[5] != 0,
             durable: u32_at(bytes, 12),
             kills: Address(u64_at(bytes, 16)),
             key: &bytes[HEADER_BYTES..body],
@@ -242,6 +253,7 @@ mod tests {
     fn a_record_is_read_back_and_a_flipped_bit_is_found() {
         let record = Record {
             kind: Kind::Put,
+            more: true,
             durable: 7,
             kills: Address(99),
             key: b"key",
@@ -254,9 +266,10 @@ mod tests {
         assert_eq!(Record::read(address, &bytes), Ok(record));
         assert_eq!(Body::read(&bytes[record.body_range()]), record.body);
         assert!(Record::read(Address::new(3, 4112), &bytes).is_err(), "it lies elsewhere");
+        Record::end_step(address, &mut bytes);
+        assert_eq!(Record::read(address, &bytes), Ok(Record { more: false, ..record }));
         let covered = HEADER_BYTES + record.key.len() + BODY_BYTES + record.body.value.len();
         for bit in 0..covered * 8 {
-            // Byte 5 is reserved, and covered by the checksum like the rest.
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Record::read(address, &bytes).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
