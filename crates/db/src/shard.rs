@@ -44,6 +44,8 @@ impl StoredKey {
 
 /// Where the counts of the databases other than 0 are kept: no client can name this key.
 const COUNTS: &[u8] = &[0xff];
+/// What they take.
+pub(crate) const COUNTS_BYTES: usize = 8 * DATABASES as usize;
 /// Ends of keys remembered in each shard, so that they are noticed when nobody asks; later ones are
 /// noticed when they are read, or when the store comes by.
 const DEADLINES_MAX: usize = 8_192;
@@ -293,7 +295,7 @@ impl Shard {
     }
 
     fn keep_counts(&mut self, now: Duration) -> Result<(), Failure> {
-        let mut bytes = [0; 8 * DATABASES as usize];
+        let mut bytes = [0; COUNTS_BYTES];
         for (bytes, count) in bytes.chunks_exact_mut(8).zip(self.others) {
             bytes.copy_from_slice(&count.to_le_bytes());
         }

@@ -1,4 +1,4 @@
-//! Random commands, a crash at a random device call, torn and reordered writes, again and again.
+//! Random commands, some in one step, a crash at a random device call, torn and reordered writes, again and again.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -13,6 +13,7 @@ fn crash_often(seed: u64, crashes: usize, steps: usize) {
         Faults { crash_at: Some(1 + random.below(calls)), ..Faults::default() }
     };
     let Some(mut run) = Run::new(seed, Faults::default()) else { panic!("opens") };
+    run.steps = seed >= STEPS;
     run.device.set_faults(faults(&mut random));
     for _ in 0..crashes {
         run.run(steps);
@@ -38,11 +39,17 @@ fn whatever_the_seed() {
     seeds(0, 300, 6, 1500);
 }
 
+#[test]
+fn a_step_is_there_as_a_whole_or_not_at_all() {
+    seeds(STEPS, 300, 6, 1500);
+}
+
 /// To look at a seed that failed: `SEED=n cargo test -p store one_seed`.
 #[test]
 fn one_seed() {
     let seed = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
-    let (crashes, steps) = if seed < LONG { (6, 1500) } else { (10, 3000) };
+    let is_long = (LONG..STEPS).contains(&seed) || seed >= LONG_STEPS;
+    let (crashes, steps) = if is_long { (10, 3000) } else { (6, 1500) };
     seeds(seed, 1, crashes, steps);
 }
 
@@ -55,9 +62,10 @@ fn a_torn_clearing_does_not_doom_what_comes_after() {
 
 #[test]
 fn every_call_of_one_run() {
-    for seed in [11, 12] {
+    for seed in [11, 12, STEPS] {
         let run = |faults: Faults| {
             let mut run = Run::new(seed, Faults::default()).expect("opens");
+            run.steps = seed >= STEPS;
             run.device.set_faults(faults);
             run.run(2000);
             run
@@ -75,7 +83,11 @@ fn every_call_of_one_run() {
 #[ignore = "a long proof; make soak runs it"]
 fn whatever_the_seed_for_long() {
     seeds(LONG, 3_000, 10, 3000);
+    seeds(LONG_STEPS, 1_000, 10, 3000);
 }
 
 /// Seeds from here on are those of the long proof.
 const LONG: u64 = 1_000_000;
+/// From here on some commands change several keys in one step.
+const STEPS: u64 = 2_000_000;
+const LONG_STEPS: u64 = 3_000_000;

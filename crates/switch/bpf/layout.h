@@ -106,7 +106,8 @@ enum { FLOW_WRITES = 8 };
 struct flow {
     u64 at_ns;             // of the last write
     u32 writes;            // recorded since the start; the last FLOW_WRITES are kept
-    u32 binary;            // spoke memcached's binary protocol
+    u16 binary;            // spoke memcached's binary protocol
+    u16 cut;               // a segment ended where it was not clear what it writes
     struct name names[FLOW_WRITES];
     u64 named_at_ns[FLOW_WRITES];
 };

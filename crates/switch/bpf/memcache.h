@@ -51,7 +51,7 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
     if (scratch->is_plain) {
         items = take_only_item(scratch);
     } else if (!copy_payload(context, packet->payload, packet->payload_bytes)) {
-        flush();
+        lose_track(scratch);
         return XDP_PASS;
     } else if (packet->transport == IP_UDP) {
         first = UDP_FRAME_BYTES;
@@ -63,9 +63,12 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
         return answer_items(context, packet, scratch, items, meta);
     if (items == 0)
         return XDP_PASS;
-    if (speaks_binary(scratch, first))
+    if (speaks_binary(scratch, first)) {
         flush();
-    else
-        write_payload(first);
+        return XDP_PASS;
+    }
+    if (packet->transport == IP_TCP)
+        go_on();
+    write_payload(first);
     return XDP_PASS;
 }

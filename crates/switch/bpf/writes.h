@@ -55,16 +55,33 @@ INLINE void forget(const struct name *name, u64 now)
     forget_name(&both, now);
 }
 
+// What is known of the connection, from now on at the latest; 0 if there is no room.
+INLINE struct flow *flow_of(struct scratch *scratch)
+{
+    struct flow *flow = map_lookup(&flows, &scratch->flow_key);
+    if (flow)
+        return flow;
+    __builtin_memset(&scratch->flow, 0, sizeof(scratch->flow));
+    map_update(&flows, &scratch->flow_key, &scratch->flow, 0);
+    return map_lookup(&flows, &scratch->flow_key);
+}
+
+// What the payload writes is not clear, nor, over TCP, what the next one goes on with.
+INLINE void lose_track(struct scratch *scratch)
+{
+    flush();
+    if (scratch->flow_key.transport != IP_TCP)
+        return;
+    struct flow *flow = flow_of(scratch);
+    if (flow)
+        flow->cut = 1;
+}
+
 // Notes that the connection wrote this key, and forgets it.
 INLINE void write_key(struct scratch *scratch)
 {
     u64 now = now_coarse_ns();
-    struct flow *flow = map_lookup(&flows, &scratch->flow_key);
-    if (!flow) {
-        __builtin_memset(&scratch->flow, 0, sizeof(scratch->flow));
-        map_update(&flows, &scratch->flow_key, &scratch->flow, 0);
-        flow = map_lookup(&flows, &scratch->flow_key);
-    }
+    struct flow *flow = flow_of(scratch);
     if (!flow) {
         flush();
         return;
@@ -270,7 +287,55 @@ APART int write_payload(u32 first)
         clear = write_line(scratch->line[number]);
     }
     if (!clear)
+        lose_track(scratch);
+    return 0;
+}
+
+// Whether the payload begins with a command, told by its first word.
+INLINE int begins_command(struct scratch *scratch)
+{
+    u64 line = word_at(scratch, 0), reads[] = {
+        WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), WORD8('g', 'e', 't', 's', ' ', 0, 0, 0),
+        WORD8('s', 't', 'a', 't', 's', 0, 0, 0), WORD8('v', 'e', 'r', 's', 'i', 'o', 'n', 0),
+        WORD8('v', 'e', 'r', 'b', 'o', 's', 'i', 0), WORD8('q', 'u', 'i', 't', 0, 0, 0, 0),
+        WORD8('m', 'n', '\r', '\n', 0, 0, 0, 0), WORD8('m', 'e', ' ', 0, 0, 0, 0, 0),
+    };
+    const u32 bytes[] = {4, 5, 5, 7, 7, 4, 4, 3};
+    UNROLL
+    for (u32 number = 0; number < sizeof(bytes) / 4; number++) {
+        u32 unread = 8 * (8 - bytes[number]);
+        if (bytes[number] <= scratch->payload_bytes && !((line ^ reads[number]) << unread))
+            return 1;
+    }
+    return command_at(0) > 0;
+}
+
+// A segment may go on with a line or a value that began in an earlier one, however long ago: the
+// write is done once its last byte is there, so until then each segment makes its key invalid again.
+APART int go_on(void)
+{
+    struct scratch *scratch = scratch_of_processor();
+    struct flow *flow = scratch ? map_lookup(&flows, &scratch->flow_key) : 0;
+    if (!flow)
+        return 0;
+    if (begins_command(scratch)) {
+        flow->cut = 0;
+        return 0;
+    }
+    if (flow->cut) {
         flush();
+        return 0;
+    }
+    u64 now = now_coarse_ns();
+    flow->at_ns = now;
+    ROLLED
+    for (u32 number = 0; number < FLOW_WRITES; number++) {
+        if (!flow->named_at_ns[number])
+            continue;
+        flow->named_at_ns[number] = now;
+        struct name name = flow->names[number];
+        forget(&name, now);
+    }
     return 0;
 }
 
@@ -283,12 +348,8 @@ INLINE int speaks_binary(struct scratch *scratch, u32 first)
         return 1;
     if (scratch->payload[first] != 0x80)
         return 0;
-    if (!flow) {
-        __builtin_memset(&scratch->flow, 0, sizeof(scratch->flow));
-        scratch->flow.binary = 1;
-        map_update(&flows, &scratch->flow_key, &scratch->flow, 0);
-    } else {
+    flow = flow_of(scratch);
+    if (flow)
         flow->binary = 1;
-    }
     return 1;
 }

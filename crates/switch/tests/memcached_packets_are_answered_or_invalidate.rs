@@ -264,6 +264,36 @@ fn a_line_that_is_cut_is_not_finished_by_the_packet_before() {
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), cut).len(), 2);
 }
 
+/// Between two segments of a write any time may pass, in which its key was read and cached again.
+#[test]
+fn a_write_that_comes_slowly_invalidates_with_each_segment() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let keys = ["a", "b"];
+    let a = BTreeSet::from(["a".to_owned()]);
+    for said in ["set a 0 0 9\r\n123456789\r\n", "ms a 9\r\n123456789\r\n", "delete a noreply\r\n"]
+    {
+        for first in said.find(' ').expect("a blank") + 1..said.len() {
+            let (begun, rest) = said.as_bytes().split_at(first);
+            forgotten(&mut plane, &keys, &tcp(), begun);
+            for segment in [&rest[..rest.len() / 2], &rest[rest.len() / 2..]] {
+                if !segment.is_empty() {
+                    let gone = forgotten(&mut plane, &keys, &tcp(), segment);
+                    assert!(gone.contains("a"), "{said:?} cut at {first}");
+                }
+            }
+        }
+        for read in ["get b\r\n", "stats\r\n", "version\r\n"] {
+            assert!(forgotten(&mut plane, &keys, &tcp(), read.as_bytes()).is_empty(), "{read:?}");
+        }
+    }
+    // Once a command was read whole again, only what it names.
+    assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"set a 0 0 99\r\n"), a);
+    assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"the value"), a);
+    // Longer than is read.
+    assert_eq!(forgotten(&mut plane, &keys, &tcp(), &[b'x'; 2100]).len(), 2);
+    assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"\r\n").len(), 2);
+}
+
 #[test]
 fn binary_connections_and_fragments_forget_everything() {
     let Some(mut plane) = data_plane(small()) else { return };

@@ -1,7 +1,8 @@
 //! MULTI, EXEC and WATCH.
 //!
 //! WATCH remembers each key's version; EXEC compares. All shards of the transaction are held from
-//! the comparison to the last command, so it is one step to everybody else.
+//! the comparison to the last command, so it is one step to everybody else; to the disk what it
+//! writes to one shard is.
 
 use smallvec::SmallVec;
 
@@ -11,6 +12,7 @@ use crate::{
     failure::Failure,
     keyspace::{Held, Keyspace, Shards, shard_of},
     reply::Reply,
+    shard::COUNTS_BYTES,
 };
 
 /// A key that must not change before EXEC.
@@ -45,6 +47,16 @@ impl Transaction {
         self.bytes += args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
         let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
         self.commands.push(Queued { command, args });
+    }
+
+    /// About how many entries its commands write or remove, and bytes of what they carry.
+    fn entries_written(&self) -> (usize, usize) {
+        let writes = self.commands.iter().filter(|queued| queued.command.flags.has(Flags::WRITE));
+        writes.fold((0, 0), |(entries, bytes), Queued { args, .. }| {
+            let carried: usize = args.iter().map(|argument| argument.len()).sum();
+            // Each may change the counts of the databases, too.
+            (entries + args.len() + 1, bytes + carried + COUNTS_BYTES)
+        })
     }
 }
 
@@ -103,9 +115,12 @@ impl Session {
         } else {
             Reply::new(scene.out, self.version).array(transaction.commands.len());
             self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
+            let (entries, bytes) = transaction.entries_written();
+            keys.held().for_each(|shard| shard.store.begin_step(entries, bytes));
             for queued in &transaction.commands {
                 queued.with_args(|args| self.run_queued(queued.command, args, &mut keys, scene));
             }
+            keys.held().for_each(|shard| shard.store.end_step());
             self.tracking.caching = None;
         }
         self.settle(&mut keys, scene.server);

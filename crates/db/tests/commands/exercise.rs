@@ -1,5 +1,5 @@
 //! Any bytes as a client's whole conversation with the database: nothing panics, and what is
-//! answered is whole replies. Shared by a test and the fuzz target.
+//! answered is whole replies. Shared by tests and the fuzz target.
 
 use std::{cell::RefCell, collections::BTreeMap, io, ops::DerefMut, time::Duration};
 
@@ -11,7 +11,7 @@ use store::{
 };
 use wire::resp::{Limits, frame, request};
 
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Host for Nobody {
     fn resident_bytes(&self) -> u64 {
@@ -45,7 +45,7 @@ impl Host for Nobody {
     }
 }
 
-struct Cells(Vec<RefCell<Shard>>);
+pub(crate) struct Cells(pub(crate) Vec<RefCell<Shard>>);
 
 impl Shards for Cells {
     type Guard<'a> = std::cell::RefMut<'a, Shard>;
@@ -61,7 +61,7 @@ impl Shards for Cells {
 
 /// Requests executed as what a client sent together.
 const BATCH: usize = 4;
-const NOW: Duration = Duration::from_secs(1_700_000_000);
+pub(crate) const NOW: Duration = Duration::from_secs(1_700_000_000);
 
 /// Lets a client say `bytes`; returns how many commands it gave.
 pub(crate) fn exercise(bytes: &[u8]) -> usize {

@@ -2,7 +2,9 @@
 //!
 //! The agent (`switch::agent`) is one client among others, without a socket: what it wants done are
 //! commands. A value is the string `netcache:` and its key's 16 bytes; each writer's
-//! last sequence number is at `netcache-writers:`, the same and its address, so that a write repeated after a restart is applied once.
+//! last sequence number is at `netcache-writers:`, the same and its address, so that a write repeated
+//! after a restart is applied once. The two lie in one shard and are written by one EXEC, so no crash
+//! comes between them.
 //! What Redis's clients write to such a name the agent hears of as any client that tracks would,
 //! after it is done, and has the switch forget the old value then.
 
@@ -15,7 +17,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use db::{Session, Step};
+use db::{Session, Step, keyspace::shard_of};
 use store::elastic::Sync;
 use switch::agent::Store;
 use wire::{
@@ -135,9 +137,8 @@ impl Client {
         read(answer)
     }
 
-    /// The value is safe before the number is written: they lie in different files, and a number that
-    /// outlived a crash without its value would have the write answered and lost. The other way round
-    /// the write is applied again when it is repeated.
+    /// One step to the disk: a number that outlived a crash without its value would have the write
+    /// answered and lost, a value without its number have it applied again.
     fn put(
         &mut self,
         key: &Key,
@@ -146,12 +147,18 @@ impl Client {
         sequence: u32,
     ) -> anyhow::Result<()> {
         let (name, sequence) = (name(PREFIX, key), sequence.to_string());
-        let last = last_name(key, writer);
+        let last = self.last_name(key, writer);
+        self.ask(&[b"multi"])?;
         match value {
-            Some(value) => self.answer(&[b"set", &name, value], |_| Ok(()))?,
-            None => self.answer(&[b"del", &name], |_| Ok(()))?,
-        }
-        self.answer(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S], |_| Ok(()))
+            Some(value) => self.ask(&[b"set", &name, value])?,
+            None => self.ask(&[b"del", &name])?,
+        };
+        self.ask(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S])?;
+        self.answer(&[b"exec"], |_| Ok(()))
+    }
+
+    fn last_name(&self, key: &Key, writer: SocketAddr) -> Vec<u8> {
+        last_name(key, writer, self.shared.locks.len())
     }
 
     /// Keys of the agent's that others changed.
@@ -207,8 +214,9 @@ impl Store for Records {
     }
 
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
-        let ask: [&[u8]; 2] = [b"get", &last_name(key, writer)];
-        let said = self.client.borrow_mut().answer(&ask, |answer| {
+        let mut client = self.client.borrow_mut();
+        let ask: [&[u8]; 2] = [b"get", &client.last_name(key, writer)];
+        let said = client.answer(&ask, |answer| {
             let text = answer.payload().map(std::str::from_utf8).transpose()?;
             Ok(text.map(str::parse).transpose()?)
         });
@@ -233,6 +241,31 @@ fn name(prefix: &[u8], key: &Key) -> Vec<u8> {
     [prefix, key].concat()
 }
 
-fn last_name(key: &Key, writer: SocketAddr) -> Vec<u8> {
-    [WRITERS_PREFIX, key, b":", writer.to_string().as_bytes()].concat()
+/// The first of a few names of a writer's number that lies in the shard of the value.
+fn last_name(key: &Key, writer: SocketAddr, shards: usize) -> Vec<u8> {
+    let beside = shard_of(0, &name(PREFIX, key), shards);
+    let writer = writer.to_string();
+    let names = (0u32..).map(|attempt| {
+        [WRITERS_PREFIX, key, b":", writer.as_bytes(), b":", attempt.to_string().as_bytes()]
+            .concat()
+    });
+    let mut names = names.skip_while(|name| shard_of(0, name, shards) != beside);
+    names.next().expect("one in so many names as there are shards does, about")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_s_number_lies_beside_the_value() {
+        for number in 0..1_000u16 {
+            let mut key = [7; 16];
+            key[..2].copy_from_slice(&number.to_le_bytes());
+            let writer = SocketAddr::from(([10, 0, 0, 1], number));
+            let (value, last) = (name(PREFIX, &key), last_name(&key, writer, 4));
+            assert_eq!(shard_of(0, &value, 4), shard_of(0, &last, 4), "{number}");
+            assert!(!last.starts_with(PREFIX), "Redis's clients are not told of it");
+        }
+    }
 }

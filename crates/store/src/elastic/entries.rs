@@ -245,7 +245,7 @@ impl Elastic {
         let bytes = record_bytes(key.len(), value.len()) as u64;
         let version = self.versions_before + self.log.position().0 + bytes;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
-        let record = LogRecord { kind: Kind::Put, durable: 0, kills, key, body };
+        let record = LogRecord { kind: Kind::Put, more: false, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
         debug_assert_eq!(version, self.versions_before + self.log.position().0);
         self.version = version;
@@ -262,6 +262,21 @@ impl Elastic {
     fn overwrite(&mut self, known: Places, location: Location, record: LogRecord<'_>) -> bool {
         let bytes = self.log.buffered(location).expect("what was just appended");
         self.memory.overwrite_at(known.memory, &bytes[record.body_range()])
+    }
+
+    /// What is written and removed from here to [`Elastic::end_step`] survives a crash as a whole or
+    /// not at all, if it is no more than `entries`, with keys and values of `bytes` together, and
+    /// does not pass what a segment holds. Nothing else is called in between than what a command
+    /// calls.
+    pub fn begin_step(&mut self, entries: usize, bytes: usize) {
+        // A removal's list of one; an entry's header and padding are less.
+        let each = record_bytes(0, 16);
+        self.log.begin_step(entries, entries * each + bytes);
+    }
+
+    /// See [`Elastic::begin_step`].
+    pub fn end_step(&mut self) {
+        self.log.end_step();
     }
 
     fn check(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -354,7 +369,8 @@ impl Elastic {
         debug_assert_eq!(kills_of(&value).count(), kills.len());
         let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
         let none = Address::NONE;
-        let record = LogRecord { kind: Kind::Kills, durable: 0, kills: none, key: &[], body };
+        let record =
+            LogRecord { kind: Kind::Kills, more: false, durable: 0, kills: none, key: &[], body };
         self.log.append(who, 0, record, now).map(|_| ())
     }
 

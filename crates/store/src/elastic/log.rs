@@ -6,11 +6,12 @@
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! Read `append` first; `commands` is what the device is asked for, `segments` what there is, `spares`
-//! what there will be.
+//! what there will be, `step` what is recovered together or not at all.
 
 mod commands;
 mod segments;
 mod spares;
+mod step;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(super) use commands::Purpose;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
 pub(super) use spares::{Spare, Who};
+use step::Step;
 
 /// Written when this much waits, if nobody waits for it.
 const WRITE_BYTES: usize = 256 << 10;
@@ -76,6 +78,7 @@ pub(super) struct Log {
     pub(super) segments: Segments,
     spares: Spares,
     open: Option<Open>,
+    step: Step,
     jobs: VecDeque<Job>,
     writing: bool,
     syncing: bool,
@@ -106,6 +109,7 @@ impl Log {
             segments: Segments::new(segment_bytes),
             spares,
             open: None,
+            step: Step::default(),
             jobs: VecDeque::new(),
             writing: false,
             syncing: false,
@@ -340,7 +344,9 @@ impl Log {
         self.spares.note_need(need);
         let open = self.open.as_mut().expect("rotating opened a segment");
         let offset = open.end();
-        let record = Record { durable: (open.durable / UNIT_BYTES as u64) as u32, ..record };
+        let durable = (open.durable / UNIT_BYTES as u64) as u32;
+        let record = Record { more: self.step.is_open, durable, ..record };
+        self.step.last = self.step.is_open.then_some(offset);
         record.write(Address::new(open.number, offset), &mut open.buffer);
         let class = Class::of(record.bytes());
         let line = Line {
@@ -426,6 +432,7 @@ impl Log {
     }
 
     fn seal(&mut self) {
+        self.end_records();
         let Some(mut open) = self.open.take() else { return };
         let mut trailer = Trailer {
             number: open.number,

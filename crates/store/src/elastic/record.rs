@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0      4      5      6      8       12        16       24    24+k     +8        +8      padding
-//! | crc  | kind | 0    | key  | value | durable | kills | key | version | expires | value | to 16
+//! | crc  | kind | more | key  | value | durable | kills | key | version | expires | value | to 16
 //! ```
 //!
 //! The last three fields, the *body*, are what the memory table keeps, so that an entry goes from
@@ -53,6 +53,8 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
+    /// The next record belongs to the same step.
+    pub(super) more: bool,
     /// The segment was durable up to here when this was appended, in units.
     pub(super) durable: u32,
     /// The record that is dead because of this one.
@@ -122,6 +124,7 @@ impl<'a> Record<'a> {
         out.reserve(self.bytes());
         let mut header = [0; HEADER_BYTES];
         header[4] = self.kind as u8;
+        header[5] = u8::from(self.more);
         header[6..8].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
         header[8..12].copy_from_slice(&(self.body.value.len() as u32).to_le_bytes());
         header[12..16].copy_from_slice(&self.durable.to_le_bytes());
@@ -131,8 +134,7 @@ impl<'a> Record<'a> {
         body[8..].copy_from_slice(&self.body.expires_at.0.to_le_bytes());
         // Of the parts and not of what was written: that is still on its way to memory, and reading
         // it back would wait.
-        let parts = [&header[4..], self.key, &body, self.body.value];
-        let crc = parts.iter().fold(checksum_of(address), |crc, part| crc32c_append(crc, part));
+        let crc = checksum(address, &[&header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&header);
         out.extend_from_slice(self.key);
@@ -141,13 +143,20 @@ impl<'a> Record<'a> {
         out.resize(end, 0);
     }
 
+    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its step.
+    pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
+        bytes[5] = 0;
+        let end = Record::parse(bytes).expect("it was written here").bytes_unpadded();
+        let crc = checksum(address, &[&bytes[4..end]]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+
     /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
     /// not whole.
     pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
         let record = Self::parse(bytes)?;
         let end = record.bytes_unpadded();
-        let (stored, computed) =
-            (u32_at(bytes, 0), crc32c_append(checksum_of(address), &bytes[4..end]));
+        let (stored, computed) = (u32_at(bytes, 0), checksum(address, &[&bytes[4..end]]));
         if stored != computed {
             return Err(Broken::Checksum { stored, computed });
         }
@@ -173,6 +182,7 @@ impl<'a> Record<'a> {
         let body = HEADER_BYTES + key_bytes;
         Ok(Self {
             kind,
+            more: bytes[5] != 0,
             durable: u32_at(bytes, 12),
             kills: Address(u64_at(bytes, 16)),
             key: &bytes[HEADER_BYTES..body],
@@ -199,8 +209,9 @@ pub(super) enum Broken {
 }
 
 /// The checksum covers where the record lies, so that one written to the wrong place is found.
-fn checksum_of(address: Address) -> u32 {
-    crc32c::crc32c(&address.0.to_le_bytes())
+fn checksum(address: Address, parts: &[&[u8]]) -> u32 {
+    let begun = crc32c::crc32c(&address.0.to_le_bytes());
+    parts.iter().fold(begun, |crc, part| crc32c_append(crc, part))
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -251,6 +262,7 @@ mod tests {
     fn a_record_is_read_back_and_a_flipped_bit_is_found() {
         let record = Record {
             kind: Kind::Put,
+            more: true,
             durable: 7,
             kills: Address(99),
             key: b"key",
@@ -263,9 +275,10 @@ mod tests {
         assert_eq!(Record::read(address, &bytes), Ok(record));
         assert_eq!(Body::read(&bytes[record.body_range()]), record.body);
         assert!(Record::read(Address::new(3, 4112), &bytes).is_err(), "it lies elsewhere");
+        Record::end_step(address, &mut bytes);
+        assert_eq!(Record::read(address, &bytes), Ok(Record { more: false, ..record }));
         let covered = HEADER_BYTES + record.key.len() + BODY_BYTES + record.body.value.len();
         for bit in 0..covered * 8 {
-            // Byte 5 is reserved, and covered by the checksum like the rest.
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Record::read(address, &bytes).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -43,12 +43,16 @@ pub fn key(number: u64) -> Vec<u8> {
 pub type Entry = (Vec<u8>, Option<Duration>);
 pub type Map = BTreeMap<Vec<u8>, Entry>;
 
+/// Of most runs.
+const VALUE_BYTES_MAX: u64 = 6000;
+
 /// A write as recorded: what it did, and the position at which it is durable.
 #[derive(Clone, Debug)]
 enum Done {
     Put(Vec<u8>, Entry),
     Remove(Vec<u8>),
     Clear,
+    Step(Vec<Done>),
 }
 
 fn apply(map: &mut Map, done: &Done) {
@@ -56,6 +60,7 @@ fn apply(map: &mut Map, done: &Done) {
         Done::Put(key, entry) => drop(map.insert(key.clone(), entry.clone())),
         Done::Remove(key) => drop(map.remove(key)),
         Done::Clear => map.clear(),
+        Done::Step(step) => step.iter().for_each(|done| apply(map, done)),
     }
 }
 
@@ -81,6 +86,8 @@ pub struct Run {
     pub value_bytes_max: u64,
     /// Everything is removed now and then.
     pub clears: bool,
+    /// Some keys are changed in one step now and then.
+    pub steps: bool,
     /// The budget moves this far above the least.
     pub rescale_bytes: u64,
     /// Time stands still.
@@ -125,10 +132,15 @@ impl Run {
             store,
             device,
             keys,
-            value_bytes_max: if random.one_in(6) { 40_000 } else { 1 + random.below(6000) },
+            value_bytes_max: if random.one_in(6) {
+                40_000
+            } else {
+                1 + random.below(VALUE_BYTES_MAX)
+            },
             random,
             now,
             clears: true,
+            steps: false,
             rescale_bytes: 4 << 20,
             frozen: false,
             in_flight: Vec::new(),
@@ -191,10 +203,37 @@ impl Run {
             }
             return;
         }
+        if self.steps && self.random.one_in(8) && self.store.accepts_writes().is_ok() {
+            return self.take_step();
+        }
         let key = key(self.random.below(self.keys));
         let writes = self.random.one_in(2);
         self.waiting.push(Waiting { key, writes, tickets: Vec::new(), ready: 0 });
         self.attempt(self.waiting.len() - 1);
+    }
+
+    /// Changes those of a few keys that need not wait, as one; any segment has room for that.
+    fn take_step(&mut self) {
+        let count = 2 + self.random.below(4);
+        let keys: Vec<_> = (0..count).map(|_| key(self.random.below(self.keys))).collect();
+        let since = self.since.len();
+        self.store.begin_step(keys.len(), keys.len() * (VALUE_BYTES_MAX as usize + 20));
+        let value_bytes_max = self.value_bytes_max;
+        self.value_bytes_max = value_bytes_max.min(VALUE_BYTES_MAX);
+        for key in keys {
+            match self.store.load(&key, self.now) {
+                Load::Present | Load::Absent => self.change(&key),
+                Load::Pending(ticket) => self.store.release(ticket),
+                Load::Failed(_) => self.failed_loads += 1,
+            }
+        }
+        self.store.end_step();
+        self.value_bytes_max = value_bytes_max;
+        let step = self.since.split_off(since);
+        if let Some((position, _)) = step.last() {
+            let done = step.iter().map(|(_, done)| done.clone()).collect();
+            self.since.push((*position, Done::Step(done)));
+        }
     }
 
     fn attempt(&mut self, at: usize) {

@@ -158,9 +158,13 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let limit = trailer.map_or(bytes.len(), |trailer| trailer.data_end as usize);
         let mut scanned = Scanned { lines: Vec::new(), end: BLOCK_BYTES as u64, version_max: 0 };
         let mut at = BLOCK_BYTES;
+        // Lines and place at the beginning of the step that is not over.
+        let mut step = None;
         while at < limit {
             match Record::read(Address::new(number, at as u64), &bytes[at..]) {
                 Ok(record) => {
+                    let begun = step.unwrap_or((scanned.lines.len(), at as u64));
+                    step = record.more.then_some(begun);
                     self.take_record(&mut scanned, at as u64, &record);
                     at += record.bytes();
                 }
@@ -172,10 +176,16 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                         break;
                     };
                     self.damaged(number, at as u64, &broken.to_string());
+                    step = None;
                     at = next;
                 }
             }
             scanned.end = at as u64;
+        }
+        if let Some((lines, begun)) = step.filter(|_| is_last) {
+            scanned.lines.truncate(lines);
+            scanned.end = begun;
+            self.recovery.cut = Some((file, begun));
         }
         scanned
     }

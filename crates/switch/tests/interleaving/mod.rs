@@ -1,0 +1,159 @@
+//! One key's protocol: its state, and whether it is right.
+
+mod delivery;
+mod steps;
+mod stored;
+
+use std::{net::SocketAddr, time::Duration};
+
+use stored::Stored;
+use switch::agent::{Agent, Config, Store};
+use wire::netcache::{Key, Message, Op};
+
+const KEY: Key = *b"the only key....";
+
+fn at(end: End) -> SocketAddr {
+    let port = match end {
+        End::Client(number) => 40_000 + u16::from(number),
+        End::Switch => 50_000,
+        End::Controller => 50_001,
+        End::Agent => 50_002,
+    };
+    SocketAddr::from(([10, 0, 0, 1], port))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum End {
+    Client(u8),
+    Switch,
+    Controller,
+    Agent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Packet {
+    from: End,
+    to: End,
+    bytes: Vec<u8>,
+    /// Promises made before the agent's last lapse are over.
+    promise: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Entry {
+    version: u64,
+    valid_version: u64,
+    value: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Budgets {
+    pub writes: u8,
+    /// Around the agent.
+    pub changes: u8,
+    pub losses: u8,
+    pub repeats: u8,
+    pub inserts: u8,
+    pub evictions: u8,
+    pub resends: u8,
+    pub lapses: u8,
+    pub restarts: u8,
+}
+
+/// Faults that are built in to see them found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Broken {
+    /// An update makes the entry valid whatever its version.
+    pub any_update: bool,
+    /// The switch does not tag writes.
+    pub no_tags: bool,
+    /// A late value is installed although its fetch was given up.
+    pub late_install: bool,
+    /// The controller keeps its entries when the agent is a new one.
+    pub keeps_entries: bool,
+    /// The agent hears of what was written around it only while it waits for nothing.
+    pub hears_when_idle: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    pub agent: Agent,
+    store: Stored,
+    /// Somebody wrote around the agent, which has not heard of it.
+    unheard: bool,
+    entry: Option<Entry>,
+    lease: bool,
+    promise: u8,
+    pending: Option<u64>,
+    generation: u64,
+    versions: u64,
+    network: Vec<Packet>,
+    now: Duration,
+    budgets: Budgets,
+    /// Whether leases are looked at: they never end where nothing can go wrong with them.
+    leases: bool,
+}
+
+impl State {
+    pub fn new(budgets: Budgets) -> Self {
+        let mut state = Self {
+            agent: agent(1, Duration::ZERO),
+            store: Stored::default(),
+            unheard: false,
+            entry: None,
+            lease: false,
+            promise: 0,
+            pending: None,
+            generation: 1,
+            versions: 0,
+            network: Vec::new(),
+            now: Duration::ZERO,
+            leases: budgets.lapses + budgets.restarts > 0,
+            budgets,
+        };
+        // The controller and the agent know each other already.
+        let hello = Message { version: 1, ..Message::new(Op::Lease, 0, [0; 16]) };
+        state.agent.receive(at(End::Controller), &hello, &mut state.store, state.now);
+        while state.agent.poll_output().is_some() {}
+        state.lease = true;
+        state
+    }
+
+    fn send(&mut self, from: End, to: End, message: &Message<'_>) {
+        let packet = Packet { from, to, bytes: message.bytes(), promise: self.promise };
+        let place = self.network.partition_point(|other| *other < packet);
+        self.network.insert(place, packet);
+    }
+
+    fn flush_agent(&mut self) {
+        while let Some((to, bytes)) = self.agent.poll_output() {
+            let ends = [End::Switch, End::Controller];
+            // Answers to clients change nothing any more.
+            if let Some(end) = ends.into_iter().find(|end| at(*end) == to) {
+                let message = Message::decode(&bytes).expect("our own");
+                self.send(End::Agent, end, &message);
+            }
+        }
+    }
+
+    /// Whether the agent waits for no answer: all it does by itself is far away.
+    fn is_idle(&self) -> bool {
+        self.agent.poll_timeout().is_none_or(|at| at > self.now + Config::default().resend_max)
+    }
+
+    pub fn is_coherent(&self) -> bool {
+        match &self.entry {
+            Some(entry) if self.lease && entry.version == entry.valid_version => {
+                let settled = !self.unheard && self.is_idle();
+                // An agent that began anew since knows of nothing until its lease is asked for.
+                let may_be_old = !settled || self.leases;
+                entry.value == self.store.read(&KEY) || may_be_old && self.store.was(&entry.value)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn agent(generation: u64, now: Duration) -> Agent {
+    Agent::new(Config::default(), at(End::Controller), at(End::Switch), generation, now)
+}
