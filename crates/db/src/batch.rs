@@ -16,8 +16,8 @@ use crate::{
 
 /// Shards held from one command to the next.
 ///
-/// They are [`Shards`] themselves: a command that wants others gets those, too, and whoever calls what
-/// may lock shards by another way calls [`Shards::let_go`] first. Nothing may wait while it exists.
+/// They are [`Shards`] themselves: a command that wants others gets those, too. Nothing may wait, or
+/// lock a shard by another way, while it exists.
 pub struct Batch<'s, S: Shards> {
     shards: &'s S,
     /// Shards stay held between commands.
@@ -86,10 +86,6 @@ impl<'s, S: Shards> Shards for Batch<'s, S> {
             self.shards.lock(index)
         });
         Lent { batch: self, index, guard: Some(guard) }
-    }
-
-    fn let_go(&self) {
-        self.held.borrow_mut().fill_with(|| None);
     }
 }
 

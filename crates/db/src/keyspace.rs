@@ -32,9 +32,6 @@ pub trait Shards {
 
     /// Waits for shard `index` and holds it. Whoever wants several takes them in ascending order.
     fn lock(&self, index: usize) -> Self::Guard<'_>;
-
-    /// Lets go of what is held for commands to come: the next is about to do something else.
-    fn let_go(&self) {}
 }
 
 /// Which of `count` shards a key of `database` lies in.

@@ -33,7 +33,15 @@ fn request(words: &[&[u8]], out: &mut Vec<u8>) {
 
 #[test]
 fn every_request_of_a_pipeline_is_answered_in_its_place() {
-    let database = Database::start_with(&["--memory", "64MiB", "--sync", "no"]);
+    // A worker that is alone keeps shards locked between the commands of a pipeline.
+    for workers in ["1", "2"] {
+        converse(workers);
+    }
+}
+
+fn converse(workers: &str) {
+    let options = ["--memory", "64MiB", "--sync", "no", "--workers", workers];
+    let database = Database::start_with(&options);
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let (mut sent, mut expected) = (Vec::new(), Vec::new());
     for key in 0..KEYS {
@@ -43,7 +51,23 @@ fn every_request_of_a_pipeline_is_answered_in_its_place() {
     for _ in 0..2_000 {
         let key = random.random_range(0..KEYS);
         let name = format!("k{key}");
-        match random.random_range(0..10) {
+        match random.random_range(0..13) {
+            10 => {
+                request(&[b"CONFIG", b"SET", b"appendfsync", b"no"], &mut sent);
+                expected.extend_from_slice(b"+OK\r\n");
+            }
+            11 => {
+                request(&[b"DBSIZE"], &mut sent);
+                expected.extend_from_slice(format!(":{KEYS}\r\n").as_bytes());
+            }
+            12 => {
+                let names = [0, 1, 2].map(|next| format!("k{}", (key + next) % KEYS));
+                let [one, two, three] = names.each_ref().map(String::as_bytes);
+                request(&[b"MULTI"], &mut sent);
+                request(&[b"EXISTS", one, two, three], &mut sent);
+                request(&[b"EXEC"], &mut sent);
+                expected.extend_from_slice(b"+OK\r\n+QUEUED\r\n*1\r\n:3\r\n");
+            }
             0 => {
                 sent.extend_from_slice(b"PING typed\r\n");
                 expected.extend_from_slice(b"$5\r\ntyped\r\n");

@@ -42,7 +42,6 @@ impl Session {
             let keys = self.keyspace(Held::One(index, &mut shard), scene);
             return self.with_keys(command, args, keys, scene);
         }
-        scene.shards.let_go();
         wanted.sort_unstable();
         let mut guards: SmallVec<[S::Guard<'_>; 16]> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();

@@ -77,7 +77,6 @@ impl Session {
             self.refuse(&failure, scene);
             return Step::Done;
         }
-        scene.shards.let_go();
         let count = scene.shards.count();
         let wanted = self.shards_of(&transaction, count);
         let mut guards: Vec<S::Guard<'_>> =

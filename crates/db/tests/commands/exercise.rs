@@ -103,22 +103,23 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
         if requests.is_empty() {
             break;
         }
-        let batch = Batch::of(&requests, session.database(), &shards, true);
-        for request in &requests {
-            let args: Vec<&[u8]> = request.arguments().collect();
-            for _ in 0..64 {
+        commands += requests.len();
+        let (mut left, mut tries) = (&requests[..], 0);
+        while !left.is_empty() {
+            let batch = Batch::of(left, session.database(), &shards, true);
+            while let [request, behind @ ..] = left {
+                let args: Vec<&[u8]> = request.arguments().collect();
                 let step = session.execute(&args, &server, &batch, &mut out, NOW);
-                if matches!(step, db::Step::Done | db::Step::Sleep(_)) {
+                tries += 1;
+                if !matches!(step, db::Step::Done | db::Step::Sleep(_)) && tries < 64 {
                     break;
                 }
-                batch.let_go();
-                serve_disk();
+                session.hear(&mut out);
+                (left, tries) = (behind, 0);
             }
-            session.hear(&mut out);
+            drop(batch);
+            serve_disk();
         }
-        drop(batch);
-        serve_disk();
-        commands += requests.len();
     }
     // What was answered is whole replies.
     let mut rest = &out[..];
