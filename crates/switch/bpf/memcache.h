@@ -67,8 +67,7 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
         flush();
         return XDP_PASS;
     }
-    if (packet->transport == IP_TCP)
-        go_on();
-    write_payload(first);
+    if (packet->transport != IP_TCP || !go_on())
+        write_payload(first);
     return XDP_PASS;
 }

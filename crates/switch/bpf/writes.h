@@ -312,6 +312,7 @@ INLINE int begins_command(struct scratch *scratch)
 
 // A segment may go on with a line or a value that began in an earlier one, however long ago: the
 // write is done once its last byte is there, so until then each segment makes its key invalid again.
+// 1 if the key is not known, and everything was forgotten.
 APART int go_on(void)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -324,7 +325,7 @@ APART int go_on(void)
     }
     if (flow->cut) {
         flush();
-        return 0;
+        return 1;
     }
     u64 now = now_coarse_ns();
     flow->at_ns = now;
