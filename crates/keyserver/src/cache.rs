@@ -34,13 +34,15 @@ pub struct Stats {
 /// Parsed keys. An evicted key is wiped as soon as the operations that use it at that moment end.
 pub struct Cache {
     keys: LruCache<KeyId, Arc<SigningKey>>,
+    /// Only keys that were fetched under it are kept.
+    generation: u64,
     stats: Stats,
 }
 
 impl Cache {
     /// An empty cache.
     pub fn new(config: &Config) -> Self {
-        Self { keys: LruCache::new(config.keys_max), stats: Stats::default() }
+        Self { keys: LruCache::new(config.keys_max), generation: 0, stats: Stats::default() }
     }
 
     /// The key, if it is here.
@@ -50,8 +52,12 @@ impl Cache {
         found
     }
 
-    /// Keeps a key; gives back the one that left for it, for the caller to drop outside of locks.
-    pub fn insert(&mut self, key: Arc<SigningKey>) -> Option<Arc<SigningKey>> {
+    /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one that
+    /// left for it, or itself, for the caller to drop outside of locks.
+    pub fn insert(&mut self, key: Arc<SigningKey>, generation: u64) -> Option<Arc<SigningKey>> {
+        if generation != self.generation {
+            return Some(key);
+        }
         let id = key.id();
         let (left_id, left) = self.keys.push(id, key)?;
         if left_id != id {
@@ -60,8 +66,10 @@ impl Cache {
         Some(left)
     }
 
-    /// Drops everything: records were changed.
-    pub fn clear(&mut self) {
+    /// Drops everything, and what is still being fetched: records or key-encryption keys were changed.
+    /// From now on keys are of `generation`.
+    pub fn clear(&mut self, generation: u64) {
+        self.generation = generation;
         self.keys.clear();
     }
 
@@ -78,5 +86,23 @@ impl Cache {
     /// What it did so far.
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::ski::KeyKind;
+
+    #[test]
+    fn a_key_fetched_before_all_were_dropped_is_not_kept() {
+        let document = crate::key::generate(KeyKind::EcdsaP256).unwrap();
+        let key = Arc::new(SigningKey::from_pkcs8(&document, Vec::new()).unwrap());
+        let mut cache = Cache::new(&Config::default());
+        assert!(cache.insert(Arc::clone(&key), 0).is_none() && cache.find(key.id()).is_some());
+        cache.clear(1);
+        assert!(cache.find(key.id()).is_none());
+        assert!(cache.insert(Arc::clone(&key), 0).is_some() && cache.is_empty());
+        assert!(cache.insert(Arc::clone(&key), 1).is_none() && cache.find(key.id()).is_some());
     }
 }

@@ -42,6 +42,8 @@ pub struct Service {
 struct Rules {
     policy: Policy,
     keyring: Keyring,
+    /// How often they were replaced. A key is only kept under the rules it was fetched under.
+    generation: u64,
 }
 
 /// Why there is no output: what the edge is told, and what the audit log is told.
@@ -68,7 +70,7 @@ impl Service {
         Self {
             began: Instant::now(),
             rates: Mutex::new(Rates::new(policy.edges.len())),
-            rules: RwLock::new(Arc::new(Rules { policy, keyring })),
+            rules: RwLock::new(Arc::new(Rules { policy, keyring, generation: 0 })),
             cache: Arc::new(Mutex::new(Cache::new(keys))),
             lane,
             log,
@@ -79,8 +81,13 @@ impl Service {
     /// fetched again, so that what was changed in the database counts too.
     pub fn replace(&self, policy: Policy, keyring: Keyring) {
         *self.rates.lock() = Rates::new(policy.edges.len());
-        *self.rules.write() = Arc::new(Rules { policy, keyring });
-        self.cache.lock().clear();
+        let generation = {
+            let mut rules = self.rules.write();
+            let generation = rules.generation + 1;
+            *rules = Arc::new(Rules { policy, keyring, generation });
+            generation
+        };
+        self.cache.lock().clear(generation);
     }
 
     /// The audit log.
@@ -160,10 +167,10 @@ impl Service {
             }
         };
         let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
-            Some(open(id, &record, &rules.keyring, &self.cache))
+            Some(open(id, &record, rules, &self.cache))
         } else {
             let (rules, cache) = (Arc::clone(rules), Arc::clone(&self.cache));
-            self.lane.run(move || open(id, &record, &rules.keyring, &cache)).await
+            self.lane.run(move || open(id, &record, &rules, &cache)).await
         };
         match opened {
             Some(Ok(key)) => Ok(key),
@@ -198,14 +205,14 @@ impl Service {
 fn open(
     id: KeyId,
     record: &[u8],
-    keyring: &Keyring,
+    rules: &Rules,
     cache: &Mutex<Cache>,
 ) -> keyserver::Result<Arc<SigningKey>> {
     if let Some(key) = cache.lock().find(id) {
         return Ok(key);
     }
-    let key = Arc::new(record::open(id, record, keyring)?);
-    let left = cache.lock().insert(Arc::clone(&key));
+    let key = Arc::new(record::open(id, record, &rules.keyring)?);
+    let left = cache.lock().insert(Arc::clone(&key), rules.generation);
     // Wiped here, where no lock is held.
     drop(left);
     Ok(key)
