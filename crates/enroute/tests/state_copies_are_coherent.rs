@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use support::cluster::{cluster, connection};
+use support::cluster::{Linked, cluster, connection, valkey};
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::state::{Agent, said};
+use support::state::{Agent, placer, said};
 
 /// As `state::agent::COPY_LEASE`.
 const LEASE: Duration = Duration::from_secs(1);
@@ -66,23 +66,41 @@ fn until_copied(client: &mut redis::Connection, nodes: &[SocketAddr]) {
 #[test]
 fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
     let Some(redis) = cluster(&[]) else { return };
-    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
-    let (here, there) = (Agent::start(&nodes), Agent::start(&nodes));
+    coherent(&redis.iter().map(Redis::address).collect::<Vec<_>>());
+}
+
+/// The same where the engine moves a slot in one step.
+#[test]
+fn a_write_is_seen_likewise_on_valkey() {
+    let Some((_nodes, addresses)) = valkey() else { return };
+    coherent(&addresses);
+}
+
+fn coherent(nodes: &[SocketAddr]) {
+    let (here, there) = (Agent::start(nodes), Agent::start(nodes));
     let (mut writer, mut reader) = (connection(here.address()), connection(here.address()));
     let mut elsewhere = connection(there.address());
     let slot = slot_of(KEY, nodes[0]);
     choose(here.address(), &slot);
     cmd("SET").arg(KEY).arg("0").exec(&mut writer).expect("it is set");
-    until_copied(&mut reader, &nodes);
-    until_copied(&mut elsewhere, &nodes);
+    until_copied(&mut reader, nodes);
+    until_copied(&mut elsewhere, nodes);
     for number in 1..=3_000_u32 {
-        cmd("SET").arg(KEY).arg(number).exec(&mut writer).expect("it is set");
-        assert_eq!(get(&mut reader), number.to_string(), "read after it was acknowledged");
-        if number % 100 == 0 {
+        // Every other write goes another way than reads of copies do.
+        let number = number.to_string();
+        let script = "return redis.call('SET', KEYS[1], ARGV[1])";
+        let write = if number.ends_with(['1', '3', '5', '7', '9']) {
+            cmd("EVAL").arg(script).arg(1).arg(KEY).arg(&number).clone()
+        } else {
+            cmd("SET").arg(KEY).arg(&number).clone()
+        };
+        write.exec(&mut writer).expect("it is set");
+        assert_eq!(get(&mut reader), number, "read after it was acknowledged");
+        if number.ends_with("00") {
             // A copy for the next write to drop, and what another agent sees of this one.
             get(&mut reader);
             let started = Instant::now();
-            while get(&mut elsewhere) != number.to_string() {
+            while get(&mut elsewhere) != number {
                 assert!(started.elapsed() < LEASE, "another agent answers with what was before");
             }
         }
@@ -92,9 +110,9 @@ fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
         .iter()
         .position(|node| cmd("GET").arg(KEY).query::<String>(&mut connection(*node)).is_ok());
     let (from, to) = (nodes[owner.expect("an owner")], nodes[(owner.expect("one") + 1) % 3]);
-    until_copied(&mut elsewhere, &nodes);
+    until_copied(&mut elsewhere, nodes);
     for (round, target) in [to, from, to].into_iter().enumerate() {
-        let (output, text) = said(&nodes, &["move", KEY, "--to", &target.to_string()]);
+        let (output, text) = said(nodes, &["move", KEY, "--to", &target.to_string()]);
         assert!(output.status.success(), "{text}");
         let value = format!("moved {round}");
         cmd("SET").arg(KEY).arg(&value).exec(&mut connection(target)).expect("its owner takes it");
@@ -102,7 +120,7 @@ fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
         while get(&mut elsewhere) != value {
             assert!(started.elapsed() < LEASE, "answered with what was before the move");
         }
-        until_copied(&mut elsewhere, &nodes);
+        until_copied(&mut elsewhere, nodes);
     }
 }
 
@@ -217,4 +235,84 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
     wire.cut.store(false, Relaxed);
     let mut client = connection(agent.address());
     assert_eq!(get(&mut client), "after");
+}
+
+#[test]
+fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
+    let Some(redis) = cluster(&[]) else { return };
+    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
+    let agent = Agent::start(&nodes);
+    let mut client = connection(agent.address());
+    choose(agent.address(), &slot_of(KEY, nodes[0]));
+    cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
+    until_copied(&mut client, &nodes);
+    let has = |node: &Redis| cmd("GET").arg(KEY).query::<String>(&mut node.connection()).is_ok();
+    let (owner, others): (Vec<&Redis>, Vec<&Redis>) = redis.iter().partition(|node| has(node));
+    let [owner] = owner[..] else { panic!("one node owns {KEY}") };
+
+    // The others could choose a new owner now, whose writes nobody here would hear of.
+    others.iter().for_each(|node| node.process().signal("STOP"));
+    let mut direct = owner.connection();
+    let cut = Instant::now();
+    let info = || -> String { cmd("CLUSTER").arg("INFO").query(&mut direct).expect("it answers") };
+    let fails = std::iter::repeat_with(info).any(|info| {
+        assert!(cut.elapsed() < PATIENCE, "{info}");
+        info.contains("cluster_state:fail")
+    });
+    assert!(fails);
+    let failed = Instant::now();
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    while cmd("GET").arg(KEY).query::<String>(&mut client).is_ok() {
+        assert!(failed.elapsed() < LEASE * 2, "answered from a copy of a node that is cut off");
+    }
+    others.iter().for_each(|node| node.process().signal("CONT"));
+}
+
+/// Nobody says which: the placer finds it, and agents hear of it.
+#[test]
+fn what_is_read_everywhere_is_found_and_copied() {
+    let Some(linked) = Linked::start(&[]) else { return };
+    for link in &linked.links {
+        link.set_delay(Duration::from_millis(1), Duration::from_millis(1));
+    }
+    let nodes = linked.addresses();
+    let agents = [Agent::start(&nodes), Agent::start(&nodes)];
+    let placer = placer(&nodes, "placer");
+    let status = || said(&nodes, &["status"]).1;
+    let until = |holds: &dyn Fn(&str) -> bool| {
+        let started = Instant::now();
+        while !holds(&status()) {
+            assert!(started.elapsed() < PATIENCE, "{}\n{}", status(), placer.stderr());
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for agent in &agents {
+            scope.spawn(|| {
+                let mut client = connection(agent.address());
+                for turn in 0_u64.. {
+                    match turn % 11 {
+                        0 => cmd("SET").arg(KEY).arg("0").exec(&mut client).expect("it is set"),
+                        _ => assert_eq!(get(&mut client), "0"),
+                    }
+                    if over.load(Relaxed) {
+                        return;
+                    }
+                }
+            });
+        }
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until(&|said| said.contains("agents keep copies: 1"));
+        }));
+        over.store(true, Relaxed);
+        found.expect("the placer finds it");
+    });
+    let why = said(&nodes, &["why", KEY]).1;
+    assert!(why.contains("read everywhere: agents keep copies"), "{why}");
+    for agent in &agents {
+        until_copied(&mut connection(agent.address()), &nodes);
+    }
+    // Nobody reads it any more.
+    until(&|said| said.contains("agents keep copies: 0"));
 }

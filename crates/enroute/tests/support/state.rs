@@ -13,18 +13,25 @@ pub struct Agent {
     process: Option<Process>,
     address: SocketAddr,
     nodes: Vec<SocketAddr>,
+    options: Vec<String>,
 }
 
 impl Agent {
     pub fn start(nodes: &[SocketAddr]) -> Self {
-        let (process, address) = start_agent(nodes, "127.0.0.1:0");
-        Self { process: Some(process), address, nodes: nodes.to_vec() }
+        Self::start_with(nodes, &[])
+    }
+
+    /// With more of its options.
+    pub fn start_with(nodes: &[SocketAddr], options: &[&str]) -> Self {
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let (process, address) = start_agent(nodes, "127.0.0.1:0", &options);
+        Self { process: Some(process), address, nodes: nodes.to_vec(), options }
     }
 
     /// Kills it as `kill -9` does, and starts it again where it was.
     pub fn restart(&mut self) {
         self.process = None;
-        self.process = Some(start_agent(&self.nodes, &self.address.to_string()).0);
+        self.process = Some(start_agent(&self.nodes, &self.address.to_string(), &self.options).0);
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -36,8 +43,9 @@ impl Agent {
     }
 }
 
-fn start_agent(nodes: &[SocketAddr], listen: &str) -> (Process, SocketAddr) {
+fn start_agent(nodes: &[SocketAddr], listen: &str, options: &[String]) -> (Process, SocketAddr) {
     let mut command = by_hand(nodes, &["agent", "--listen", listen]);
+    command.args(options);
     let process = Process::start(&mut command);
     let line = process.stderr_line(" -> ");
     let line = line.unwrap_or_else(|| panic!("no agent:\n{}", process.stderr()));

@@ -70,7 +70,7 @@ impl Agent {
             }
             Asker::Proof(since) => {
                 link.output.forget(flight.bytes);
-                self.copies.proven(at, since);
+                self.copies.proven(at, answer, since);
             }
             Asker::Expiry(fill, request, since) => {
                 link.output.forget(flight.bytes);
@@ -100,6 +100,9 @@ impl Agent {
         }
         if let Some(fill) = fill {
             self.copies.fill(fill, kept, answer);
+        } else if let Some(slot) = asked.slot.filter(|_| asked.write && purpose == Purpose::Copies)
+        {
+            self.copies.changed(slot);
         }
         link.output.forget(flight.bytes);
         let answer = match purpose {
@@ -151,9 +154,8 @@ impl Agent {
         };
         match node {
             Some((node, asking)) if at_once => {
-                let (answers, purpose) = (asked.answers, Purpose::Requests(version));
                 let ahead = if asking { ASKING } else { b"" };
-                self.say(node, purpose, Asker::Client(asked), ahead, &request, answers);
+                self.send(node, asked, version, ahead, &request);
             }
             _ => self.delay(asked, version, request, PAUSE, answer, now),
         }

@@ -5,14 +5,18 @@
 //! it answers come in one order, so an answer is stored where it stands between changes, and a change
 //! that comes after it drops it. A change drops all copies of its slot: the slot is the unit here too.
 //!
-//! **Writes through this agent** drop the copies of their slot when they are sent, and nothing is
-//! copied of it or answered from a copy before they are answered: who hears that a write was done finds
+//! **Writes through this agent** take the same connection where they can, and drop the copies of their
+//! slot when they are answered, before anybody hears it: what was answered before is as old, and what
+//! is answered after is as new as the write. Others (transactions, scripts, pipelines, answers that
+//! differ between versions of the protocol) drop the copies when they are sent, and nothing is copied of
+//! their slot or answered from a copy before they are answered. So who hears that a write was done finds
 //! it done here.
 //!
-//! **A copy lives on proof.** The agent pings on that connection; once a ping is answered, everything
-//! that changed at the node before the ping was sent has been heard of. A copy is answered from only
-//! while the last such ping was sent less than [`COPY_LEASE`] ago: an agent that is cut off stops by
-//! itself, and what it answers is never older than that.
+//! **A copy lives on proof.** The agent asks on that connection whether the cluster is well; once the
+//! node has said so, everything that changed there before the question was sent has been heard of. A
+//! copy is answered from only while the last such question was sent less than [`COPY_LEASE`] ago: an
+//! agent that is cut off stops by itself, also with a node that is cut off beside it, and what it answers
+//! is never older than that.
 //!
 //! Only keys that are there are copied: of one that is not, nobody tells when its slot moves and it is
 //! written at the new node. Only commands whose answer follows from strings, lists and sets are copied, and the same for both
@@ -33,14 +37,49 @@ const COPIES_BYTES_MAX: usize = 64 << 20;
 /// Commands whose answers are copied: of one key, in its first argument.
 const COPIED: &[&str] =
     &["get", "strlen", "getrange", "llen", "lindex", "lrange", "scard", "sismember", "exists"];
+/// Writes whose answers are the same in both versions of the protocol, but for null: of one key.
+const IN_ORDER: &[&str] = &[
+    "append",
+    "decr",
+    "decrby",
+    "del",
+    "expire",
+    "expireat",
+    "getdel",
+    "getset",
+    "incr",
+    "incrby",
+    "incrbyfloat",
+    "linsert",
+    "lpush",
+    "lpushx",
+    "lrem",
+    "lset",
+    "ltrim",
+    "persist",
+    "pexpire",
+    "pexpireat",
+    "psetex",
+    "rpush",
+    "rpushx",
+    "sadd",
+    "set",
+    "setex",
+    "setnx",
+    "setrange",
+    "srem",
+    "unlink",
+];
+/// What a node says that is in touch with the cluster.
+const WELL: &[u8] = b"cluster_state:ok";
 /// What PTTL says of a key that does not exist.
 const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
 
-/// Whether answers to a command may be copied.
-pub(super) fn is_copied(command: &str) -> bool {
-    COPIED.contains(&command)
+/// Whether a command may take the connection that copies come over: a read that leaves one, or a write.
+pub(super) fn is_in_order(command: &str) -> bool {
+    COPIED.contains(&command) || IN_ORDER.contains(&command)
 }
 
 #[derive(Debug)]
@@ -62,7 +101,7 @@ enum Expires {
 struct Copied {
     /// The connection its copies came over.
     link: Option<usize>,
-    /// Grows with every change: an answer of before is not stored.
+    /// Grows where another connection counts: an answer of before is not stored.
     generation: u64,
     /// By request.
     copies: HashMap<Vec<u8>, Copy>,
@@ -81,9 +120,9 @@ pub(super) struct Copies {
     bytes: usize,
     /// Of all slots.
     generation: u64,
-    /// Writes of this agent's clients that are not answered, by slot.
+    /// Writes of this agent's clients over other connections that are not answered, by slot.
     writes: Box<[u32]>,
-    /// By connection: when the last ping was sent that was answered.
+    /// By connection: when the last question was sent that was answered well.
     proofs: HashMap<usize, Duration>,
     /// A node does not tell of changes: nothing is copied.
     refused: bool,
@@ -151,7 +190,7 @@ impl Copies {
     /// A read of `slot` leaves over `link`.
     pub(super) fn begin(&mut self, slot: Slot, link: usize) -> Option<Fill> {
         if self.slots.get(&slot)?.link != Some(link) {
-            self.drop_slot(slot);
+            self.begin_anew(slot);
         }
         let copied = self.slots.get_mut(&slot)?;
         copied.link = Some(link);
@@ -192,18 +231,26 @@ impl Copies {
         }
     }
 
-    /// A write to `slot` leaves.
+    /// A write to `slot` leaves over another connection.
     pub(super) fn write_begins(&mut self, slot: Slot) {
         if let Some(writes) = self.writes.get_mut(slot.number()) {
             *writes += 1;
         }
-        self.drop_slot(slot);
+        self.begin_anew(slot);
     }
 
-    /// A write to `slot` is answered, or never will be.
+    /// Such a write to `slot` is answered, or never will be.
     pub(super) fn write_ends(&mut self, slot: Slot) {
         if let Some(writes) = self.writes.get_mut(slot.number()) {
             *writes = writes.saturating_sub(1);
+        }
+    }
+
+    /// Copies of `slot` of before are out of date; answers that come from now on are not.
+    pub(super) fn changed(&mut self, slot: Slot) {
+        if let Some(copied) = self.slots.get_mut(&slot) {
+            self.bytes -= size(copied);
+            copied.copies.clear();
         }
     }
 
@@ -218,22 +265,24 @@ impl Copies {
             Some(keys) if !keys.is_null() => {
                 let keys: Vec<Frame<'_>> = keys.elements().collect();
                 for key in keys.iter().filter_map(Frame::payload) {
-                    self.drop_slot(Slot::of(key));
+                    self.changed(Slot::of(key));
                 }
             }
-            _ => self.drop_link(link),
+            _ => self.of_link(link).into_iter().for_each(|slot| self.changed(slot)),
         }
     }
 
-    /// A ping that was sent over `link` at `since` is answered.
-    pub(super) fn proven(&mut self, link: usize, since: Duration) {
-        self.proofs.insert(link, since);
+    /// Whether the cluster is well was asked over `link` at `since`, and this is the answer.
+    pub(super) fn proven(&mut self, link: usize, answer: &[u8], since: Duration) {
+        if answer.windows(WELL.len()).any(|words| words == WELL) {
+            self.proofs.insert(link, since);
+        }
     }
 
     /// A connection is gone.
     pub(super) fn lost(&mut self, link: usize) {
         self.proofs.remove(&link);
-        self.drop_link(link);
+        self.of_link(link).into_iter().for_each(|slot| self.begin_anew(slot));
     }
 
     fn is_written(&self, slot: Slot) -> bool {
@@ -244,21 +293,18 @@ impl Copies {
         self.slots.get_mut(&fill.slot).filter(|copied| copied.generation == fill.generation)
     }
 
-    fn drop_slot(&mut self, slot: Slot) {
+    /// Not even answers that are on their way are stored.
+    fn begin_anew(&mut self, slot: Slot) {
+        self.changed(slot);
         if let Some(copied) = self.slots.get_mut(&slot) {
             self.generation += 1;
             copied.generation = self.generation;
-            self.bytes -= size(copied);
-            copied.copies.clear();
         }
     }
 
-    fn drop_link(&mut self, link: usize) {
-        let of_link =
-            |(slot, copied): (&Slot, &Copied)| (copied.link == Some(link)).then_some(*slot);
-        for slot in self.slots.iter().filter_map(of_link).collect::<Vec<_>>() {
-            self.drop_slot(slot);
-        }
+    fn of_link(&self, link: usize) -> Vec<Slot> {
+        let of_it = |(slot, copied): (&Slot, &Copied)| (copied.link == Some(link)).then_some(*slot);
+        self.slots.iter().filter_map(of_it).collect()
     }
 }
 
@@ -293,7 +339,7 @@ mod tests {
     fn copied() -> (Copies, Fill) {
         let mut copies = Copies::new();
         copies.choose(&[slot()]);
-        copies.proven(3, Duration::ZERO);
+        copies.proven(3, WELL, Duration::ZERO);
         let fill = copies.begin(slot(), 3).expect("it is chosen");
         copies.fill(fill, GET, b"$1\r\nx\r\n");
         (copies, fill)
@@ -334,25 +380,40 @@ mod tests {
         copies.expires(fill, GET, -1, MS);
         assert!(read(&mut copies, COPY_LEASE - MS).is_some());
         assert_eq!(read(&mut copies, COPY_LEASE), None);
-        copies.proven(3, 500 * MS);
+        copies.proven(3, b"cluster_state:fail", 500 * MS);
+        assert_eq!(read(&mut copies, COPY_LEASE), None, "a node that is cut off proves nothing");
+        copies.proven(3, WELL, 500 * MS);
         assert!(read(&mut copies, COPY_LEASE).is_some());
         copies.lost(3);
         assert_eq!(read(&mut copies, COPY_LEASE), None);
     }
 
     #[test]
-    fn what_changed_is_dropped_and_answers_of_before_are_not_stored() {
+    fn what_changed_is_dropped_and_what_is_answered_after_it_is_stored() {
         let (mut copies, fill) = copied();
         copies.expires(fill, GET, -1, MS);
+        let second = copies.begin(slot(), 3).expect("it is chosen");
         copies.told(3, PUSH);
         assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-        copies.fill(fill, GET, b"$1\r\nx\r\n");
-        copies.expires(fill, GET, -1, MS);
-        assert_eq!(read(&mut copies, MS), None);
-        let fill = copies.begin(slot(), 3).expect("it is chosen");
+        // It was asked before the change, and answered after it.
+        copies.fill(second, GET, b"$1\r\ny\r\n");
+        copies.expires(second, GET, -1, MS);
+        assert_eq!(read(&mut copies, MS).as_deref(), Some(&b"$1\r\ny\r\n"[..]));
+        copies.changed(slot());
+        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
         copies.fill(fill, GET, NULL_3);
         // It changes before the node has said when it expires.
         copies.told(3, b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+        copies.expires(fill, GET, -1, MS);
+        assert_eq!(read(&mut copies, MS), None);
+    }
+
+    #[test]
+    fn what_was_asked_before_a_write_over_another_connection_is_not_stored() {
+        let (mut copies, fill) = copied();
+        copies.write_begins(slot());
+        copies.write_ends(slot());
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
         copies.expires(fill, GET, -1, MS);
         assert_eq!(read(&mut copies, MS), None);
     }
@@ -372,7 +433,7 @@ mod tests {
     fn a_slot_that_has_moved_begins_anew() {
         let (mut copies, fill) = copied();
         copies.expires(fill, GET, -1, MS);
-        copies.proven(4, Duration::ZERO);
+        copies.proven(4, WELL, Duration::ZERO);
         assert_eq!(copies.read(slot(), Some(4), GET, Version::Resp2, MS), None);
         copies.begin(slot(), 4);
         assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));

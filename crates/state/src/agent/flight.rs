@@ -31,7 +31,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Asker {
     Client(Asked),
-    /// A client of this version, whose answer is to be copied.
+    /// A client of this version, over the connection that copies come over; its answer is to be copied there.
     Copied(Asked, Version, Option<Fill>),
     /// The agent wants to know when what was just read by this request expires; asked at that time.
     Expiry(Fill, Vec<u8>, Duration),
@@ -48,7 +48,7 @@ pub(super) enum Asker {
 pub(super) enum Purpose {
     /// What clients of this version ask.
     Requests(Version),
-    /// Reads that leave copies: the node tells of what changes.
+    /// Reads that leave copies, and writes that end them: the node tells of what changes.
     Copies,
 }
 

@@ -22,6 +22,7 @@ const PING_PERIOD: Duration = Duration::from_millis(250);
 
 const SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+const INFO: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n";
 
 impl Agent {
     /// Connections that are wanted: by their place, and to where.
@@ -169,7 +170,7 @@ impl Agent {
                     self.say(node, purpose, Asker::Ping(now), b"", PING, 1);
                 }
                 if self.link_of(node, Purpose::Copies).is_some_and(|link| self.may_ping(link)) {
-                    self.say(node, Purpose::Copies, Asker::Proof(now), b"", PING, 1);
+                    self.say(node, Purpose::Copies, Asker::Proof(now), b"", INFO, 1);
                 }
             }
         }
@@ -179,12 +180,30 @@ impl Agent {
     pub(super) fn dispatch(&mut self, asked: Asked, version: Version, request: &[u8]) {
         let owner = asked.slot.and_then(|slot| self.map.owner(slot));
         let node = owner.unwrap_or_else(|| self.any_node());
-        let answers = asked.answers;
-        self.say(node, Purpose::Requests(version), Asker::Client(asked), b"", request, answers);
+        self.send(node, asked, version, b"", request);
     }
 
-    /// Sends a read whose answer is to be copied, and asks behind it when its key expires.
-    pub(super) fn dispatch_copied(
+    /// Sends a request over the connection that all take. A write holds back copies of its slot until it is
+    /// answered.
+    pub(super) fn send(
+        &mut self,
+        node: usize,
+        mut asked: Asked,
+        version: Version,
+        ahead: &[u8],
+        request: &[u8],
+    ) {
+        if let Some(slot) = asked.slot.filter(|_| asked.write && asked.holds.is_none()) {
+            asked.holds = Some(slot);
+            self.copies.write_begins(slot);
+        }
+        let answers = asked.answers;
+        self.say(node, Purpose::Requests(version), Asker::Client(asked), ahead, request, answers);
+    }
+
+    /// Sends a request over the connection that copies come over: a write, or a read whose answer is to be
+    /// copied, and behind it the question when its key expires.
+    pub(super) fn dispatch_in_order(
         &mut self,
         asked: Asked,
         version: Version,
@@ -195,6 +214,10 @@ impl Agent {
         else {
             return self.dispatch(asked, version, request.bytes());
         };
+        if asked.write {
+            let asker = Asker::Copied(asked, version, None);
+            return self.say(node, Purpose::Copies, asker, b"", request.bytes(), 1);
+        }
         let link = self.link(node, Purpose::Copies);
         let fill = self.copies.begin(slot, link);
         let asker = Asker::Copied(asked, version, fill);

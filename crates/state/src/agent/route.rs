@@ -5,7 +5,7 @@ use wire::resp::{
     command::{self, Command, Effect, Flags},
 };
 
-use super::copies::is_copied;
+use super::copies::is_in_order;
 use crate::slot::Slot;
 
 /// What is to be done with a request.
@@ -18,8 +18,8 @@ pub(super) enum Route {
         write: bool,
         /// It names more than one key: it may be told to try again.
         many: bool,
-        /// A read that may be answered from a copy.
-        copied: bool,
+        /// It may take the connection that copies come over.
+        in_order: bool,
     },
     /// Every node answers the same, or nearly.
     AnyNode,
@@ -122,8 +122,8 @@ fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Ro
             return Route::Refused(CROSS_SLOT.to_owned());
         }
     }
-    let (write, copied) = (!effect.is_read(), !many && is_copied(command.name));
-    Route::Slot { slot, write, many, copied }
+    let (write, in_order) = (!effect.is_read(), !many && is_in_order(command.name));
+    Route::Slot { slot, write, many, in_order }
 }
 
 pub(super) const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot; give them \
@@ -178,16 +178,19 @@ mod tests {
     #[test]
     fn keys_say_where() {
         let slot = Slot::of(b"a");
-        assert_eq!(of("GET a"), Route::Slot { slot, write: false, many: false, copied: true });
-        assert_eq!(of("incr a"), Route::Slot { slot, write: true, many: false, copied: false });
+        assert_eq!(of("GET a"), Route::Slot { slot, write: false, many: false, in_order: true });
+        assert_eq!(of("incr a"), Route::Slot { slot, write: true, many: false, in_order: true });
         assert_eq!(
             of("MSET {a}1 1 {a}2 2"),
-            Route::Slot { slot, write: true, many: true, copied: false }
+            Route::Slot { slot, write: true, many: true, in_order: false }
         );
-        assert_eq!(of("EVAL x 1 a"), Route::Slot { slot, write: true, many: false, copied: false });
+        assert_eq!(
+            of("EVAL x 1 a"),
+            Route::Slot { slot, write: true, many: false, in_order: false }
+        );
         assert_eq!(
             of("XREAD STREAMS a 0"),
-            Route::Slot { slot, write: false, many: false, copied: false }
+            Route::Slot { slot, write: false, many: false, in_order: false }
         );
         assert_eq!(of("EVAL x 0"), Route::AnyNode);
         // A node says what is wrong with it.

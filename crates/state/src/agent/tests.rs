@@ -220,6 +220,7 @@ impl World {
                 wire.asking = true;
                 return b"+OK\r\n".to_vec();
             }
+            "CLUSTER" if words[1] == "INFO" => return b"$16\r\ncluster_state:ok\r\n".to_vec(),
             "CLUSTER" => return self.slots(node),
             "HELLO" => return b"%1\r\n+proto\r\n:3\r\n".to_vec(),
             "CLIENT" => {
