@@ -312,7 +312,7 @@ impl<R: Resolver> World<R> {
             at: path.source_host,
             turn,
             bytes: self.bytes(&segment),
-            stage: if local { Stage::AtHost } else { Stage::FromHost },
+            stage: if local { Stage::Arrived } else { Stage::FromHost },
             kind: Kind::Data,
             cold: Cold {
                 sent_ns: self.now_ns,
