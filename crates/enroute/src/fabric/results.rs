@@ -151,12 +151,8 @@ fn quoted(text: &str) -> String {
 
 impl Results {
     fn new(topology: &Topology, metrics: &Metrics) -> Self {
-        let mut times: Vec<u64> = metrics
-            .per_flow
-            .iter()
-            .filter(|flow| flow.last_received_ns > 0)
-            .map(|flow| flow.last_received_ns - flow.first_sent_ns)
-            .collect();
+        let mut times: Vec<u64> =
+            metrics.per_flow.iter().filter_map(|flow| flow.completion_ns()).collect();
         times.sort_unstable();
         let percentile_us = |share: f64| {
             let index = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));

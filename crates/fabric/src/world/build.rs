@@ -196,7 +196,13 @@ fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
     let mut per_flow = Vec::new();
     let mut by_id = HashMap::new();
     let mut add = |flow: &Flow| {
-        per_flow.push(FlowResult { id: flow.id, first_sent_ns: NEVER, ..FlowResult::default() });
+        per_flow.push(FlowResult {
+            id: flow.id,
+            missing: 0,
+            first_sent_ns: NEVER,
+            first_received_ns: NEVER,
+            last_received_ns: 0,
+        });
         per_flow.len() as u32 - 1
     };
     let result_of = flows
