@@ -8,7 +8,7 @@ mod switches;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-pub(crate) use build::build;
+pub(crate) use build::{build, check};
 
 use crate::{
     Error, Metrics, Migration, Placement, Progress, SAMPLES_MAX, Sample,
