@@ -29,6 +29,25 @@ fn a_bad_trace_line_is_named() {
     assert!(said.contains("cannot open the trace /nowhere/x.csv.gz"), "{said}");
 }
 
+/// A number that is one, but not for this protocol and model.
+#[test]
+fn a_row_that_cannot_run_is_named_before_anything_runs() {
+    let directory = TemporaryDirectory::create();
+    let trace = directory.path().join("bad.csv");
+    fs::write(&trace, "1,200,0,1,100\n\n1,200,5,2,0\n").unwrap();
+    let trace = trace.to_string_lossy();
+    let said = refused(&["run", "--trace", &trace]);
+    assert!(said.contains("bad.csv:3: bytes: expected 1 to 4000000000, got 0"), "{said}");
+    let said = refused(&["run", "--protocol", "udp", "--trace", &trace]);
+    assert!(said.contains("bad.csv:3: bytes: expected 1 to 8192, got 0"), "{said}");
+    // In a sweep, before the runs that could.
+    let sweep = directory.path().join("experiment.toml");
+    fs::write(&sweep, "schemes = [\"direct\"]\ntraces = [\"incast\", \"bad.csv\"]\n").unwrap();
+    let said = refused(&["sweep", &sweep.to_string_lossy()]);
+    assert!(said.contains("bad.csv:3: bytes"), "{said}");
+    assert!(!sweep.with_extension("results").exists(), "results were begun");
+}
+
 #[test]
 fn bad_names_list_the_good_ones() {
     let cases: [(&[&str], &str); 8] = [
@@ -56,6 +75,22 @@ fn a_bad_experiment_file_is_named_with_line_and_column() {
         ("schemes = [\"direct\"]\ntrace = []\n", "experiment.toml:2:1: unknown field `trace`"),
         ("schemes = [\"direct\"]\ntraces = [\"no.csv\"]\n", "no.csv"),
         ("schemes = []\ntraces = [\"incast\"]\n", "an empty list"),
+        (
+            "traces = [\"incast\"]\nschemes = [\"direct\",\n  \"x\"]\n",
+            "experiment.toml:3:3: unknown scheme \"x\": expected one of nocache",
+        ),
+        (
+            "traces = [\"incast\"]\nschemes = [\"direct\"]\ntopologies = [\"x\"]\n",
+            "experiment.toml:3:15: unknown topology `x`",
+        ),
+        (
+            "traces = [\"incast\"]\nschemes = [\"direct\"]\ncaches = [\"half\"]\n",
+            "experiment.toml:3:11: expected a cache size",
+        ),
+        (
+            "traces = [\"incast\"]\nschemes = [\"direct\"]\nquirks = [{ x = true }]\n",
+            "experiment.toml:3:11: unknown quirk `x`",
+        ),
     ];
     for (text, expected) in cases {
         fs::write(&file, text).unwrap();
@@ -70,4 +105,11 @@ fn what_does_not_fit_into_memory_is_refused() {
     let said = refused(&["run", "--trace", "incast", "--cache", "68719476736"]);
     assert!(said.contains("GiB of memory would be needed"), "{said}");
     assert!(said.contains("GiB are available"), "{said}");
+    // Before it is drawn: nine billion rows.
+    let huge = ["--trace", "hadoop", "--topology", "ft16-400k", "--share", "1000"];
+    for command in [&["run"][..], &["generate", "hadoop", "--output", "/dev/null"]] {
+        let rest = if command.len() > 1 { &huge[2..] } else { &huge[..] };
+        let said = refused(&[command, rest].concat());
+        assert!(said.contains("GiB of memory would be needed for 9"), "{said}");
+    }
 }

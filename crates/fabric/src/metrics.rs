@@ -52,6 +52,8 @@ pub struct Metrics {
     pub packet_hops_simulated: u64,
     /// Flows that sent anything.
     pub flows: u64,
+    /// Flows of which anything arrived: means over flows are over these.
+    pub flows_received: u64,
     /// Flows whose every byte was acknowledged, or (UDP) whose every datagram arrived.
     pub flows_completed: u64,
     /// Sum over flows: last arrival at either end less first send.
@@ -86,12 +88,22 @@ pub struct SwitchMetrics {
 pub struct FlowResult {
     /// The flow's id in the workload.
     pub id: u32,
-    /// First send, nanoseconds.
+    /// Datagrams that were sent and have not arrived; of TCP none.
+    pub missing: u32,
+    /// First send, nanoseconds; `u64::MAX` if nothing was sent.
     pub first_sent_ns: u64,
-    /// First arrival, nanoseconds; 0 if nothing arrived.
+    /// First arrival, nanoseconds; `u64::MAX` if nothing arrived.
     pub first_received_ns: u64,
     /// Last arrival at either end, nanoseconds; 0 if nothing arrived.
     pub last_received_ns: u64,
+}
+
+impl FlowResult {
+    /// From the first send to the last arrival, nanoseconds; nothing if nothing arrived.
+    #[must_use]
+    pub fn completion_ns(&self) -> Option<u64> {
+        (self.first_received_ns != u64::MAX).then(|| self.last_received_ns - self.first_sent_ns)
+    }
 }
 
 /// One point of the time series: totals up to then.
@@ -125,13 +137,13 @@ impl Metrics {
     /// Mean over flows, nanoseconds.
     #[must_use]
     pub fn flow_completion_ns_mean(&self) -> f64 {
-        ratio(self.flow_completion_ns, self.flows)
+        ratio(self.flow_completion_ns, self.flows_received)
     }
 
     /// Mean over flows, nanoseconds.
     #[must_use]
     pub fn first_packet_latency_ns_mean(&self) -> f64 {
-        ratio(self.first_packet_latency_ns, self.flows)
+        ratio(self.first_packet_latency_ns, self.flows_received)
     }
 
     /// Mean over received packets, nanoseconds.

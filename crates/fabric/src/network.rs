@@ -26,8 +26,6 @@ const MARK_BYTES: u32 = 65 * 1_106;
 pub(crate) struct Network {
     pub shape: Shape,
     ports: Vec<Port>,
-    /// By port: the node behind it.
-    far_ends: Vec<u32>,
     buffer_bytes: u32,
     host_link: Timing,
     fabric_link: Timing,
@@ -38,30 +36,31 @@ pub(crate) struct Network {
     pub dropped: u64,
 }
 
-/// One direction of a link, and what waits for it.
+/// One direction of a link, and what waits for it. In large fabrics few of them are in a processor's
+/// cache: all that a packet needs of one lies in the same line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 struct Port {
     /// When it has sent what it is sending.
     free_ns: u64,
     /// The event that says so.
     free_event: u32,
+    /// Of all packets that wait, which have some each.
     waiting_bytes: u32,
     /// Packets behind the first that waits; that one is in the calendar.
     first: PacketId,
     last: PacketId,
-    waiting: bool,
+    /// The node behind it.
+    to: u32,
 }
 
 impl Port {
-    const IDLE: Self = Self {
-        free_ns: 0,
-        free_event: 0,
-        waiting_bytes: 0,
-        first: NONE,
-        last: NONE,
-        waiting: false,
-    };
+    fn idle(to: u32) -> Self {
+        Self { free_ns: 0, free_event: 0, waiting_bytes: 0, first: NONE, last: NONE, to }
+    }
 }
+
+const _: () = assert!(size_of::<Port>() == 32, "two ports are a cache line");
 
 #[derive(Debug)]
 struct Timing {
@@ -87,8 +86,7 @@ impl Network {
     pub(crate) fn new(topology: &Topology, seeds: Vec<u32>, marks: bool) -> Self {
         let shape = Shape::new(topology);
         Self {
-            ports: vec![Port::IDLE; shape.ports() as usize],
-            far_ends: shape.far_ends(),
+            ports: shape.far_ends().into_iter().map(Port::idle).collect(),
             buffer_bytes: u32::try_from(topology.buffer_bytes).unwrap_or(u32::MAX),
             shape,
             host_link: Timing::new(topology.host_link),
@@ -182,7 +180,7 @@ impl Network {
         let sent_already = never_used
             || state.free_ns < now_ns
             || (state.free_ns == now_ns && earlier(state.free_event, wheel.now_event));
-        if sent_already && !state.waiting {
+        if sent_already && state.waiting_bytes == 0 {
             self.begin(wheel, packets, id, now_ns);
             return;
         }
@@ -196,10 +194,10 @@ impl Network {
         if self.marks && state.waiting_bytes > MARK_BYTES {
             packet.cold.segment.flags |= flag::CONGESTED;
         }
+        let alone = state.waiting_bytes == 0;
         state.waiting_bytes += bytes;
         packet.stage = Stage::PortFree;
-        if !state.waiting {
-            state.waiting = true;
+        if alone {
             wheel.insert_numbered(id, state.free_event, state.free_ns);
             return;
         }
@@ -226,7 +224,6 @@ impl Network {
         state.waiting_bytes -= bytes;
         let next = state.first;
         if next == NONE {
-            state.waiting = false;
             return;
         }
         state.first = packets[next].next;
@@ -244,12 +241,8 @@ impl Network {
         let state = &mut self.ports[port as usize];
         state.free_ns = now_ns + u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
         state.free_event = wheel.number();
+        packet.at = state.to;
         packet.stage = Stage::Arrived;
         wheel.insert(id, state.free_ns + timing.delay_ns);
-    }
-
-    /// Where a packet on a link arrives: a host, or a switch.
-    pub(crate) fn arrive(&self, packet: &mut Packet) {
-        packet.at = self.far_ends[packet.at as usize];
     }
 }

@@ -11,11 +11,9 @@ pub(crate) const NONE: PacketId = u32::MAX;
 /// What happens to a packet when its time comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stage {
-    /// It arrives at the far end of the port `at`.
+    /// It arrives at the host or switch `at`.
     #[default]
     Arrived,
-    /// It was sent to the very server it is `at`.
-    AtHost,
     /// It leaves the switch `at` after its control plane.
     FromSwitch,
     /// It leaves the server or gateway `at` after a delay there.
@@ -60,7 +58,7 @@ pub(crate) struct Packet {
     pub header: Header,
     /// The next packet that waits for the same port, or free place.
     pub next: PacketId,
-    /// The node it arrives at or leaves; on a link, the port it left by.
+    /// The node it arrives at or leaves; if it waits, the port.
     pub at: u32,
     /// What ECMP makes of its outer addresses.
     pub turn: u32,

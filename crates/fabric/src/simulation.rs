@@ -6,7 +6,7 @@ use crate::{
     Config, Error, Metrics, Placement, Scheme,
     topology::Topology,
     workload::Flow,
-    world::{Run, build},
+    world::{Run, build, check},
 };
 
 /// A run in progress.
@@ -43,6 +43,20 @@ impl Simulation {
         seed: u64,
     ) -> Result<Self, Error> {
         Ok(Self { run: build(config, topology, flows, scheme, seed)? })
+    }
+
+    /// Whether [`Simulation::new`] would take these; builds nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::new`].
+    pub fn check(
+        config: &Config,
+        topology: &Topology,
+        flows: &[Flow],
+        scheme: Scheme,
+    ) -> Result<(), Error> {
+        check(config, topology, flows, scheme)
     }
 
     /// Processes about `events_max` events: all of the nanosecond in which their number is reached.

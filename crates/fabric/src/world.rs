@@ -8,7 +8,7 @@ mod switches;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-pub(crate) use build::build;
+pub(crate) use build::{build, check};
 
 use crate::{
     Error, Metrics, Migration, Placement, Progress, SAMPLES_MAX, Sample,
@@ -184,7 +184,6 @@ impl<R: Resolver> World<R> {
             self.wheel.happen(id);
             match self.packets[id].stage {
                 Stage::Arrived => {
-                    self.network.arrive(&mut self.packets[id]);
                     if self.packets[id].at < self.network.shape.switches {
                         self.at_switch(id);
                     } else {
@@ -194,7 +193,6 @@ impl<R: Resolver> World<R> {
                 Stage::PortFree => {
                     self.network.port_free(&mut self.wheel, &mut self.packets, id, at_ns);
                 }
-                Stage::AtHost => self.at_host(id)?,
                 Stage::FromSwitch => {
                     self.network.forward(&mut self.wheel, &mut self.packets, id, at_ns);
                 }

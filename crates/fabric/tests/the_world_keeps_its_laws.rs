@@ -2,7 +2,7 @@
 //! packet is accounted for, every flow ends, and what cannot run is refused.
 
 use fabric::{
-    Config, Error, Metrics, Migration, Model, Placement, Scheme, Simulation, Transport,
+    Config, Error, FlowResult, Metrics, Migration, Model, Placement, Scheme, Simulation, Transport,
     topology::{GatewayRack, Topology},
     workload::Flow,
 };
@@ -84,6 +84,23 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
         );
         assert_eq!((metrics.packet_latency_ns, metrics.packet_hops), (0, 0), "{scheme}");
     }
+}
+
+/// Means over flows leave out those of which nothing arrived; a flow is complete if nothing is missing.
+#[test]
+fn a_flow_that_loses_datagrams_is_not_complete() {
+    // Flow 1 has one datagram, which fills the port; flow 2 loses its only one, flow 3 one of two.
+    let small = Topology { buffer_bytes: 1, ..topology() };
+    let flow = |id, start_ns| Flow { source: 0, destination: 60, start_ns, id, bytes: 64 };
+    let flows = vec![flow(1, 0), flow(2, 1), flow(3, 2), flow(3, 100_000)];
+    let config = config(Model::paper(), Transport::Udp);
+    let metrics = run(&config, &small, flows, Scheme::Direct, u64::MAX);
+    assert_eq!((metrics.sent, metrics.received, metrics.dropped), (4, 2, 2));
+    assert_eq!((metrics.flows, metrics.flows_received, metrics.flows_completed), (3, 2, 1));
+    let times: Vec<u64> = metrics.per_flow.iter().filter_map(FlowResult::completion_ns).collect();
+    assert_eq!(times.len(), 2);
+    let mean_ns = (times[0] + times[1]) as f64 / 2.0;
+    assert!((metrics.flow_completion_ns_mean() - mean_ns).abs() < 1e-9);
 }
 
 /// The cost of OnDemand's first packet from a server's cache, 40 µs, is not paid by one that stays.

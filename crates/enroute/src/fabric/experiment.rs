@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::{self, Write},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -15,7 +16,7 @@ use ::fabric::{
 use anyhow::{Context, bail};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::controller::{Controller, Solve};
 
@@ -121,10 +122,24 @@ pub fn model(name: &str, quirks: &BTreeMap<String, bool>) -> anyhow::Result<Mode
 /// A digest of what a topology and a workload hold.
 #[must_use]
 pub fn digest(topology: &Topology, workload: &Workload) -> String {
-    let mut text = format!("{topology:?}\n").into_bytes();
-    // Writing to memory does not fail.
-    let _ = workload.write(&mut text);
-    format!("{:016x}", xxh3_64(&text))
+    let mut digest = Digest(Xxh3::new());
+    // It does not fail: no file is written.
+    let _ = writeln!(digest, "{topology:?}").and_then(|()| workload.write(&mut digest));
+    format!("{:016x}", digest.0.digest())
+}
+
+/// What is written to it is digested.
+struct Digest(Xxh3);
+
+impl Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Experiment {

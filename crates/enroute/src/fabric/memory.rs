@@ -10,6 +10,8 @@ use super::experiment::Experiment;
 /// What a run takes for each of these, rather too much: 410,865 VMs and a million flows took 172 MiB.
 /// An open connection and what it has under way takes more than a row, but few are open at a time.
 const BYTES_PER_ROW: u64 = 256;
+/// A row's text, rather too much.
+const BYTES_PER_LINE: u64 = 32;
 const BYTES_PER_VM: u64 = 64;
 const BYTES_PER_ENTRY: u64 = 16;
 const BYTES_PER_SERVER: u64 = 4 << 10;
@@ -46,18 +48,37 @@ pub fn check<'a>(
     let mut needed: Vec<u64> = experiments.map(estimate).collect();
     needed.sort_unstable_by(|a, b| b.cmp(a));
     let needed = needed.into_iter().take(jobs).fold(0, u64::saturating_add);
-    let Some(available) = available() else { return Ok(()) };
-    if needed > available {
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        bail!(
-            "{} of memory would be needed for {jobs} at a time, {:.1} GiB are available; take a \
-             shorter trace, fewer cache entries{}",
-            format_args!("about {:.1} GiB", gib(needed)),
-            gib(available),
-            if jobs > 1 { ", or fewer --jobs" } else { "" },
-        );
-    }
-    Ok(())
+    let advice =
+        if jobs > 1 { ", fewer cache entries or fewer --jobs" } else { " or fewer cache entries" };
+    fits(needed, &format!(" for {jobs} at a time"), advice)
+}
+
+/// Refuses a trace of so many rows, before they are there.
+///
+/// # Errors
+///
+/// Says how much is needed and how much there is.
+pub fn check_rows(rows: f64) -> anyhow::Result<()> {
+    fits((rows * BYTES_PER_ROW as f64) as u64, &format!(" for {rows:.0} rows"), "")
+}
+
+/// The longest text of a trace whose run might fit, in bytes.
+#[must_use]
+pub fn text_bytes_max() -> u64 {
+    available().map_or(u64::MAX, |available| available / BYTES_PER_ROW * BYTES_PER_LINE)
+}
+
+fn fits(needed: u64, what: &str, advice: &str) -> anyhow::Result<()> {
+    let Some(available) = available().filter(|&available| needed > available) else {
+        return Ok(());
+    };
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    bail!(
+        "about {:.1} GiB of memory would be needed{what}, {:.1} GiB are available; take a shorter \
+         trace{advice}",
+        gib(needed),
+        gib(available),
+    );
 }
 
 /// Bytes this process may still take: what the system has, or its control group leaves it.

@@ -73,7 +73,14 @@ fn samples(totals: &[Sample]) -> Value {
         }
     };
     let mut before = Sample::default();
+    // Late handshakes leave seconds in which nothing happens: not to be played.
+    let happens = |now: &Sample, before: &Sample| {
+        (now.sent, now.received, &now.switches) != (before.sent, before.received, &before.switches)
+    };
     for now in totals {
+        if before.at_ns > 0 && !happens(now, &before) {
+            continue;
+        }
         push("at_ns", now.at_ns.into());
         push("sent", (now.sent - before.sent).into());
         push("gateway", (now.gateway_packets - before.gateway_packets).into());
@@ -134,4 +141,18 @@ pub fn open(path: &Path) -> anyhow::Result<()> {
     let status = status.context("cannot start xdg-open; open the page by hand")?;
     anyhow::ensure!(status.success(), "xdg-open failed; open the page by hand");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_in_which_nothing_happens_are_not_played() {
+        let total = |at_ns, sent| Sample { at_ns, sent, ..Sample::default() };
+        let totals = [total(0, 0), total(10, 3), total(20, 3), total(30, 3), total(40, 5)];
+        let moments = samples(&totals);
+        assert_eq!(moments["at_ns"], json!([0, 10, 40]));
+        assert_eq!(moments["sent"], json!([0, 3, 2]));
+    }
 }

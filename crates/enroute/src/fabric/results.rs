@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use ::fabric::{Layer, Metrics, SwitchMetrics, topology::Topology};
+use ::fabric::{FlowResult, Layer, Metrics, SwitchMetrics, topology::Topology};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,6 +61,9 @@ pub struct Results {
     pub end_ns: u64,
     /// Bytes each switch processed: cores, then spines, then ToRs.
     pub switch_bytes: Vec<u64>,
+    /// The same of each pod's spines and ToRs together.
+    #[serde(default)]
+    pub pod_bytes: Vec<u64>,
     /// The controller's solves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub solves: Vec<SolveResult>,
@@ -151,12 +154,8 @@ fn quoted(text: &str) -> String {
 
 impl Results {
     fn new(topology: &Topology, metrics: &Metrics) -> Self {
-        let mut times: Vec<u64> = metrics
-            .per_flow
-            .iter()
-            .filter(|flow| flow.last_received_ns > 0)
-            .map(|flow| flow.last_received_ns - flow.first_sent_ns)
-            .collect();
+        let mut times: Vec<u64> =
+            metrics.per_flow.iter().filter_map(FlowResult::completion_ns).collect();
         times.sort_unstable();
         let percentile_us = |share: f64| {
             let index = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
@@ -190,9 +189,22 @@ impl Results {
             packet_hops_simulated: metrics.packet_hops_simulated,
             end_ns: metrics.end_ns,
             switch_bytes: metrics.switches.iter().map(|switch| switch.bytes).collect(),
+            pod_bytes: pod_bytes(topology, &metrics.switches),
             solves: Vec::new(),
         }
     }
+}
+
+/// Spines stand pod by pod, then ToRs do.
+fn pod_bytes(topology: &Topology, switches: &[SwitchMetrics]) -> Vec<u64> {
+    let (cores, spines) = (topology.cores as usize, topology.spines() as usize);
+    let sum = |part: &[SwitchMetrics]| part.iter().map(|switch| switch.bytes).sum::<u64>();
+    let of = |first: usize, each: u32| switches[first..].chunks(each as usize).map(sum);
+    of(cores, topology.spines_per_pod)
+        .zip(of(cores + spines, topology.racks_per_pod))
+        .take(topology.pods as usize)
+        .map(|(spines, tors)| spines + tors)
+        .collect()
 }
 
 impl LayerResults {
@@ -292,4 +304,20 @@ pub fn write_all(records: &[&Record], json: &Path, csv: &Path) -> anyhow::Result
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pods_bytes_are_its_spines_and_tors() {
+        let topology = Topology::ft8_10k();
+        let bytes = |switch| SwitchMetrics { bytes: switch, ..SwitchMetrics::default() };
+        let switches: Vec<_> = (0..u64::from(topology.switches())).map(bytes).collect();
+        let pods = pod_bytes(&topology, &switches);
+        assert_eq!(pods.len(), 8);
+        assert_eq!(pods[0], (16..20).chain(48..52).sum::<u64>());
+        assert_eq!(pods[7], (44..48).chain(76..80).sum::<u64>());
+    }
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use ::fabric::{
-    Config, Migration, Scheme, Transport,
+    Config, Migration, Scheme, Simulation, Transport,
     topology::Topology,
-    workload::{Protocol, Workload},
+    workload::{Generator, Protocol, Workload},
 };
 use anyhow::{Context, anyhow, bail};
 
@@ -32,6 +32,8 @@ pub struct Source {
     topology_name: String,
     topology: Arc<Topology>,
     trace_name: String,
+    /// The trace's file, if it is one.
+    file: Option<PathBuf>,
     workload: Arc<Workload>,
     digest: String,
 }
@@ -82,17 +84,21 @@ impl Source {
         let protocol = Protocol::named(protocol)
             .ok_or_else(|| anyhow!("unknown protocol `{protocol}`: expected tcp or udp"))?;
         let is_file = name.ends_with(".csv") || name.ends_with(".gz") || name.contains('/');
-        let workload = if is_file {
-            let path: PathBuf = base.join(name);
-            trace::read(&path, protocol, &topology)?
-        } else {
-            trace::draw(name, &topology, share, seed).map_err(|error| {
-                error.context("a trace is a file that ends in .csv or .csv.gz, or a workload")
-            })?
+        let file = is_file.then(|| base.join(name));
+        let workload = match &file {
+            Some(path) => trace::read(path, protocol, &topology)?,
+            None if Generator::named(name).is_none() => {
+                let known = Generator::ALL.map(Generator::name).join(", ");
+                bail!(
+                    "unknown workload `{name}`: expected one of {known}, or a trace's file, which \
+                     ends in .csv or .csv.gz"
+                );
+            }
+            None => trace::draw(name, &topology, share, seed)?,
         };
         let digest = experiment::digest(&topology, &workload);
         let workload = Arc::new(workload);
-        Ok(Self { topology_name, topology, trace_name: name.to_owned(), workload, digest })
+        Ok(Self { topology_name, topology, trace_name: name.to_owned(), file, workload, digest })
     }
 }
 
@@ -148,6 +154,12 @@ impl Setting {
             learn_probability,
             ..Config::default()
         };
+        Simulation::check(&config, topology, &source.workload.flows, scheme).map_err(|error| {
+            match &source.file {
+                Some(path) => trace::misfit(path, error),
+                None => error.into(),
+            }
+        })?;
         let transport = match transport {
             Transport::Udp => "udp",
             Transport::Cubic => "cubic",
@@ -174,7 +186,7 @@ impl Setting {
 }
 
 /// Cache entries of all switches together: a share of all addresses, or a number.
-fn entries(text: &str, vms: u32) -> anyhow::Result<u64> {
+pub(super) fn entries(text: &str, vms: u32) -> anyhow::Result<u64> {
     let entries = match text.strip_suffix('%') {
         Some(percent) => percent
             .trim()

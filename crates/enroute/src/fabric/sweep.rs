@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::Write,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -17,15 +18,17 @@ use std::{
     time::Instant,
 };
 
+use ::fabric::Scheme;
 use anyhow::{Context, anyhow, ensure};
 use serde::Deserialize;
 use serde_json::json;
+use toml::Spanned;
 
 use super::{
-    experiment::{Cost, Experiment},
+    experiment::{self, Cost, Experiment},
     memory,
     results::{self, Journal, Record},
-    setting::{Setting, Source},
+    setting::{self, Setting, Source},
 };
 use crate::report::Progress;
 
@@ -36,18 +39,18 @@ const RUNS_MAX: usize = 100_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    schemes: Vec<String>,
+    schemes: Vec<Spanned<String>>,
     #[serde(default = "ft8")]
-    topologies: Vec<String>,
+    topologies: Vec<Spanned<String>>,
     /// Trace files, or names of workloads to draw.
-    traces: Vec<String>,
+    traces: Vec<Spanned<String>>,
     #[serde(default = "half")]
-    caches: Vec<String>,
+    caches: Vec<Spanned<String>>,
     #[serde(default = "paper")]
-    models: Vec<String>,
+    models: Vec<Spanned<String>>,
     /// Quirks set otherwise than the model has them, a set for each run.
     #[serde(default = "none")]
-    quirks: Vec<BTreeMap<String, bool>>,
+    quirks: Vec<Spanned<BTreeMap<String, bool>>>,
     #[serde(default = "one")]
     seeds: Vec<u64>,
     #[serde(default = "tcp")]
@@ -63,17 +66,17 @@ struct Document {
     controller_interval_us: Vec<f64>,
 }
 
-fn ft8() -> Vec<String> {
-    vec!["ft8-10k".to_owned()]
+fn ft8() -> Vec<Spanned<String>> {
+    vec![Spanned::new(0..0, "ft8-10k".to_owned())]
 }
-fn half() -> Vec<String> {
-    vec!["50%".to_owned()]
+fn half() -> Vec<Spanned<String>> {
+    vec![Spanned::new(0..0, "50%".to_owned())]
 }
-fn paper() -> Vec<String> {
-    vec!["paper".to_owned()]
+fn paper() -> Vec<Spanned<String>> {
+    vec![Spanned::new(0..0, "paper".to_owned())]
 }
-fn none() -> Vec<BTreeMap<String, bool>> {
-    vec![BTreeMap::new()]
+fn none() -> Vec<Spanned<BTreeMap<String, bool>>> {
+    vec![Spanned::new(0..0, BTreeMap::new())]
 }
 fn one() -> Vec<u64> {
     vec![1]
@@ -88,7 +91,7 @@ fn whole() -> f64 {
     1.0
 }
 fn every() -> Vec<f64> {
-    vec![super::setting::CONTROLLER_INTERVAL_US]
+    vec![setting::CONTROLLER_INTERVAL_US]
 }
 
 /// A sweep, checked and loaded.
@@ -122,7 +125,9 @@ impl Sweep {
         let document: Document =
             toml::from_str(&text).map_err(|error| super::mistake(&name, &text, &error))?;
         let base = path.parent().unwrap_or(Path::new("."));
-        let experiments = document.experiments(base).with_context(|| name.clone())?;
+        let experiments = document.experiments(base).map_err(|(span, error)| {
+            error.context(format!("{name}:{}", crate::config::place(&text, Some(span))))
+        })?;
         ensure!(!experiments.is_empty(), "{name}: an empty list makes an empty grid");
         Ok(Self { experiments, directory: directory.to_owned() })
     }
@@ -201,7 +206,7 @@ impl Work<'_> {
                 .collect();
             let (began, mut progress) = (Instant::now(), Progress::stderr());
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
-                thread::park_timeout(super::experiment::LOOK_INTERVAL);
+                thread::park_timeout(experiment::LOOK_INTERVAL);
                 progress.show(&[self.line(began)], began.elapsed());
             }
         });
@@ -240,7 +245,7 @@ impl Work<'_> {
         let thousandths: usize = self.shares.iter().map(|share| share.load(Relaxed)).sum();
         let share = thousandths as f64 / 1_000.0 / self.shares.len().max(1) as f64;
         let finished = self.finished.load(Relaxed);
-        super::experiment::progress_line(
+        experiment::progress_line(
             &format!("{finished} of {} runs", self.todo.len()),
             share,
             began.elapsed(),
@@ -259,35 +264,59 @@ fn cost(record: &Record, cost: Cost) -> serde_json::Value {
 }
 
 impl Document {
-    /// Every combination, without those that are the same.
-    fn experiments(&self, base: &Path) -> anyhow::Result<Vec<Experiment>> {
+    /// Every combination, without those that are the same; or what is wrong, and where.
+    fn experiments(&self, base: &Path) -> Result<Vec<Experiment>, (Range<usize>, anyhow::Error)> {
+        self.check_names()?;
         let mut experiments: Vec<Experiment> = Vec::new();
         for topology in &self.topologies {
-            let topology = Source::topology(topology, base)?;
+            let at = |error| (topology.span(), error);
+            let topology = Source::topology(topology.get_ref(), base).map_err(at)?;
             for trace in &self.traces {
+                let at = |error| (trace.span(), error);
                 for &seed in &self.seeds {
                     let source = Source::trace(
                         topology.clone(),
-                        trace,
+                        trace.get_ref(),
                         base,
                         &self.protocol,
                         self.share,
                         seed,
-                    )?;
+                    )
+                    .map_err(at)?;
                     for setting in self.settings(seed) {
-                        let experiment = setting.experiment(&source)?;
+                        let experiment = setting.experiment(&source).map_err(at)?;
                         if !experiments.iter().any(|each| each.inputs == experiment.inputs) {
                             experiments.push(experiment);
                         }
-                        ensure!(
-                            experiments.len() <= RUNS_MAX,
-                            "expected at most {RUNS_MAX} runs, got a larger grid"
-                        );
+                        if experiments.len() > RUNS_MAX {
+                            let error = anyhow!("expected at most {RUNS_MAX} runs, got more");
+                            return Err(at(error));
+                        }
                     }
                 }
             }
         }
         Ok(experiments)
+    }
+
+    /// Names that mean nothing with any topology and trace.
+    fn check_names(&self) -> Result<(), (Range<usize>, anyhow::Error)> {
+        for scheme in &self.schemes {
+            let known = scheme.get_ref().parse::<Scheme>();
+            known.map_err(|error| (scheme.span(), error.into()))?;
+        }
+        for model in &self.models {
+            let known = experiment::model(model.get_ref(), &BTreeMap::new());
+            known.map_err(|error| (model.span(), error))?;
+        }
+        for quirks in &self.quirks {
+            let known = experiment::model("paper", quirks.get_ref());
+            known.map_err(|error| (quirks.span(), error))?;
+        }
+        for cache in &self.caches {
+            setting::entries(cache.get_ref(), 1).map_err(|error| (cache.span(), error))?;
+        }
+        Ok(())
     }
 
     fn settings(&self, seed: u64) -> Vec<Setting> {
@@ -298,10 +327,10 @@ impl Document {
                     for quirks in &self.quirks {
                         for &controller_interval_us in &self.controller_interval_us {
                             settings.push(Setting {
-                                scheme: scheme.clone(),
-                                cache: cache.clone(),
-                                model: model.clone(),
-                                quirks: quirks.clone(),
+                                scheme: scheme.get_ref().clone(),
+                                cache: cache.get_ref().clone(),
+                                model: model.get_ref().clone(),
+                                quirks: quirks.get_ref().clone(),
                                 transport: self.transport.clone(),
                                 migrations: self.migrations.clone(),
                                 learn_probability: self.learn_probability,

@@ -1,10 +1,14 @@
 //! Fabrics by name, and from small TOML files.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use ::fabric::topology::{GatewayRack, Link, Memory, Topology};
+use ::fabric::{
+    Error,
+    topology::{GatewayRack, Link, Memory, Topology},
+};
 use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
+use toml::Spanned;
 
 /// The fabrics of the paper's Table 3.
 const BUILT_IN: [&str; 2] = ["ft8-10k", "ft16-400k"];
@@ -36,9 +40,33 @@ pub fn find(name: &str) -> anyhow::Result<Topology> {
 fn parse(text: &str, name: &str) -> anyhow::Result<Topology> {
     let document: Document =
         toml::from_str(text).map_err(|error| super::mistake(name, text, &error))?;
-    let topology = document.topology().map_err(|message| anyhow!("{name}: {message}"))?;
-    topology.check().with_context(|| name.to_owned())?;
+    let topology = document
+        .topology()
+        .map_err(|(key, expected)| anyhow!("{name}:{}: {key}: {expected}", place_of(text, key)))?;
+    topology.check().map_err(|error| match error {
+        Error::Topology { what, expected, got } => {
+            let key = key_of(what);
+            let place = place_of(text, key);
+            anyhow!("{name}:{place}: {key}: expected {expected}, got {got}")
+        }
+        other => other.into(),
+    })?;
     Ok(topology)
+}
+
+/// What the file calls a field of a topology.
+fn key_of(field: &'static str) -> &'static str {
+    match field {
+        "gateways" => "gateway_racks",
+        "host_link" | "fabric_link" => "links",
+        other => other,
+    }
+}
+
+/// Line and column of a key's value; of the file, if the key is not there.
+fn place_of(text: &str, key: &str) -> String {
+    let document: BTreeMap<String, Spanned<toml::Value>> = toml::from_str(text).unwrap_or_default();
+    crate::config::place(text, document.get(key).map(Spanned::span))
 }
 
 /// A topology file. What has a default need not be said; the defaults are the paper's.
@@ -99,13 +127,15 @@ impl Default for Roles {
 }
 
 impl Document {
-    fn topology(&self) -> Result<Topology, String> {
+    /// Or the key that is wrong, and what was expected.
+    fn topology(&self) -> Result<Topology, (&'static str, String)> {
         let gateways = self.gateway_racks.iter();
         let gateways = gateways
             .map(|&rack| GatewayRack { rack, gateways: self.gateways_per_rack })
             .collect::<Vec<_>>();
         if gateways.is_empty() != (self.gateways_per_rack == 0) {
-            return Err("gateway_racks and gateways_per_rack go together".to_owned());
+            let expected = "expected together with gateways_per_rack, or neither".to_owned();
+            return Err(("gateway_racks", expected));
         }
         let mut topology = Topology::fat_tree(
             self.pods,
@@ -119,14 +149,17 @@ impl Document {
             .checked_mul(self.racks_per_pod.into())
             .and_then(|racks| racks.checked_mul(self.servers_per_rack.into()))
             .filter(|&servers| (1..=VMS_MAX).contains(&servers))
-            .ok_or_else(|| format!("expected 1 to {VMS_MAX} servers in all racks together"))?;
+            .ok_or_else(|| {
+                ("pods", format!("expected 1 to {VMS_MAX} servers in all racks together"))
+            })?;
         let vms = match (self.vms_per_server, self.vms) {
             (Some(each), None) => u64::from(each) * servers,
             (None, Some(all)) => all,
-            _ => return Err("expected either vms_per_server or vms".to_owned()),
+            _ => return Err(("vms", "expected either vms_per_server or vms".to_owned())),
         };
         if !(2..=VMS_MAX).contains(&vms) {
-            return Err(format!("expected 2 to {VMS_MAX} VMs, got {vms}"));
+            let key = if self.vms.is_some() { "vms" } else { "vms_per_server" };
+            return Err((key, format!("expected 2 to {VMS_MAX} VMs, got {vms}")));
         }
         topology.placement = (0..vms).map(|vm| (vm * servers / vms) as u32).collect();
         let links = &self.links;
@@ -142,7 +175,7 @@ impl Document {
             .iter()
             .any(|share| !(0.0..).contains(share))
         {
-            return Err("expected shares of memory of 0 or more".to_owned());
+            return Err(("memory", "expected shares of 0 or more".to_owned()));
         }
         topology.memory = Memory { tor, gateway_tor, spine, gateway_spine, core };
         Ok(topology)
@@ -172,12 +205,25 @@ gateways_per_rack = 10
     #[test]
     fn mistakes_are_named() {
         let cases = [
-            ("cores = 16", "cores = 15", "cores: expected a multiple of spines_per_pod, got 15"),
-            ("pods = 8", "pods = 0", "expected 1 to"),
+            (
+                "cores = 16",
+                "cores = 15",
+                "x.toml:5:9: cores: expected a multiple of spines_per_pod, got 15",
+            ),
+            ("pods = 8", "pods = 0", "x.toml:1:8: pods: expected 1 to"),
             ("pods = 8", "pods = 8\npodz = 1", "x.toml:2:1: unknown field `podz`, expected one of"),
             ("vms_per_server = 80", "", "expected either vms_per_server or vms"),
-            ("gateways_per_rack = 10", "", "go together"),
-            ("gateway_racks = [0, 10, 20, 31]", "gateway_racks = [32]", "a rack below 32"),
+            ("gateways_per_rack = 10", "", "x.toml:7:17: gateway_racks: expected together"),
+            (
+                "gateway_racks = [0, 10, 20, 31]",
+                "gateway_racks = [32]",
+                "x.toml:7:17: gateway_racks: expected a rack below 32, got 32",
+            ),
+            (
+                "gateways_per_rack = 10",
+                "gateways_per_rack = 10\n[links]\nhost_gbps = 0",
+                "x.toml:9:1: links: expected a rate above 0",
+            ),
             ("pods = 8", "pods = \"8\"", "x.toml:1:8"),
         ];
         for (from, to, expected) in cases {

@@ -10,8 +10,10 @@ use ::fabric::{
     topology::Topology,
     workload::{Generator, Protocol, Workload},
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+
+use super::memory;
 
 /// Most bytes a trace may have, unpacked.
 const TRACE_BYTES_MAX: u64 = 8 << 30;
@@ -23,20 +25,37 @@ const TRACE_BYTES_MAX: u64 = 8 << 30;
 ///
 /// File and line of what is wrong, and what was expected there.
 pub fn read(path: &Path, protocol: Protocol, topology: &Topology) -> anyhow::Result<Workload> {
+    Ok(Workload::parse(&unpacked(path)?, &path.display().to_string(), protocol, topology.vms())?)
+}
+
+/// What is wrong with a row of a trace that was read: with its file and line.
+pub fn misfit(path: &Path, error: ::fabric::Error) -> anyhow::Error {
+    let ::fabric::Error::Flow { index, what, expected, got } = &error else { return error.into() };
+    let line = unpacked(path).ok().and_then(|text| Workload::line_of(&text, *index));
+    match line {
+        Some(line) => anyhow!("{}:{line}: {what}: expected {expected}, got {got}", path.display()),
+        None => error.into(),
+    }
+}
+
+/// The text of a trace.
+fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("cannot open the trace {name}"))?;
     let mut text = Vec::new();
+    let most = TRACE_BYTES_MAX.min(memory::text_bytes_max());
     let read = if name.ends_with(".gz") {
-        MultiGzDecoder::new(file).take(TRACE_BYTES_MAX + 1).read_to_end(&mut text)
+        MultiGzDecoder::new(file).take(most + 1).read_to_end(&mut text)
     } else {
-        file.take(TRACE_BYTES_MAX + 1).read_to_end(&mut text)
+        file.take(most + 1).read_to_end(&mut text)
     };
     read.with_context(|| format!("cannot read the trace {name}"))?;
     ensure!(
-        text.len() as u64 <= TRACE_BYTES_MAX,
-        "{name}: expected at most {TRACE_BYTES_MAX} bytes unpacked, got more"
+        text.len() as u64 <= most,
+        "{name}: expected at most {most} bytes unpacked, what fits into memory with all that is \
+         made of it; got more"
     );
-    Ok(Workload::parse(&text, &name, protocol, topology.vms())?)
+    Ok(text)
 }
 
 /// Draws the workload of this name.
@@ -49,6 +68,7 @@ pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::R
         let known = Generator::ALL.map(Generator::name).join(", ");
         bail!("unknown workload `{name}`: expected one of {known}");
     };
+    memory::check_rows(generator.rows(topology) * share)?;
     Ok(generator.draw(topology, share, seed)?)
 }
 

@@ -1,5 +1,7 @@
 //! SwitchV2P: every switch caches, by `policy::v2p`.
 
+use std::sync::Arc;
+
 use policy::v2p::{Emit, Role, Rules, Switch};
 
 use super::{
@@ -14,15 +16,16 @@ const BASE_RTT_NS: u64 = 12_000;
 #[derive(Debug)]
 pub(crate) struct SwitchV2P {
     switches: Vec<Switch>,
-    reads_tunnel: bool,
 }
 
 impl SwitchV2P {
     pub(crate) fn new(shape: &Shape, entries: &[u32], rules: Rules) -> Self {
+        let rules = Arc::new(rules);
         let switch = |(id, entries): (u32, &u32)| {
+            let rules = Arc::clone(&rules);
             Switch::new(id as u16, shape.role(id), *entries, shape.pod_hosts(id), rules)
         };
-        Self { switches: (0..).zip(entries).map(switch).collect(), reads_tunnel: true }
+        Self { switches: (0..).zip(entries).map(switch).collect() }
     }
 }
 
@@ -46,7 +49,7 @@ pub(crate) fn caches(variant: Variant, role: Role) -> bool {
 
 impl Resolver for SwitchV2P {
     fn reads_tunnel(&self, _switch: u32) -> bool {
-        self.reads_tunnel
+        true
     }
 
     fn pass(&mut self, passing: Passing<'_>) -> Step {

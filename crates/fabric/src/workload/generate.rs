@@ -5,7 +5,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::Workload;
+use super::{ROWS_MAX, Workload};
 use crate::{Error, topology::Topology};
 
 mod incast;
@@ -85,12 +85,26 @@ impl Generator {
         }
     }
 
+    /// About how many rows it has at the paper's length.
+    #[must_use]
+    pub fn rows(self, topology: &Topology) -> f64 {
+        match self {
+            Self::Hadoop => traffic::rows(&sizes::HADOOP, topology),
+            Self::WebSearch => traffic::rows(&sizes::WEB_SEARCH, topology),
+            Self::Rpc => rpc::calls(topology),
+            Self::Microbursts => microbursts::rows(topology),
+            Self::Video => f64::from(video::STREAMS) * video::DATAGRAMS,
+            Self::Incast => f64::from(incast::SENDERS) * incast::DATAGRAMS,
+        }
+    }
+
     /// Draws it for the VMs of `topology`. `share` shortens it: 1 is the paper's length, 0.1 a tenth
     /// of that.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the topology is too small or the share is not above 0.
+    /// [`Error::Config`] if the topology is too small, the share is not above 0, or it would have more
+    /// than [`ROWS_MAX`] rows.
     pub fn draw(self, topology: &Topology, share: f64, seed: u64) -> Result<Workload, Error> {
         let mut servers = topology.placement.clone();
         servers.sort_unstable();
@@ -103,6 +117,11 @@ impl Generator {
         if !(share > 0.0 && share <= SHARE_MAX) {
             let expected = format!("above 0 and at most {SHARE_MAX}");
             return Err(Error::Config { what: "share", expected, got: share.to_string() });
+        }
+        let rows = self.rows(topology) * share;
+        if rows > ROWS_MAX as f64 {
+            let expected = format!("at most {ROWS_MAX} rows");
+            return Err(Error::Config { what: "share", expected, got: format!("{rows:.0}") });
         }
         let mut random = Pcg64::seed_from_u64(seed);
         Ok(match self {

@@ -81,6 +81,17 @@ impl Workload {
         Ok(workload)
     }
 
+    /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`] takes.
+    #[must_use]
+    pub fn line_of(text: &[u8], row: usize) -> Option<usize> {
+        let is_row = |line: &[u8]| {
+            let line = line.trim_ascii();
+            !line.is_empty() && !line.starts_with(PROTOCOL.as_bytes())
+        };
+        let mut lines = (1..).zip(text.split(|&byte| byte == b'\n'));
+        lines.by_ref().filter(|(_, line)| is_row(line)).nth(row).map(|(number, _)| number)
+    }
+
     /// Writes a trace that [`Workload::parse`] reads back as the same workload.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{PROTOCOL}{}", self.protocol.name())?;
@@ -149,6 +160,14 @@ mod tests {
         let second = Flow { source: 0, destination: 5200, start_ns: 1000, id: 5041, bytes: 64 };
         assert_eq!(workload.flows, [first, second]);
         assert_eq!(workload.protocol, Protocol::Tcp);
+    }
+
+    #[test]
+    fn a_rows_line_counts_what_is_no_row() {
+        let text = b"# protocol=udp\n1,2,3,4,5\r\n\r\n  \n6,7,8,9,10";
+        assert_eq!(Workload::line_of(text, 0), Some(2));
+        assert_eq!(Workload::line_of(text, 1), Some(5));
+        assert_eq!(Workload::line_of(text, 2), None);
     }
 
     #[test]

@@ -43,13 +43,7 @@ pub(crate) fn build(
     scheme: Scheme,
     seed: u64,
 ) -> Result<Box<dyn Run>, Error> {
-    topology.check()?;
-    check_config(config, topology)?;
-    check_flows(config, topology, &flows)?;
-    if needs_gateways(scheme) && topology.gateway_count() == 0 {
-        let (expected, got) = (format!("gateways: {scheme} sends through them"), "none".to_owned());
-        return Err(Error::Topology { what: "gateways", expected, got });
-    }
+    check(config, topology, &flows, scheme)?;
     let mut random = Random::new(seed);
     let roles = topology.roles();
     let entries =
@@ -87,6 +81,23 @@ pub(crate) fn build(
             parts.run(flows, switches, random, model.follow_me_in_switchv2p)
         }
     })
+}
+
+/// What must hold before anything is built.
+pub(crate) fn check(
+    config: &Config,
+    topology: &Topology,
+    flows: &[Flow],
+    scheme: Scheme,
+) -> Result<(), Error> {
+    topology.check()?;
+    check_config(config, topology)?;
+    check_flows(config, topology, flows)?;
+    if needs_gateways(scheme) && topology.gateway_count() == 0 {
+        let (expected, got) = (format!("gateways: {scheme} sends through them"), "none".to_owned());
+        return Err(Error::Topology { what: "gateways", expected, got });
+    }
+    Ok(())
 }
 
 struct Parts<'a> {
@@ -196,7 +207,13 @@ fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
     let mut per_flow = Vec::new();
     let mut by_id = HashMap::new();
     let mut add = |flow: &Flow| {
-        per_flow.push(FlowResult { id: flow.id, first_sent_ns: NEVER, ..FlowResult::default() });
+        per_flow.push(FlowResult {
+            id: flow.id,
+            missing: 0,
+            first_sent_ns: NEVER,
+            first_received_ns: NEVER,
+            last_received_ns: 0,
+        });
         per_flow.len() as u32 - 1
     };
     let result_of = flows

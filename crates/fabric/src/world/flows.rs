@@ -88,6 +88,7 @@ impl<R: Resolver> World<R> {
         }
         let first_sent_ns = result.first_sent_ns;
         if self.settings.udp {
+            result.missing += 1;
             let mut path = self.path(flow.source, flow.destination, flow.id);
             let payload = if self.settings.fixed_datagrams {
                 FIXED_DATAGRAM_BYTES
@@ -312,7 +313,7 @@ impl<R: Resolver> World<R> {
             at: path.source_host,
             turn,
             bytes: self.bytes(&segment),
-            stage: if local { Stage::AtHost } else { Stage::FromHost },
+            stage: if local { Stage::Arrived } else { Stage::FromHost },
             kind: Kind::Data,
             cold: Cold {
                 sent_ns: self.now_ns,
@@ -345,16 +346,15 @@ impl<R: Resolver> World<R> {
     /// Sums over flows, once the run is over.
     pub(super) fn finish(&mut self) {
         let metrics = &mut self.metrics;
-        let started: Vec<_> =
-            metrics.per_flow.iter().filter(|flow| flow.last_received_ns > 0).copied().collect();
-        metrics.flows =
-            metrics.per_flow.iter().filter(|flow| flow.first_sent_ns != NEVER).count() as u64;
+        let sent = metrics.per_flow.iter().filter(|flow| flow.first_sent_ns != NEVER);
+        let received = || sent.clone().filter_map(|flow| Some((flow, flow.completion_ns()?)));
+        metrics.flows = sent.clone().count() as u64;
+        metrics.flows_received = received().count() as u64;
+        metrics.flow_completion_ns = received().map(|(_, completion_ns)| completion_ns).sum();
         metrics.first_packet_latency_ns =
-            started.iter().map(|flow| flow.first_received_ns - flow.first_sent_ns).sum();
-        metrics.flow_completion_ns =
-            started.iter().map(|flow| flow.last_received_ns - flow.first_sent_ns).sum();
+            received().map(|(flow, _)| flow.first_received_ns - flow.first_sent_ns).sum();
         if self.settings.udp {
-            metrics.flows_completed = started.len() as u64;
+            metrics.flows_completed = sent.clone().filter(|flow| flow.missing == 0).count() as u64;
         }
         metrics.packet_hops_simulated = metrics.switches.iter().map(|switch| switch.packets).sum();
     }

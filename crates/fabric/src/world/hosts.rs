@@ -94,10 +94,9 @@ impl<R: Resolver> World<R> {
         metrics.packet_latency_ns += self.now_ns - packet.cold.sent_ns;
         metrics.packet_hops += u64::from(packet.hops);
         let result = &mut metrics.per_flow[self.result_of[flow] as usize];
-        if result.first_received_ns == 0 {
-            result.first_received_ns = self.now_ns;
-        }
+        result.first_received_ns = result.first_received_ns.min(self.now_ns);
         result.last_received_ns = self.now_ns;
+        result.missing = result.missing.saturating_sub(1);
     }
 
     /// A virtual machine moves; the mappings follow now or later.

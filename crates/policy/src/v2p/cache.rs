@@ -1,6 +1,6 @@
 //! A direct-mapped cache of (virtual address, physical address, access bit).
 
-use alloc::{vec, vec::Vec};
+use alloc::{boxed::Box, vec};
 
 /// Where a virtual address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +29,7 @@ const ACCESSED: u32 = 1 << 31;
 /// The lines of one switch (§3.2, "cache structure").
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
-    lines: Vec<Line>,
+    lines: Box<[Line]>,
     reciprocal: u64,
 }
 
@@ -55,7 +55,7 @@ impl Cache {
     pub fn new(entries: u32) -> Self {
         let reciprocal =
             if entries == 0 { 0 } else { (u64::MAX / u64::from(entries)).wrapping_add(1) };
-        Self { lines: vec![Line::default(); entries as usize], reciprocal }
+        Self { lines: vec![Line::default(); entries as usize].into_boxed_slice(), reciprocal }
     }
 
     /// The line of a hash: its remainder by the number of lines, without a division.

@@ -1,6 +1,6 @@
 //! One switch: its cache, and what it does with a packet.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, sync::Arc};
 use core::ops::Range;
 
 use super::{Admission, Cache, Learning, Mapping, Role, Rules, Special, vip_hash};
@@ -52,24 +52,27 @@ pub struct Outcome {
     pub emit: Option<Emit>,
 }
 
-/// A switch that speaks SwitchV2P.
+/// A switch that speaks SwitchV2P: one line of a processor's cache, and its own lines.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub struct Switch {
     id: u16,
     role: Role,
-    rules: Rules,
+    rules: Arc<Rules>,
     cache: Cache,
     /// The physical addresses of its pod; promotion is for packets that leave it.
     pod: Range<u32>,
     /// §3.3: when each switch was last sent an invalidation packet, as time + 1; empty until used.
-    invalidated: Vec<u64>,
+    invalidated: Box<[u64]>,
 }
+
+const _: () = assert!(size_of::<Switch>() == 64, "a switch is a cache line");
 
 impl Switch {
     /// A switch with an empty cache. `pod` is the range of physical addresses of its pod.
     #[must_use]
-    pub fn new(id: u16, role: Role, entries: u32, pod: Range<u32>, rules: Rules) -> Self {
-        Self { id, role, rules, cache: Cache::new(entries), pod, invalidated: Vec::new() }
+    pub fn new(id: u16, role: Role, entries: u32, pod: Range<u32>, rules: Arc<Rules>) -> Self {
+        Self { id, role, rules, cache: Cache::new(entries), pod, invalidated: Box::default() }
     }
 
     /// What it holds.
@@ -307,7 +310,9 @@ impl Switch {
         }
         let index = usize::from(culprit);
         if self.invalidated.len() <= index {
-            self.invalidated.resize(index + 1, 0);
+            let mut longer = core::mem::take(&mut self.invalidated).into_vec();
+            longer.resize(index + 1, 0);
+            self.invalidated = longer.into_boxed_slice();
         }
         let last = &mut self.invalidated[index];
         let due = *last == 0

@@ -1,3 +1,5 @@
+use alloc::sync::Arc;
+
 use super::*;
 
 const PUBLISHED: Rules = Rules {
@@ -15,7 +17,7 @@ const PAPER: Rules = Rules { quirks: Quirks::all(false), ..PUBLISHED };
 const GATEWAY: u32 = 9000;
 
 fn switch(role: Role, entries: u32, rules: Rules) -> Switch {
-    Switch::new(7, role, entries, 100..200, rules)
+    Switch::new(7, role, entries, 100..200, Arc::new(rules))
 }
 
 fn packet(source: (u32, u32), destination: (u32, u32)) -> Header {

@@ -1,6 +1,7 @@
 //! `enroute fabric run`: one experiment.
 
 use std::{
+    iter,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -66,8 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut experiment = arguments.setting.experiment()?;
     if arguments.series.is_some() {
         experiment.config.sample_interval_ns = (arguments.every.as_nanos() as u64).max(1);
-        memory::check([&experiment].into_iter(), 1)?;
     }
+    memory::check(iter::once(&experiment), 1)?;
     let journal = arguments.output.as_ref().map(|path| Journal::open(path)).transpose()?;
     let outcome = watched(&experiment)?;
     let record = Record::new(&experiment, &outcome);

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::{
     fabric::{
         experiment::Experiment,
-        memory,
         setting::{CONTROLLER_INTERVAL_US, Setting, Source},
     },
     link::parse_duration,
@@ -80,7 +79,7 @@ fn parse_quirk(text: &str) -> Result<(String, bool), String> {
 }
 
 impl Arguments {
-    /// Everything read and checked, and found to fit into memory.
+    /// Everything read and checked.
     pub(super) fn experiment(&self) -> anyhow::Result<Experiment> {
         let here = Path::new("");
         let topology = Source::topology(&self.topology, here)?;
@@ -99,8 +98,6 @@ impl Arguments {
                 .map_or(CONTROLLER_INTERVAL_US, |interval| interval.as_secs_f64() * 1e6),
             seed,
         };
-        let experiment = setting.experiment(&source)?;
-        memory::check([&experiment].into_iter(), 1)?;
-        Ok(experiment)
+        setting.experiment(&source)
     }
 }

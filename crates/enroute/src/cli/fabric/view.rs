@@ -1,11 +1,11 @@
 //! `enroute fabric view`: a run as a page.
 
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 use clap::Args;
 
 use super::{run::watched, setting};
-use crate::fabric::page;
+use crate::fabric::{memory, page};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -34,6 +34,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut experiment = arguments.setting.experiment()?;
     page::prepare(&mut experiment);
+    memory::check(iter::once(&experiment), 1)?;
     let outcome = watched(&experiment)?;
     page::write(&experiment, &outcome, &arguments.output)?;
     println!("{}", arguments.output.display());

@@ -8,7 +8,7 @@ use crate::{
 
 pub(super) const SENDERS: u32 = 64;
 const GAP_NS: u32 = 1_000;
-const DATAGRAMS: f64 = 1_000.0;
+pub(super) const DATAGRAMS: f64 = 1_000.0;
 
 /// `servers`: those with VMs, ascending.
 pub(super) fn draw(topology: &Topology, servers: &[u32], share: f64) -> Workload {

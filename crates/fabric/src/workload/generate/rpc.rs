@@ -33,9 +33,14 @@ const DURATION_NS: f64 = 25e6;
 /// Sizes are 2^7 to 2^14 bytes.
 const SIZE_BITS: (f64, f64) = (7.0, 14.0);
 
+/// How many calls the whole has.
+pub(super) fn calls(topology: &Topology) -> f64 {
+    f64::from(topology.vms()) * CALLS_PER_CONTAINER
+}
+
 pub(super) fn draw(topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
     let services = Services::new(topology.vms(), random);
-    let calls = f64::from(topology.vms()) * CALLS_PER_CONTAINER;
+    let calls = calls(topology);
     let gap_ns = DURATION_NS / calls;
     let mut flows = Vec::with_capacity((calls * share) as usize);
     let mut at_ns = 0.0;

@@ -167,3 +167,14 @@ fn a_topology_that_is_too_small_is_refused() {
     assert!(refused.contains("66 servers with VMs"), "{refused}");
     assert!(Generator::Hadoop.draw(&small, 0.0, SEED).is_err());
 }
+
+#[test]
+fn there_are_about_as_many_rows_as_is_said_beforehand() {
+    let topology = Topology::ft8_10k();
+    for generator in Generator::ALL {
+        let drawn = generator.draw(&topology, 0.1, SEED).unwrap().flows.len();
+        assert_near(generator.name(), drawn as f64, 0.1 * generator.rows(&topology), 0.1);
+    }
+    let too_many = Generator::Hadoop.draw(&Topology::ft16_400k(), SHARE_MAX, SEED).unwrap_err();
+    assert!(too_many.to_string().contains("at most 268435456 rows"), "{too_many}");
+}

@@ -14,10 +14,19 @@ const LOAD: f64 = 0.30;
 /// How long the paper's traces last.
 const DURATION_NS: f64 = 25e6;
 
-pub(super) fn draw(sizes: &Sizes, topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
+/// How many flows the whole has, about.
+pub(super) fn rows(sizes: &Sizes, topology: &Topology) -> f64 {
+    DURATION_NS / gap_ns(sizes, topology)
+}
+
+/// From one flow to the next, in the mean.
+fn gap_ns(sizes: &Sizes, topology: &Topology) -> f64 {
     let link_bytes_per_ns = topology.host_link.rate_bps as f64 / 8e9;
-    let bytes_per_ns = LOAD * link_bytes_per_ns * f64::from(topology.servers());
-    let gap_ns = sizes.mean() / bytes_per_ns;
+    sizes.mean() / (LOAD * link_bytes_per_ns * f64::from(topology.servers()))
+}
+
+pub(super) fn draw(sizes: &Sizes, topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
+    let gap_ns = gap_ns(sizes, topology);
     let end_ns = DURATION_NS * share;
     let mut flows = Vec::new();
     let mut at_ns = exponential(gap_ns, random);

@@ -15,7 +15,7 @@ const BYTES: u64 = 1_000;
 /// 1,000 bytes at 48 Mb/s.
 const PERIOD_NS: f64 = 8_000.0 / 0.048;
 /// As many as a stream of the paper's artifact has.
-const DATAGRAMS: f64 = 12_024.0;
+pub(super) const DATAGRAMS: f64 = 12_024.0;
 
 pub(super) fn draw(topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {
     let mut taken = Vec::new();
