@@ -25,7 +25,7 @@ fn open(device: &SimulatedDevice) -> Elastic {
 
 /// Gives both keys every number in turn, and removes a third key now and then, until the device stops.
 fn count_up(device: &SimulatedDevice) {
-    let shards = Cells(vec![RefCell::new(Shard::new(open(device)))]);
+    let shards = Cells(vec![RefCell::new(Shard::new("shard-000", open(device)))]);
     let parameters = Parameters::new(8 << 20, 10, Sync::Always, BTreeMap::new());
     let server = Server::new(Box::new(Nobody), parameters, 1, NOW);
     let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
