@@ -42,6 +42,10 @@ def packets(results, _paper):
         points = [(count, ns[name]) for count, name in keys.items() if name in ns]
         caches.plot(*zip(*points, strict=True), "o-", color=colour, label=f"hit, {label}")
         rows += [[f"hit, {label}", f"{count} keys", f"{value:.0f}"] for count, value in points]
+    points = [(size, ns[f"update {size} B"]) for size in by_size if f"update {size} B" in ns]
+    if points:
+        sizes.plot(*zip(*points, strict=True), "o-", color=GREEN, label="update")
+        rows += [["update", f"{size} B", f"{value:.0f}"] for size, value in points]
     for name, colour in (("put of a cached key", GREEN), ("miss", GREY)):
         sizes.axhline(ns[name], color=colour, linestyle=":", label=name)
         rows.append([name, "", f"{ns[name]:.0f}"])

@@ -3,13 +3,20 @@
 // does nothing, and taken off.
 #include "kernel.h"
 
-enum { REQUEST_BYTES_MAX = 256, KEY_OFFSET = 14 + 20 + 8 + 8 + 4 };
+enum {
+    REQUEST_BYTES_MAX = 1152,
+    OP_OFFSET = 14 + 20 + 8,
+    KEY_OFFSET = OP_OFFSET + 8 + 4,
+    VERSION_OFFSET = OP_OFFSET + 8 + 16,
+    OP_UPDATE = 9,
+};
 
 struct request {
     u32 bytes;
     u32 keys;      // a power of two
     u32 first;     // number of the first key
     u32 counter;
+    u64 version;   // of the first put, if each is followed by its update; 0 if not
     u8 frame[REQUEST_BYTES_MAX];
 };
 
@@ -34,16 +41,30 @@ SECTION("xdp") int again(struct xdp_md *context)
     __asm__ volatile("%0 = *(u32 *)(%1 + 0)" : "=r"(to) : "r"(context));
     __asm__ volatile("%0 = *(u32 *)(%1 + 4)" : "=r"(end) : "r"(context));
     u8 *start = to;
+    u8 *from = request->frame;
     ROLLED
-    for (u32 at = 0; at < REQUEST_BYTES_MAX; at += 2) {
+    for (u32 word = 0; word < REQUEST_BYTES_MAX / 8 - 1; word++) {
+        if (to + 8 > end)
+            break;
+        *(u64 *)to = *(u64 *)from;
+        to += 8;
+        from += 8;
+    }
+    ROLLED
+    for (u32 half = 0; half < 3; half++) {
         if (to + 2 > end)
             break;
-        *(u16 *)to = *(u16 *)&request->frame[at];
+        *(u16 *)to = *(u16 *)from;
         to += 2;
+        from += 2;
     }
     if (request->keys && start + KEY_OFFSET + 4 <= end) {
         u32 number = (++request->counter * 2654435761u >> 7) & (request->keys - 1);
         *(u32 *)(start + KEY_OFFSET) = HTONL(number + request->first);
+    }
+    if (request->version && request->counter % 2 == 0 && start + VERSION_OFFSET + 8 <= end) {
+        start[OP_OFFSET] = OP_UPDATE;
+        *(u64 *)(start + VERSION_OFFSET) = __builtin_bswap64(request->version++);
     }
     tail_call(context, &next, 0);
     return XDP_ABORTED;

@@ -33,6 +33,12 @@ INLINE struct cached find_name(const struct name *name, u64 hash)
     if (!word)
         return none;
     struct cached cached = {0, word >> 32};
+    if (!registers) {
+        // The slot has the entry's number: memory is asked for both at once.
+        struct slot *slot = map_lookup(&slots, &cached.place);
+        if (slot)
+            (void)READ_ONCE(slot->words[0]);
+    }
     struct entry *entry = map_lookup(&entries, &cached.place);
     if (entry && same_name(&entry->name, name))
         cached.entry = entry;

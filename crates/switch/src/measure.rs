@@ -11,7 +11,7 @@ use crate::{
     plane::{DataPlane, run},
 };
 
-const FRAME_BYTES: usize = 256;
+const FRAME_BYTES: usize = 1152;
 
 /// A request, and the keys it asks for in turn.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,8 @@ pub struct Request<'a> {
     pub keys: u32,
     /// The number of the first.
     pub first: u32,
+    /// Of the first put of one key, if each is to be followed by its update; 0 if not.
+    pub version: u64,
 }
 
 #[repr(C)]
@@ -31,6 +33,7 @@ struct Raw {
     keys: u32,
     first: u32,
     counter: u32,
+    version: u64,
     frame: [u8; FRAME_BYTES],
 }
 
@@ -135,6 +138,7 @@ impl Measure {
             keys: request.keys,
             first: request.first,
             counter: 0,
+            version: request.version,
             frame: [0; FRAME_BYTES],
         };
         let bytes = request.frame.len().min(FRAME_BYTES);

@@ -201,6 +201,14 @@ struct Attach {
     #[arg(long, value_name = "SHARE", default_value_t = 16_384)]
     sampled: u32,
 
+    /// Counters in each of the count-min sketch's 4 rows, as a power of two
+    #[arg(long, value_name = "BITS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=26))]
+    sketch_bits: u32,
+
+    /// Bits in each of the Bloom filter's 3 rows, as a power of two
+    #[arg(long, value_name = "BITS", default_value_t = 18, value_parser = clap::value_parser!(u32).range(6..=30))]
+    filter_bits: u32,
+
     /// Keys the hashes, so that nobody knows which keys collide
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
@@ -285,6 +293,8 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         rows: arguments.rows,
         threshold: arguments.threshold,
         sampled_per_65536: arguments.sampled,
+        sketch_bits: arguments.sketch_bits,
+        filter_bits: arguments.filter_bits,
         seed: arguments.seed,
     };
     if switch::object::SWITCH.is_none() {

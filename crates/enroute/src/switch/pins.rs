@@ -15,7 +15,7 @@ use switch::plane::{Config, Values};
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Raised whenever `bpf/layout.h` changes: maps of another layout are not taken over.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 
 /// What a data plane was loaded with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,6 +35,10 @@ pub struct Saved {
     pub threshold: u16,
     /// Accesses sampled, in 65,536ths.
     pub sampled_per_65536: u32,
+    /// Counters in a row of the count-min sketch, as a power of two.
+    pub sketch_bits: u32,
+    /// Bits in a row of the Bloom filter, as a power of two.
+    pub filter_bits: u32,
     /// Keys the hashes.
     pub seed: u64,
 }
@@ -54,6 +58,8 @@ impl Saved {
             statistics: hotkey::Config {
                 threshold: self.threshold,
                 sampled_per_65536: self.sampled_per_65536,
+                sketch_width_bits: self.sketch_bits,
+                filter_width_bits: self.filter_bits,
                 ..hotkey::Config::default()
             },
             seed: self.seed,

@@ -1,13 +1,14 @@
 //! What a packet costs in the kernel, ours and the smallest responder's, in interleaved rounds.
 
+use anyhow::{Context, ensure};
 use switch::{
     frame::Frame,
     install::{Key, Room, Value},
-    layout::{Protocol, UNITS_MAX},
+    layout::{COUNTERS, Protocol, UNITS_MAX},
     measure::{Measure, Program, Request},
     plane::{Config, DataPlane, Values},
 };
-use wire::netcache::{self, Message, Op};
+use wire::netcache::{self, Flags, Message, Op};
 
 use super::Reading;
 
@@ -22,6 +23,9 @@ struct Side {
     keys: u32,
     first: u32,
     op: Op,
+    value_bytes: usize,
+    /// Of each put and its update, the update.
+    updates: bool,
 }
 
 fn name(number: u32) -> netcache::Key {
@@ -68,8 +72,15 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
     };
     show("filling caches");
     let (mut measure, mut large) = (smallest(SMALL)?, smallest(LARGE)?);
-    let side =
-        |name: &str, plane, keys, first, op| Side { name: name.into(), plane, keys, first, op };
+    let side = |name: &str, plane, keys, first, op| Side {
+        name: name.into(),
+        plane,
+        keys,
+        first,
+        op,
+        value_bytes: 0,
+        updates: false,
+    };
     let mut sides = vec![
         side("smallest hit 128 B", None, SMALL, 0, Op::Get),
         side("smallest miss", None, SMALL, 1 << 24, Op::Get),
@@ -87,6 +98,17 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
             0,
             Op::Get,
         ));
+        sides.push(Side {
+            value_bytes: bytes,
+            updates: true,
+            ..side(
+                &format!("update {bytes} B"),
+                Some(plane(SMALL, bytes, Values::Slots)?),
+                1,
+                0,
+                Op::Put,
+            )
+        });
     }
     for keys in [1 << 14, 1 << 16, LARGE] {
         let registers = plane(keys, 128, Values::Registers { rows: keys.div_ceil(11) })?;
@@ -97,9 +119,9 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
             0,
             Op::Get,
         ));
+        let slots = plane(keys, 128, Values::Slots)?;
+        sides.push(side(&format!("hit 128 B of {keys} keys"), Some(slots), keys, 0, Op::Get));
     }
-    let slots = plane(LARGE, 128, Values::Slots)?;
-    sides.push(side(&format!("hit 128 B of {LARGE} keys"), Some(slots), LARGE, 0, Op::Get));
     sides.push(side(&format!("smallest hit 128 B of {LARGE} keys"), None, LARGE, 0, Op::Get));
     let mut readings: Vec<Reading> = sides
         .iter()
@@ -116,12 +138,32 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
 }
 
 fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
-    let from = ([10, 0, 0, 1], 40_000).into();
-    let frame = Frame::udp(from, ([10, 0, 0, 2], 50_000).into());
-    let frame = frame.bytes(&Message::new(side.op, 1, name(0)).bytes());
-    let request = Request { frame: &frame, keys: side.keys, first: side.first };
+    // An update comes from where its put goes to.
+    let server = ([10, 0, 0, 2], 50_000).into();
+    let from = if side.updates { server } else { ([10, 0, 0, 1], 40_000).into() };
+    let value = vec![7; side.value_bytes];
+    let message = Message {
+        value: &value,
+        flags: Flags::default().with(Flags::FOUND, side.updates),
+        ..Message::new(side.op, 1, name(0))
+    };
+    let frame = Frame::udp(from, server).bytes(&message.bytes());
+    let mut request = Request { frame: &frame, keys: side.keys, first: side.first, version: 0 };
     let program = side.plane.as_ref().map_or(Program::Smallest, Program::Switch);
-    let whole = measure.ns(&program, request, PACKETS)?;
-    let nothing = measure.ns(&Program::Nothing, request, PACKETS)?;
-    Ok(whole as f64 - nothing as f64)
+    let nothing = measure.ns(&Program::Nothing, request, PACKETS)? as f64;
+    let alone = measure.ns(&program, request, PACKETS)? as f64 - nothing;
+    let Some(plane) = side.plane.as_ref().filter(|_| side.updates) else { return Ok(alone) };
+    let before = updates(plane)?;
+    request.version = plane.version(0).context("an entry")?.0 + 1;
+    let pairs = measure.ns(&program, request, PACKETS)? as f64 - nothing;
+    let stored = updates(plane)? - before;
+    ensure!(stored == u64::from(PACKETS / 2), "{stored} updates of {} were stored", PACKETS / 2);
+    Ok(2.0 * pairs - alone)
+}
+
+/// Values stored by updates so far.
+fn updates(plane: &DataPlane) -> anyhow::Result<u64> {
+    let counts = plane.counts()?;
+    let update = COUNTERS.iter().position(|(name, _)| *name == "update");
+    Ok(counts[update.context("updates are counted")?])
 }
