@@ -44,6 +44,8 @@ pub struct Config {
     pub initiator: initiator::Config,
     /// What a move costs.
     pub moving: MoveCost,
+    /// Accesses a second of the slots of one node at most.
+    pub load_max: f64,
     /// Slots that stay where they are.
     pub pins: BTreeSet<Slot>,
     /// Nodes that no slot moves to; what they own stays where nothing better is to be had.
@@ -296,7 +298,7 @@ impl Placer {
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view, &self.room, &self.config.excluded);
+        let nodes = capacities(view, &self.room, &self.config);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -410,15 +412,12 @@ impl Placer {
 
 /// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no primary
 /// now, has none.
-fn capacities(
-    view: &View,
-    room: &BTreeMap<Number, u64>,
-    excluded: &BTreeSet<SocketAddr>,
-) -> Vec<Capacity> {
+fn capacities(view: &View, room: &BTreeMap<Number, u64>, config: &Config) -> Vec<Capacity> {
     let of = |(number, member): (usize, &Option<Member>)| match member {
-        Some(member) if !excluded.contains(&member.address) => Capacity {
+        Some(member) if !config.excluded.contains(&member.address) => Capacity {
             bytes: room.get(&Number(number as u16)).copied().unwrap_or(u64::MAX),
-            accesses: f64::INFINITY,
+            accesses: config.load_max,
+            // Redis answers a write before its replicas have it.
             replication_us: 0.0,
         },
         _ => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },
