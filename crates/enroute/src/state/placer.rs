@@ -61,7 +61,7 @@ const EXPLAINED_MAX: usize = 1_024;
 /// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
 /// are counted again.
 const FILLED_TENTHS: u64 = 9;
-/// How often keys of slots are counted.
+/// How often keys of slots are counted; at once where a slot in use never was.
 const COUNT_PERIOD: Duration = Duration::from_secs(5);
 
 /// What the placer leaves in the cluster for `enroute state status` and `why`.
@@ -252,7 +252,8 @@ impl Placer {
 
     /// Estimates what slots in use take: their keys, each as large as keys at their node are.
     fn count(&mut self, view: &View) -> anyhow::Result<()> {
-        if self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
+        let known = self.accesses.slots().all(|slot| self.bytes.contains_key(&slot));
+        if known && self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
             return Ok(());
         }
         self.counted = Some(Instant::now());
