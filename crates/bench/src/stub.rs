@@ -20,6 +20,11 @@ pub(crate) enum Kind {
     /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry", all connections from one
     /// epoll loop: the least a server can do that does not skip the kernel
     Origin,
+    /// Passes what a client says on, and then what it is answered, one at a time: the least a relay can do
+    Relay {
+        /// The server
+        to: SocketAddr,
+    },
     /// Passes OP_MSG on to a MongoDB server, one request at a time, and answers a `find` that it has
     /// passed on before from memory: the least a cache can do, and wrong as soon as anything is written
     Recorder {
@@ -46,6 +51,7 @@ pub(crate) fn serve(kind: Kind) -> io::Result<()> {
             let _ = match kind {
                 Kind::Echo => echo(stream),
                 Kind::Origin => Ok(()),
+                Kind::Relay { to } => relay(stream, to),
                 Kind::Recorder { origin } => record(stream, origin),
             };
         });
@@ -68,6 +74,20 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
         // The start of a value is its key, so that the client can check this reply as any other.
         reply[5..5 + KEY_BYTES].copy_from_slice(&request[GET_BYTES - 2 - KEY_BYTES..GET_BYTES - 2]);
         stream.write_all(&reply)?;
+    }
+}
+
+fn relay(mut client: TcpStream, to: SocketAddr) -> io::Result<()> {
+    let mut server = TcpStream::connect(to)?;
+    server.set_nodelay(true)?;
+    let mut buffer = vec![0; 64 << 10];
+    let mut pass = |from: &mut TcpStream, to: &mut TcpStream| match from.read(&mut buffer)? {
+        0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        count => to.write_all(&buffer[..count]),
+    };
+    loop {
+        pass(&mut client, &mut server)?;
+        pass(&mut server, &mut client)?;
     }
 }
 

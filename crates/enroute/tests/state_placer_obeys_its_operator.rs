@@ -69,6 +69,28 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
 }
 
 #[test]
+fn nodes_are_brought_no_more_than_they_may() {
+    let Some(linked) = Linked::start(&[]) else { return };
+    for (link, delay_ms) in linked.links.iter().zip([0, 5, 10]) {
+        let delay = Duration::from_millis(delay_ms);
+        link.set_delay(delay, delay);
+    }
+    let nodes = linked.addresses();
+    let [busy, ..] = tags_at(&nodes, FARTHER);
+    let agent = Agent::start(&nodes);
+    let keys = [format!("{busy}:0")];
+    let why = || said(&nodes, &["why", &busy]).1;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends = Ends(&over);
+        scope.spawn(|| use_keys(agent.address(), &keys, &over));
+        let _placer = placer_with(&nodes, "careful", &["--load-max", "0.1"]);
+        wait_for(|| why().contains("have no room"), why);
+        assert_eq!(owner(&nodes, slot_of(&busy)), FARTHER, "a node took what it may not");
+    });
+}
+
+#[test]
 fn keys_that_share_a_slot_and_should_not_are_named() {
     let Some(linked) = Linked::start(&[]) else { return };
     let nodes = linked.addresses();

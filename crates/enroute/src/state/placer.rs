@@ -44,6 +44,8 @@ pub struct Config {
     pub initiator: initiator::Config,
     /// What a move costs.
     pub moving: MoveCost,
+    /// Accesses a second of the slots of one node at most.
+    pub load_max: f64,
     /// Slots that stay where they are.
     pub pins: BTreeSet<Slot>,
     /// Nodes that no slot moves to; what they own stays where nothing better is to be had.
@@ -59,7 +61,7 @@ const EXPLAINED_MAX: usize = 1_024;
 /// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
 /// are counted again.
 const FILLED_TENTHS: u64 = 9;
-/// How often keys of slots are counted.
+/// How often keys of slots are counted; at once where a slot in use never was.
 const COUNT_PERIOD: Duration = Duration::from_secs(5);
 
 /// What the placer leaves in the cluster for `enroute state status` and `why`.
@@ -250,7 +252,8 @@ impl Placer {
 
     /// Estimates what slots in use take: their keys, each as large as keys at their node are.
     fn count(&mut self, view: &View) -> anyhow::Result<()> {
-        if self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
+        let known = self.accesses.slots().all(|slot| self.bytes.contains_key(&slot));
+        if known && self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
             return Ok(());
         }
         self.counted = Some(Instant::now());
@@ -296,7 +299,7 @@ impl Placer {
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view, &self.room, &self.config.excluded);
+        let nodes = capacities(view, &self.room, &self.config);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -410,15 +413,12 @@ impl Placer {
 
 /// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no primary
 /// now, has none.
-fn capacities(
-    view: &View,
-    room: &BTreeMap<Number, u64>,
-    excluded: &BTreeSet<SocketAddr>,
-) -> Vec<Capacity> {
+fn capacities(view: &View, room: &BTreeMap<Number, u64>, config: &Config) -> Vec<Capacity> {
     let of = |(number, member): (usize, &Option<Member>)| match member {
-        Some(member) if !excluded.contains(&member.address) => Capacity {
+        Some(member) if !config.excluded.contains(&member.address) => Capacity {
             bytes: room.get(&Number(number as u16)).copied().unwrap_or(u64::MAX),
-            accesses: f64::INFINITY,
+            accesses: config.load_max,
+            // Redis answers a write before its replicas have it.
             replication_us: 0.0,
         },
         _ => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },

@@ -109,7 +109,7 @@ pub(crate) fn throughput_of_many(run: &Run) -> anyhow::Result<Vec<Figure>> {
     run.keep("fig4-end-throughput", &rates)?;
     let note = format!(
         "1, 2, 6 and 9 functions on four hosts, 5 ms each way, start {apart} s apart; each wants 260 reads \
-         and 26 writes a second of the one state; the last {last} s"
+         and 26 writes a second of the one state, which the placer may move and have copied; the last {last} s"
     );
     let figure =
         Figure::compared("fig4-end-throughput", rates, "accesses/s", PEER, Goal::RatioMin(2.0));

@@ -68,6 +68,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     moves_max: usize,
 
+    /// Accesses a second that slots are planned to bring to a node at most [default: no limit]
+    #[arg(long, value_name = "COUNT")]
+    load_max: Option<f64>,
+
     /// A slot that stays where it is, by its number or by a key in it; may be given several times
     #[arg(long, value_name = "SLOT|KEY")]
     pin: Vec<String>,
@@ -106,6 +110,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         half_life: arguments.half_life,
         initiator,
         moving,
+        load_max: arguments.load_max.unwrap_or(f64::INFINITY),
         pins,
         excluded,
         dry_run: arguments.dry_run,
