@@ -60,7 +60,7 @@ impl fmt::Display for Goal {
 }
 
 /// Whole microseconds, milliseconds or seconds: `250us`, `1ms`, `2s`.
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.find(|each: char| !each.is_ascii_digit())?;
     let (count, unit) = text.split_at(digits);
     let count = count.parse().ok()?;

@@ -2,10 +2,13 @@
 
 mod support;
 
-use std::path::Path;
 use std::process::Command;
 
-use support::{database::Database, directory::on_path, origins};
+use support::{
+    database::{Certificates, Database},
+    directory::on_path,
+    origins,
+};
 
 /// What redis-cli prints.
 fn cli(database: &Database, options: &[&str], words: &[&str]) -> String {
@@ -70,37 +73,13 @@ fn users_outlive_a_restart_in_their_file() {
     assert_eq!(cli(&database, &kept, &["ping"]), "PONG");
 }
 
-/// An authority, and a certificate of its for both ends.
-fn certificates(directory: &Path) {
-    let make = |name: &str, options: &[&str]| {
-        let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
-        let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-            .args(["-nodes", "-keyout", &key, "-out", &certificate, "-days", "2"])
-            .args(options)
-            .current_dir(directory)
-            .output()
-            .expect("openssl runs");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    };
-    make("ca", &["-subj", "/CN=authority"]);
-    let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
-    let signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-subj", "/CN=localhost", "-addext", names];
-    make("end", &[&signed[..], &["-addext", "basicConstraints=critical,CA:FALSE"]].concat());
-}
-
 #[test]
 fn connections_are_encrypted() {
-    if !installed()
-        || (on_path("openssl").is_none()
-            && origins::absent::<()>("openssl is not on PATH").is_none())
-    {
+    if !installed() {
         return;
     }
-    let files = support::directory::TemporaryDirectory::create();
-    certificates(files.path());
-    let path = |name: &str| files.path().join(name).to_str().expect("a plain path").to_owned();
-    let (authority, cert, key) = (path("ca.pem"), path("end.pem"), path("end.key"));
+    let Some(files) = Certificates::create() else { return };
+    let [authority, cert, key] = files.paths();
     let database = Database::start_with(&["--tls-cert", &cert, "--tls-key", &key]);
     let tls = ["-h", "localhost", "--tls", "--cacert", &authority];
     assert_eq!(cli(&database, &tls, &["set", "a", "encrypted"]), "OK");

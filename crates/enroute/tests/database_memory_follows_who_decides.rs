@@ -1,5 +1,5 @@
-//! The memory of `enroute db` follows a file at SIGHUP, its cgroup's limit, and what an orchestrator
-//! grants, in the real process.
+//! The memory of `enroute db` follows its clients, HTTP, a file at SIGHUP, its cgroup's limit, and what
+//! an orchestrator grants, in the real process.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::cgroup::Cgroup;
 use support::database::Database;
 use support::directory::TemporaryDirectory;
-use support::enroute::Enroute;
+use support::enroute::{Enroute, admin, admin_post};
 use support::process::PATIENCE;
 
 const MIB: u64 = 1 << 20;
@@ -40,6 +40,28 @@ fn becomes(database: &Database, mebibytes: u64) {
         );
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn clients_and_http_change_it() {
+    let database = Database::start_with(&["--memory", "48MiB", "--admin", "127.0.0.1:0"]);
+    assert_eq!(ask::<u64>(&database, &["RESCALE"]).expect("a number"), 48 * MIB);
+    ask::<()>(&database, &["RESCALE", "64MiB"]).expect("OK");
+    becomes(&database, 64);
+    ask::<()>(&database, &["CONFIG", "SET", "maxmemory", "80mb"]).expect("OK");
+    becomes(&database, 80);
+    let answer = admin_post(database.admin(), "/storage", r#"{"memory": "96MiB"}"#);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    becomes(&database, 96);
+    let stats: serde_json::Value =
+        serde_json::from_str(&admin(database.admin(), "/stats").body).expect("JSON");
+    assert_eq!(stats["memory_bytes"], 96 * MIB, "{stats}");
+    for wrong in [r#"{"memory": "much"}"#, r#"{"memori": "96MiB"}"#, "96MiB"] {
+        assert_eq!(admin_post(database.admin(), "/storage", wrong).status, 400, "{wrong}");
+    }
+    let refusal = ask::<()>(&database, &["RESCALE", "1MiB"]).expect_err("too little");
+    assert!(refusal.to_string().contains("at least 32MiB"), "{refusal}");
+    becomes(&database, 96);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use db::{
     parameters::{MEMORY_BYTES_MIN, parse_sync},
 };
 use serde::Deserialize;
-use store::elastic::Sync;
+use store::elastic::{Sync, Warming};
 use tracing::info;
 
 mod advise;
@@ -91,6 +91,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
     sync: String,
 
+    /// What is read ahead into memory that was granted: useful (what was looked up most, first),
+    /// sequential (in the order of the storage table, as in the paper), off
+    #[arg(long, value_name = "WHAT", default_value = "useful", value_parser = warming)]
+    warming: Warming,
+
     /// Threads that serve clients [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
     workers: Option<usize>,
@@ -138,6 +143,15 @@ enum Command {
     Advise(advise::Arguments),
     /// Grant a database the memory it asks for, by the limit of a cgroup
     Orchestrator(orchestrator::Arguments),
+}
+
+fn warming(text: &str) -> Result<Warming, String> {
+    match text {
+        "useful" => Ok(Warming::Useful),
+        "sequential" => Ok(Warming::Sequential),
+        "off" => Ok(Warming::Off),
+        _ => Err("expected useful, sequential or off".into()),
+    }
 }
 
 /// What the file of `--config` may say.
@@ -211,6 +225,7 @@ impl Arguments {
             directory: self.dir.clone(),
             memory_bytes,
             sync,
+            warming: self.warming,
             workers: self.workers.unwrap_or(cores),
             readers: self.readers,
             clients_max: self.clients_max,

@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::Context;
 use db::{Server, goal::Goal, parameters::Parameters};
-use store::elastic::Sync;
+use store::elastic::{Config, Sync, Warming};
 
 mod budget;
 mod cgroup;
@@ -61,6 +61,8 @@ pub struct Setup {
     pub memory_bytes: u64,
     /// When writes reach the disk.
     pub sync: Sync,
+    /// What is read ahead when memory grows.
+    pub warming: Warming,
     /// Threads that serve.
     pub workers: usize,
     /// Threads that read from the disk.
@@ -171,7 +173,13 @@ impl Database {
             Arc::clone(&overhead),
         );
         let share = overhead.for_shards(memory_bytes);
-        let (locks, devices) = shards::open(&directory, share, sync, now())?;
+        let config = Config {
+            memory_bytes: share as usize,
+            sync,
+            warming: setup.warming,
+            ..Config::default()
+        };
+        let (locks, devices) = shards::open(&directory, &config, now())?;
         for index in 0..locks.len() {
             let tracked_keys = db::tracking::keys_max_for(memory_bytes) / locks.len();
             locks.hold(index).tracking.limit(tracked_keys.max(1));

@@ -7,7 +7,7 @@ use db::{Shard, keyspace::Shards};
 use parking_lot::{Mutex, MutexGuard};
 use store::{
     FileDevice,
-    elastic::{Config, Elastic, Sync},
+    elastic::{Config, Elastic},
 };
 
 /// Shards of a new database: few, because with `--sync always` each has syncs of its own; enough
@@ -50,17 +50,16 @@ impl Shards for Locks {
     }
 }
 
-/// Opens the shards in `directory`, making it and them if absent; `memory_bytes` are for all.
+/// Opens the shards in `directory`, making it and them if absent; the memory in `config` is for all.
 pub(super) fn open(
     directory: &Path,
-    memory_bytes: u64,
-    sync: Sync,
+    config: &Config,
     now: Duration,
 ) -> anyhow::Result<(Locks, Vec<Arc<FileDevice>>)> {
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the data directory {}", directory.display()))?;
     let count = count(directory)?;
-    let memory_bytes = memory_bytes as usize / count;
+    let memory_bytes = config.memory_bytes / count;
     // Shards open at once: a large database is back as fast as its largest shard.
     let opened = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..count)
@@ -70,7 +69,7 @@ pub(super) fn open(
                     let device = FileDevice::open(&path)
                         .with_context(|| format!("cannot open {}", path.display()))?;
                     let hash_key = [0; 2].map(|_: u64| super::host::random_number());
-                    let config = Config { memory_bytes, sync, hash_key, ..Config::default() };
+                    let config = Config { memory_bytes, hash_key, ..config.clone() };
                     let store = Elastic::open(config, &device, now)
                         .with_context(|| format!("cannot open the shard in {}", path.display()))?;
                     Ok((Mutex::new(Shard::new(store)), Arc::new(device)))

@@ -1,11 +1,12 @@
-//! A running `enroute db`.
+//! A running `enroute db`, and certificates for it and its clients.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use super::directory::TemporaryDirectory;
+use super::directory::{TemporaryDirectory, on_path};
 use super::enroute::program;
+use super::origins::absent;
 use super::process::Process;
 
 /// A running `enroute db` in a directory of its own. Dropping it kills it.
@@ -87,6 +88,13 @@ impl Database {
         client.get_connection().expect("the database listens")
     }
 
+    /// Where its admin endpoint is, if it was started with one.
+    pub fn admin(&self) -> SocketAddr {
+        let line = self.process().stderr_line("admin: http://").expect("started with --admin");
+        let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
+        address.parse().expect("an address")
+    }
+
     /// For its process id, its output and signals.
     pub fn process(&self) -> &Process {
         self.process.as_ref().expect("it is up")
@@ -96,5 +104,41 @@ impl Database {
     pub fn terminate(&mut self) {
         let ended = self.process.take().expect("it is up").terminate();
         assert!(ended.status.success(), "{}", ended.stderr);
+    }
+}
+
+/// An authority, and a certificate of its for both ends: `localhost` and 127.0.0.1.
+pub struct Certificates(TemporaryDirectory);
+
+impl Certificates {
+    /// None, with the reason printed, where openssl is absent.
+    pub fn create() -> Option<Self> {
+        if on_path("openssl").is_none() {
+            return absent("openssl is not on PATH");
+        }
+        let directory = TemporaryDirectory::create();
+        let make = |name: &str, options: &[&str]| {
+            let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
+            let made = Command::new("openssl")
+                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+                .args(["-nodes", "-keyout", &key, "-out", &certificate, "-days", "2"])
+                .args(options)
+                .current_dir(directory.path())
+                .output()
+                .expect("openssl runs");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        };
+        make("ca", &["-subj", "/CN=authority"]);
+        let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+        let signed =
+            ["-CA", "ca.pem", "-CAkey", "ca.key", "-subj", "/CN=localhost", "-addext", names];
+        make("end", &[&signed[..], &["-addext", "basicConstraints=critical,CA:FALSE"]].concat());
+        Some(Self(directory))
+    }
+
+    /// The files of the authority, the certificate and its key.
+    pub fn paths(&self) -> [String; 3] {
+        ["ca.pem", "end.pem", "end.key"]
+            .map(|name| self.0.path().join(name).to_str().expect("a plain path").to_owned())
     }
 }

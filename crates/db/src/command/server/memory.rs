@@ -1,12 +1,13 @@
 //! MEMORY, RESCALE, and what there is to compact.
 
-use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use store::elastic::Advice;
 
 use super::super::Call;
 use crate::{
     failure::{Failure, SYNTAX},
+    goal::parse_duration,
     parameters::{MEMORY_BYTES_MIN, parse_bytes},
 };
 
@@ -24,16 +25,38 @@ pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
 /// Sizes RESCALE ADVISE lists at most.
 const ADVISED_MAX: usize = 24;
 
-/// RESCALE ADVISE: what every size would give, by the lookups seen lately. RESCALE ADVISE 0.95: and
-/// the smallest that answers that share of lookups from memory.
+/// What a size is to reach: a share of the lookups answered from memory, or a wait for the disk that
+/// they have on average.
+enum Target {
+    Share(f64),
+    Wait(Duration),
+}
+
+impl Target {
+    fn parse(text: &[u8]) -> Result<Self, Failure> {
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        let wait = || parse_duration(text).map(Self::Wait);
+        share.map(Self::Share).or_else(wait).ok_or(Failure(
+            "ERR expected a share of lookups from 0 to 1, or a mean wait such as 50us".into(),
+        ))
+    }
+
+    /// The share of lookups that memory must answer where a read from disk takes `read_us`.
+    fn hit_ratio(&self, read_us: f64) -> f64 {
+        match self {
+            Self::Share(share) => *share,
+            Self::Wait(wait) => (1.0 - wait.as_secs_f64() * 1e6 / read_us).max(0.0),
+        }
+    }
+}
+
+/// RESCALE ADVISE: what every size would give, by the lookups seen lately. RESCALE ADVISE 0.95 and
+/// RESCALE ADVISE 50us: and the smallest that reaches this.
 fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
     let target = match options {
         [] => None,
-        [share] => {
-            let share = std::str::from_utf8(share).ok().and_then(|text| text.parse::<f64>().ok());
-            let share = share.filter(|share| (0.0..=1.0).contains(share));
-            Some(share.ok_or(Failure("ERR expected a share of lookups from 0 to 1".into()))?)
-        }
+        [target] => Some((String::from_utf8_lossy(target), Target::parse(target)?)),
         _ => return Err(SYNTAX),
     };
     let shards: Vec<Advice> = call.keys.held().map(|shard| shard.store.advice()).collect();
@@ -54,10 +77,11 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
         let _ = writeln!(text, "{size:>12.1} {:>10.4} {wait:>16.2}", point.hit_ratio);
     }
     let _ = writeln!(text, "more is wasted beyond {:.1} MiB", whole(advice.enough_bytes()));
-    if let Some(target) = target {
-        let _ = match advice.smallest_for(target) {
-            Some(bytes) => writeln!(text, "{target} is met from {:.1} MiB on", whole(bytes)),
-            None => writeln!(text, "{target} is met by no size: some keys are asked for once"),
+    if let Some((asked, target)) = target {
+        let _ = match advice.smallest_for(target.hit_ratio(read_us)) {
+            Some(bytes) => writeln!(text, "{asked} is met from {:.1} MiB on", whole(bytes)),
+            None if advice.points.is_empty() => writeln!(text, "no lookups were followed yet"),
+            None => writeln!(text, "{asked} is met by no size: some keys are asked for once"),
         };
     }
     call.reply.verbatim(&text);

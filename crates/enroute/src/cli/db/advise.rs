@@ -13,7 +13,10 @@ use wire::resp::request;
 const EXAMPLES: &str = "\
 EXAMPLES:
   What every size would give, and the smallest that answers 95 of 100 lookups from memory:
-    enroute db advise --connect 127.0.0.1:6379 --hit-ratio 0.95";
+    enroute db advise --connect 127.0.0.1:6379 --hit-ratio 0.95
+
+  The smallest of which lookups wait 20 µs for the disk on average:
+    enroute db advise --latency 20us";
 
 /// Ask a running database what every memory size would give
 #[derive(Debug, Clone, Args)]
@@ -26,6 +29,10 @@ pub(super) struct Arguments {
     /// Name the smallest size that answers this share of lookups from memory
     #[arg(long, value_name = "SHARE")]
     hit_ratio: Option<f64>,
+
+    /// Name the smallest size of which lookups wait no longer for the disk on average: 50us, 1ms
+    #[arg(long, value_name = "TIME", conflicts_with = "hit_ratio")]
+    latency: Option<String>,
 
     /// Password of the default user
     #[arg(long, value_name = "PASSWORD")]
@@ -49,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let share = arguments.hit_ratio.map(|share| share.to_string());
     let mut words = vec!["RESCALE", "ADVISE"];
-    words.extend(share.as_deref());
+    words.extend(share.as_deref().or(arguments.latency.as_deref()));
     print!("{}", ask(&mut reader, &words)?);
     Ok(())
 }
