@@ -11,6 +11,11 @@ impl Failure {
     pub fn new(text: impl Into<String>) -> Self {
         Self(Cow::Owned(text.into()))
     }
+
+    /// Is it about the disk?
+    pub(crate) fn is_of_disk(&self) -> bool {
+        self.0.starts_with("MISCONF")
+    }
 }
 
 const fn fixed(text: &'static str) -> Failure {

@@ -75,6 +75,8 @@ pub(crate) enum Loaded {
 
 /// A part of the keys.
 pub struct Shard {
+    /// What its directory is called: file names alone do not say whose file it is.
+    pub name: Box<str>,
     /// The keys and values.
     pub store: Elastic,
     /// Who wants to hear of changes.
@@ -95,18 +97,25 @@ pub struct Shard {
     deadlines: BTreeSet<(Duration, Box<[u8]>)>,
 }
 
-fn failure(error: &elastic::Error) -> Failure {
+/// What an error of the shard called `name` is to a client.
+fn failure(name: &str, error: &elastic::Error) -> Failure {
+    use elastic::Error;
     match error {
-        elastic::Error::ValueTooLong { .. } => TOO_LONG,
-        elastic::Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
+        Error::ValueTooLong { .. } => TOO_LONG,
+        Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
+        // They begin with the name of a file.
+        Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {
+            Failure::new(format!("MISCONF {name}/{error}"))
+        }
         _ => Failure::new(format!("MISCONF {error}")),
     }
 }
 
 impl Shard {
-    /// A shard around `store`.
-    pub fn new(store: Elastic) -> Self {
+    /// A shard around `store`, called `name`.
+    pub fn new(name: &str, store: Elastic) -> Self {
         Self {
+            name: name.into(),
             store,
             tracking: Tracking::new(TRACKED_KEYS_MAX),
             counters: Counters::default(),
@@ -151,7 +160,7 @@ impl Shard {
                 self.waiting.insert(ticket, client);
                 Loaded::Pending(ticket)
             }
-            Load::Failed(error) => Loaded::Failed(failure(&error)),
+            Load::Failed(error) => Loaded::Failed(failure(&self.name, &error)),
         }
     }
 
@@ -189,7 +198,7 @@ impl Shard {
         match answer {
             Ok(()) => Ok(true),
             Err(elastic::Error::Busy { .. }) => Ok(false),
-            Err(error) => Err(failure(&error)),
+            Err(error) => Err(failure(&self.name, &error)),
         }
     }
 
@@ -250,7 +259,7 @@ impl Shard {
         // By what the store holds, as one that is over may not have been noticed yet.
         let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
-        self.written = written.map_err(|error| failure(&error))?.position;
+        self.written = written.map_err(|error| failure(&self.name, &error))?.position;
         if let Some(at) = expires_at
             && self.deadlines.len() < DEADLINES_MAX
         {
@@ -273,7 +282,8 @@ impl Shard {
         now: Duration,
     ) -> Result<bool, Failure> {
         let before = self.store.len();
-        let removed = self.store.remove(&key.0, now).map_err(|error| failure(&error))?;
+        let removed =
+            self.store.remove(&key.0, now).map_err(|error| failure(&self.name, &error))?;
         if self.store.len() < before && key.database() != 0 {
             let count = &mut self.others[usize::from(key.database())];
             *count = count.saturating_sub(1);
@@ -297,8 +307,10 @@ impl Shard {
         for (bytes, count) in bytes.chunks_exact_mut(8).zip(self.others) {
             bytes.copy_from_slice(&count.to_le_bytes());
         }
-        let written =
-            self.store.write(COUNTS, &bytes, None, now).map_err(|error| failure(&error))?;
+        let written = self
+            .store
+            .write(COUNTS, &bytes, None, now)
+            .map_err(|error| failure(&self.name, &error))?;
         self.written = written.position;
         Ok(())
     }
@@ -343,7 +355,7 @@ impl Shard {
 
     /// Drops everything in every database.
     pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
-        self.written = self.store.clear(now).map_err(|error| failure(&error))?;
+        self.written = self.store.clear(now).map_err(|error| failure(&self.name, &error))?;
         self.removed = self.written;
         self.others = Default::default();
         (self.others_known, self.others_exact) = (true, true);
@@ -366,7 +378,7 @@ impl Shard {
                 self.waiting.extend(tickets.iter().map(|&ticket| (ticket, client)));
                 Err(Missing::Pending(tickets))
             }
-            Scan::Failed(error) => Err(Missing::Failed(failure(&error))),
+            Scan::Failed(error) => Err(Missing::Failed(failure(&self.name, &error))),
         }
     }
 
@@ -383,7 +395,7 @@ impl Shard {
                 self.waiting.insert(ticket, client);
                 Err(Missing::Pending(vec![ticket]))
             }
-            RandomKey::Failed(error) => Err(Missing::Failed(failure(&error))),
+            RandomKey::Failed(error) => Err(Missing::Failed(failure(&self.name, &error))),
         }
     }
 

@@ -68,6 +68,12 @@ impl Command {
         let required = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { arguments >= required } else { arguments == required }
     }
+
+    /// Does it, with this number of arguments, replace one key whatever that held? Options of SET look
+    /// at it; and of several keys some might be replaced before another one fails.
+    pub(crate) fn replaces(&self, arguments: usize) -> bool {
+        self.flags.has(Flags::REPLACES) && arguments == usize::from(self.arity.unsigned_abs())
+    }
 }
 
 /// What a command's rows are grouped by.
@@ -172,6 +178,8 @@ impl Flags {
     pub(crate) const NO_MULTI: Self = Self(1 << 13);
     /// Changes nothing but by removing, so it goes on when the disk is full.
     pub(crate) const FREES: Self = Self(1 << 14);
+    /// Given its fewest arguments, does not look at what its key held.
+    pub(crate) const REPLACES: Self = Self(1 << 15);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

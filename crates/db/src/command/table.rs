@@ -15,6 +15,7 @@ const F: Flags = Flags::FAST;
 const RF: Flags = R.and(F);
 const WF: Flags = W.and(F);
 const FREES: Flags = W.and(Flags::FREES);
+const REPLACES: Flags = Flags::REPLACES;
 const WMF: Flags = WM.and(F);
 /// Before AUTH too, and while loading.
 const OPEN: Flags = Flags::NO_AUTH.and(Flags::LOADING).and(F).and(Flags::NOSCRIPT);
@@ -122,9 +123,9 @@ pub static COMMANDS: &[Command] = &[
     string("mget", -2, RF, ALL, string::get::mget),
     string("mset", -3, WM, PAIRS, string::mset::mset),
     string("msetnx", -3, WM, PAIRS, string::mset::msetnx),
-    string("psetex", 4, WM, ONE, string::set::psetex),
-    string("set", -3, WM, ONE, string::set::set),
-    string("setex", 4, WM, ONE, string::set::setex),
+    string("psetex", 4, WM.and(REPLACES), ONE, string::set::psetex),
+    string("set", -3, WM.and(REPLACES), ONE, string::set::set),
+    string("setex", 4, WM.and(REPLACES), ONE, string::set::setex),
     string("setnx", 3, WMF, ONE, string::set::setnx),
     string("setrange", 4, WM, ONE, string::range::setrange),
     string("strlen", 2, RF, ONE, string::get::strlen),
@@ -137,7 +138,7 @@ pub static COMMANDS: &[Command] = &[
     bitmap("getbit", 3, RF, ONE, bit::single::getbit),
     bitmap("setbit", 4, WM, ONE, bit::single::setbit),
     generic("copy", -3, WM, TWO, generic::rename::copy).everywhere(),
-    generic("del", -2, FREES, ALL, generic::delete::del),
+    generic("del", -2, FREES.and(REPLACES), ALL, generic::delete::del),
     generic("exists", -2, RF, ALL, generic::delete::exists),
     generic("expire", -3, WF, ONE, generic::expire::expire),
     generic("expireat", -3, WF, ONE, generic::expire::expireat),
@@ -157,7 +158,7 @@ pub static COMMANDS: &[Command] = &[
     generic("touch", -2, RF, ALL, generic::delete::exists),
     generic("ttl", 2, RF, ONE, generic::ttl::ttl),
     generic("type", 2, RF, ONE, generic::delete::kind),
-    generic("unlink", -2, FREES.and(F), ALL, generic::delete::del),
+    generic("unlink", -2, FREES.and(F).and(REPLACES), ALL, generic::delete::del),
     generic("wait", 3, Flags::NOSCRIPT, NO, server::help::wait),
     server("dbsize", 1, RF, generic::scan::dbsize).everywhere(),
     server("flushall", -1, FREES.and(Flags::DANGEROUS), generic::flush::flushall).everywhere(),

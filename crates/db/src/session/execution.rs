@@ -114,8 +114,11 @@ impl Session {
             return self.run(command, args, keys, scene);
         }
         let database = keys.database;
+        let replaces = command.replaces(args.len());
         for at in command.keys.of(args.len()) {
-            keys.load(database, args[at], command.flags.has(Flags::WRITE))?;
+            let loaded = keys.load(database, args[at], command.flags.has(Flags::WRITE));
+            // What is damaged can be replaced; where it cannot, the write says so.
+            loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
         if !keys.missing.is_empty() {
             return Ok(());

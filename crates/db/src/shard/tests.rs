@@ -25,7 +25,8 @@ fn reads(shard: &mut Shard, key: &StoredKey) -> Position {
 fn what_is_read_is_durable_before_it_is_told() {
     let device = SimulatedDevice::new(1, Faults::default());
     let config = |sync| Config { sync, segment_bytes: 64 << 10, ..Config::default() };
-    let mut shard = Shard::new(Elastic::open(config(Sync::Always), &device, NOW).expect("opens"));
+    let open = || Elastic::open(config(Sync::Always), &device, NOW).expect("opens");
+    let mut shard = Shard::new("shard", open());
     let (key, other) = (StoredKey::new(0, b"key"), StoredKey::new(0, b"other"));
     let none = Position::default();
     for value in [b"first", b"other"] {
@@ -45,7 +46,7 @@ fn what_is_read_is_durable_before_it_is_told() {
     assert_eq!(reads(&mut shard, &key), none);
 
     // What was there at the start is safe, and the other modes promise nothing.
-    let mut shard = Shard::new(Elastic::open(config(Sync::Always), &device, NOW).expect("opens"));
+    let mut shard = Shard::new("shard", open());
     shard.load(&other, true, 1, NOW);
     shard.write(&other, b"value", None, 1, NOW).expect("written");
     shard.store.set_sync(Sync::EverySecond);

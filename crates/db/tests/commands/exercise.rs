@@ -67,7 +67,8 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let devices: Vec<SimulatedDevice> =
         (0..2).map(|_| SimulatedDevice::new(1, Faults::default())).collect();
     let config = || Config { memory_bytes: 4 << 20, segment_bytes: 64 << 10, ..Config::default() };
-    let open = |device| Shard::new(Elastic::open(config(), device, NOW).expect("an empty store"));
+    let open = |device| Elastic::open(config(), device, NOW).expect("an empty store");
+    let open = |device| Shard::new("shard", open(device));
     let shards = Cells(devices.iter().map(|device| RefCell::new(open(device))).collect());
     let parameters = Parameters::new(8 << 20, 10, Sync::EverySecond, BTreeMap::new());
     let server = Server::new(Box::new(Nobody), parameters, 1, NOW);

@@ -65,14 +65,20 @@ pub(super) fn open(
         let threads: Vec<_> = (0..count)
             .map(|index| {
                 scope.spawn(move || {
-                    let path = directory.join(format!("shard-{index:03}"));
+                    let name = format!("shard-{index:03}");
+                    let path = directory.join(&name);
                     let device = FileDevice::open(&path)
                         .with_context(|| format!("cannot open {}", path.display()))?;
                     let hash_key = [0; 2].map(|_: u64| super::host::random_number());
                     let config = Config { memory_bytes, hash_key, ..config.clone() };
                     let store = Elastic::open(config, &device, now)
                         .with_context(|| format!("cannot open the shard in {}", path.display()))?;
-                    Ok((Mutex::new(Shard::new(store)), Arc::new(device)))
+                    if let Some((file, offset)) = store.recovery().cut {
+                        tracing::warn!(
+                            "{name}/{file} ends at offset {offset}: a crash tore what followed"
+                        );
+                    }
+                    Ok((Mutex::new(Shard::new(&name, store)), Arc::new(device)))
                 })
             })
             .collect();

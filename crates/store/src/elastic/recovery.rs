@@ -11,6 +11,7 @@
 mod filling;
 mod finding;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -96,7 +97,7 @@ impl Elastic {
             log.add_spare(spare);
         }
         opening.recovery.entries = table.len();
-        let damage = opening.recovery.damage.clone().into();
+        let damage: VecDeque<Error> = opening.recovery.damage.clone().into();
         let memory = MemoryConfig {
             bytes_max: config.memory_bytes,
             key_bytes_max: usize::MAX,
@@ -137,8 +138,8 @@ impl Elastic {
             reuse: Reuse::new(),
             retired: Retired::default(),
             recovery: opening.recovery,
+            stats: Stats { damages: damage.len() as u64, ..Stats::default() },
             damage,
-            stats: Stats::default(),
             config,
         };
         elastic.step(now);
