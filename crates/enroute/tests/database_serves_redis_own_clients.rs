@@ -5,18 +5,18 @@ mod support;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use support::database::Database;
+use support::database::{Certificates, Database};
 use support::directory::{installed, on_path};
 use support::origins::{Redis, absent};
 
-/// What redis-py prints at `address`.
-fn converse(address: SocketAddr) -> Option<String> {
+/// What redis-py prints at `address`, with these files if it is to use TLS.
+fn converse(address: SocketAddr, tls: &[String]) -> Option<String> {
     let python = installed("python/bin/python");
     if !python.is_file() {
         return absent("the Python clients are not installed");
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/database_conformance.py");
-    let output = Command::new(python).args([script, &address.to_string()]).output();
+    let output = Command::new(python).args([script, &address.to_string()]).args(tls).output();
     let output = output.expect("python starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{address}: {errors}");
@@ -26,14 +26,22 @@ fn converse(address: SocketAddr) -> Option<String> {
 #[test]
 fn redis_py_is_told_what_redis_server_tells() {
     let Some(redis) = Redis::start() else { return };
-    let database = Database::start();
-    let Some(theirs) = converse(redis.address()) else { return };
-    let ours = converse(database.address()).expect("it ran before");
-    for (ours, theirs) in ours.lines().zip(theirs.lines()) {
-        assert_eq!(ours, theirs, "enroute db, and redis-server");
-    }
-    assert_eq!(ours.lines().count(), theirs.lines().count());
+    let Some(theirs) = converse(redis.address(), &[]) else { return };
     assert!(theirs.lines().count() > 200, "{theirs}");
+    let same = |ours: &str| {
+        for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+            assert_eq!(ours, theirs, "enroute db, and redis-server");
+        }
+        assert_eq!(ours.lines().count(), theirs.lines().count());
+    };
+    same(&converse(Database::start().address(), &[]).expect("it ran before"));
+    // With certificates at both ends.
+    let Some(certificates) = Certificates::create() else { return };
+    let files = certificates.paths();
+    let [authority, certificate, key] = &files;
+    let options = ["--tls-ca", authority, "--tls-cert", certificate, "--tls-key", key];
+    let database = Database::start_with(&options);
+    same(&converse(database.address(), &files).expect("it ran before"));
 }
 
 #[test]

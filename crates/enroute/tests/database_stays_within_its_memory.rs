@@ -27,6 +27,13 @@ fn status(database: &Database, field: &str) -> u64 {
     kilobytes.expect("a number") << 10
 }
 
+/// Bytes of the index that have a place on disk.
+fn spilled(database: &Database) -> u64 {
+    let shards = fs::read_dir(database.directory().join("data")).expect("its data").flatten();
+    let bytes = |path| fs::metadata(path).map_or(0, |file| file.len());
+    shards.map(|shard| bytes(shard.path().join("index.spill"))).sum()
+}
+
 fn key(number: u64) -> String {
     format!("k{number}")
 }
@@ -59,15 +66,22 @@ fn fill(entries: u64, memory_mib: u64) {
     let count: u64 = redis::cmd("DBSIZE").query(&mut connection).expect("an answer");
     assert_eq!(count, entries);
     let mut random = Pcg64Mcg::seed_from_u64(1);
+    let began = Instant::now();
     for _ in 0..40 {
         let numbers: Vec<u64> = (0..50).map(|_| random.random_range(0..entries)).collect();
         let keys: Vec<String> = numbers.iter().map(|&number| key(number)).collect();
         let found: Vec<u64> = redis::cmd("MGET").arg(keys).query(&mut connection).expect("numbers");
         assert_eq!(found, numbers);
     }
+    let lookup_us = began.elapsed().as_micros() / 2_000;
     // The most it ever was, not what it is now.
     let most = status(&database, "VmHWM:");
-    eprintln!("{entries} entries with {memory}: {:.1} MiB at most", most as f64 / MIB as f64);
+    eprintln!(
+        "{entries} entries with {memory}: {:.1} MiB at most, {:.1} bytes of an index each spilled, \
+         {lookup_us} µs a lookup",
+        most as f64 / MIB as f64,
+        spilled(&database) as f64 / entries as f64,
+    );
     assert!(most <= memory_mib * MIB, "{most} bytes were resident of {memory}");
 }
 

@@ -1,9 +1,10 @@
 //! Many clients, few keys, a path that breaks: whatever Redis clients are told through the cache
-//! could have come from one copy of the data.
+//! could have come from one copy of the data, redis-server's or `enroute db`'s.
 
 mod support;
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use enroute::link::{Relay, RelayConfig, RelayHandle};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use support::database::Database;
 use support::enroute::{Cache, Statistics};
 use support::history::{self, Operation, Outcome, Recorder, Verdict, What};
 use support::origins::Redis;
@@ -23,8 +25,18 @@ const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"1s\"\n";
 
 #[test]
 fn redis_history_through_the_cache_is_linearizable() {
+    let Some(redis) = redis() else { return };
     let program = Path::new(env!("CARGO_BIN_EXE_enroute"));
-    let Some((verdict, statistics)) = run(program, 20_000) else { return };
+    let Some((verdict, statistics)) = run(program, redis, 20_000) else { return };
+    assert!(verdict.linearizable, "{}", verdict.text);
+    assert!(statistics["hits"] > 2_000.0, "{statistics:?}");
+}
+
+#[test]
+fn history_before_the_elastic_database_is_linearizable() {
+    let program = Path::new(env!("CARGO_BIN_EXE_enroute"));
+    let database = Database::start_with(&["--sync", "always", "--workers", "2"]);
+    let Some((verdict, statistics)) = run(program, database, 20_000) else { return };
     assert!(verdict.linearizable, "{}", verdict.text);
     assert!(statistics["hits"] > 2_000.0, "{statistics:?}");
 }
@@ -32,9 +44,10 @@ fn redis_history_through_the_cache_is_linearizable() {
 #[test]
 #[ignore = "slow: make soak"]
 fn redis_history_of_200_000_operations_is_linearizable() {
+    let Some(redis) = redis() else { return };
     let program = Path::new(env!("CARGO_BIN_EXE_enroute"));
     // More are begun: a read that is never answered is not recorded.
-    let Some((verdict, statistics)) = run(program, 220_000) else { return };
+    let Some((verdict, statistics)) = run(program, redis, 220_000) else { return };
     assert!(verdict.operations >= 200_000, "{}", verdict.text);
     assert!(verdict.linearizable, "{}", verdict.text);
     assert!(statistics["hits"] > 20_000.0, "{statistics:?}");
@@ -45,16 +58,56 @@ fn redis_history_of_200_000_operations_is_linearizable() {
 #[ignore = "needs a broken build: make soak"]
 fn a_cache_without_leases_is_found_out() {
     let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
-    let Some((verdict, _)) = run(Path::new(&program), 200_000) else { return };
+    let Some(redis) = redis() else { return };
+    let Some((verdict, _)) = run(Path::new(&program), redis, 200_000) else { return };
     assert!(!verdict.linearizable, "{}", verdict.text);
 }
 
-fn run(program: &Path, operations: usize) -> Option<(Verdict, Statistics)> {
+/// What the cache stands before. What it has answered survives its end.
+trait Origin: Send {
+    fn address(&self) -> SocketAddr;
+    fn connection(&self) -> redis::Connection;
+    fn bring_down(&mut self);
+    fn bring_up(&mut self);
+}
+
+macro_rules! origins {
+    ($($server:ty),+) => {$(
+        impl Origin for $server {
+            fn address(&self) -> SocketAddr {
+                self.address()
+            }
+
+            fn connection(&self) -> redis::Connection {
+                self.connection()
+            }
+
+            fn bring_down(&mut self) {
+                self.bring_down();
+            }
+
+            fn bring_up(&mut self) {
+                self.bring_up();
+            }
+        }
+    )+};
+}
+
+origins!(Redis, Database);
+
+fn redis() -> Option<Redis> {
+    // Without fsync: only the process ends.
+    Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])
+}
+
+fn run(
+    program: &Path,
+    mut origin: impl Origin,
+    operations: usize,
+) -> Option<(Verdict, Statistics)> {
     history::checker()?;
     let seed = env::var("ENROUTE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
-    // Without fsync: what was answered survives the end of the process, which is all that happens.
-    let mut redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])?;
-    let mut config = RelayConfig::new(redis.address()).round_trip(Duration::from_micros(200));
+    let mut config = RelayConfig::new(origin.address()).round_trip(Duration::from_micros(200));
     config.up.jitter = Duration::from_millis(1);
     config.down.jitter = Duration::from_millis(1);
     config.handshake = false;
@@ -67,7 +120,7 @@ fn run(program: &Path, operations: usize) -> Option<(Verdict, Statistics)> {
     let over = AtomicBool::new(false);
     let url = format!("redis://{}/", cache.address());
     let history: Vec<Operation> = thread::scope(|scope| {
-        let trouble = scope.spawn(|| make_trouble(&mut redis, &relay, &over, seed));
+        let trouble = scope.spawn(|| make_trouble(&mut origin, &relay, &over, seed));
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| Client::new(number, &url, seed, start))
             .map(|client| scope.spawn(|| client.run(&left)))
@@ -177,7 +230,7 @@ fn answered(what: What, reply: &redis::Value) -> What {
 
 /// Breaks the path now and then, and the origin: says how often.
 fn make_trouble(
-    redis: &mut Redis,
+    origin: &mut impl Origin,
     relay: &RelayHandle,
     over: &AtomicBool,
     seed: u64,
@@ -206,13 +259,13 @@ fn make_trouble(
             }
             6..9 => {
                 let kill = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").clone();
-                let _: Result<i64, _> = kill.query(&mut redis.connection());
+                let _: Result<i64, _> = kill.query(&mut origin.connection());
                 cuts += 1;
             }
             _ => {
-                redis.bring_down();
+                origin.bring_down();
                 sleep(50, &mut random);
-                redis.bring_up();
+                origin.bring_up();
                 restarts += 1;
             }
         }

@@ -1,4 +1,7 @@
-"""Prints what redis-py is told by a database of strings, so that two servers can be compared."""
+"""Prints what redis-py is told by a database of strings, so that two servers can be compared.
+
+Arguments: HOST:PORT, and for TLS the files of the authority, the client's certificate and its key.
+"""
 
 import sys
 import threading
@@ -8,6 +11,13 @@ import redis
 from redis.exceptions import WatchError
 
 host, port = sys.argv[1].rsplit(":", 1)
+where = {"host": host, "port": int(port)}
+if len(sys.argv) > 2:
+    where |= dict(zip(("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"), sys.argv[2:], strict=True), ssl=True)
+
+
+def connect(**options):
+    return redis.Redis(**where, **options)
 
 
 def tell(what, ask):
@@ -97,34 +107,89 @@ def transactions(client):
     tell("counted", lambda: client.get("n"))
 
 
-def tracking():
-    """What redis-py's own cache is built on; the cache itself asks for a newer server."""
-    writer = redis.Redis(host, int(port), protocol=3)
-    connection = redis.Redis(host, int(port), protocol=3).connection_pool.get_connection()
-    told = []
-    connection._parser.set_invalidation_push_handler(lambda push: told.append(push))
+class Tracker:
+    """A connection that hears in RESP3. redis-py's own cache is built on it; that asks for a newer server."""
 
-    def ask(*words):
-        connection.send_command(*words)
-        return connection.read_response()
+    def __init__(self, *mode):
+        self.told = []
+        self.connection = connect(protocol=3).connection_pool.get_connection()
+        self.connection._parser.set_invalidation_push_handler(self.told.append)
+        tell(f"tracking {mode}", lambda: self.ask("CLIENT", "TRACKING", "ON", *mode))
 
-    def hear(count):
+    def ask(self, *words):
+        self.connection.send_command(*words)
+        return self.connection.read_response()
+
+    def hear(self, count):
+        """The keys told so far, None for a flush, once there are so many. Which of them come together,
+        and whether one that is told twice is named twice, is a matter of time."""
         deadline = time.monotonic() + 30
-        while len(told) < count and time.monotonic() < deadline:
-            ask("PING")
-        return [push[1:] for push in told]
+        while True:
+            keys = {key for push in self.told for key in push[1] or [None]}
+            if len(keys) >= count or time.monotonic() > deadline:
+                return sorted(map(str, keys))
+            self.ask("PING")
 
-    tell("tracking", lambda: ask("CLIENT", "TRACKING", "ON", "NOLOOP"))
+
+def tracking():
+    writer = connect()
     writer.mset({"tracked": "old", "other": "x"})
-    tell("read", lambda: ask("MGET", "tracked", "other", "absent"))
+    tracker = Tracker("NOLOOP")
+    tell("read", lambda: tracker.ask("MGET", "tracked", "other", "absent"))
     writer.set("tracked", "new")
-    tell("told", lambda: hear(1))
-    tell("read", lambda: ask("GET", "tracked"))
-    tell("own write", lambda: ask("SET", "tracked", "own"))
+    tell("told", lambda: tracker.hear(1))
+    tell("read", lambda: tracker.ask("GET", "tracked"))
+    tell("own write", lambda: tracker.ask("SET", "tracked", "own"))
     writer.set("absent", "here")
-    tell("told", lambda: hear(2))
+    tell("told", lambda: tracker.hear(2))
     writer.flushall()
-    tell("told of the flush", lambda: hear(3))
+    tell("told of the flush", lambda: tracker.hear(3))
+
+    tracker = Tracker()
+    tell("read", lambda: tracker.ask("GET", "tracked"))
+    tell("own write", lambda: tracker.ask("SET", "tracked", "own"))
+    tell("told of it", lambda: tracker.hear(1))
+
+    tracker = Tracker("BCAST", "PREFIX", "user:", "PREFIX", "item:")
+    writer.set("other", "x")
+    writer.set("user:1", "x")
+    writer.delete("item:1", "user:1")
+    tell("own write", lambda: tracker.ask("SET", "item:2", "own"))
+    tell("told", lambda: tracker.hear(2))
+
+    tracker = Tracker("OPTIN")
+    tell("read", lambda: tracker.ask("GET", "other"))
+    tell("caching", lambda: tracker.ask("CLIENT", "CACHING", "YES"))
+    tell("read", lambda: tracker.ask("GET", "tracked"))
+    writer.mset({"other": 1, "tracked": 1})
+    tell("told", lambda: tracker.hear(1))
+
+    tracker = Tracker("OPTOUT")
+    tell("caching", lambda: tracker.ask("CLIENT", "CACHING", "NO"))
+    tell("read", lambda: tracker.ask("GET", "other"))
+    tell("read", lambda: tracker.ask("GET", "tracked"))
+    writer.mset({"other": 2, "tracked": 2})
+    tell("told", lambda: tracker.hear(1))
+    tell("off", lambda: tracker.ask("CLIENT", "TRACKING", "OFF"))
+
+
+def redirected():
+    """RESP2: one connection reads, another hears by its subscription."""
+    ear = connect(protocol=2).pubsub()
+    ear.connection = connect(protocol=2).connection_pool.get_connection()
+    ear.connection.send_command("CLIENT", "ID")
+    number = ear.connection.read_response()
+    ear.subscribe("__redis__:invalidate")
+    tell("subscribed", lambda: ear.get_message(timeout=30))
+    writer = connect(protocol=2)
+    with connect(protocol=2, single_connection_client=True) as reader:
+        tell("tracking", lambda: reader.execute_command("CLIENT", "TRACKING", "ON", "REDIRECT", number))
+        tell("read", lambda: reader.get("tracked"))
+        writer.set("tracked", "again")
+        tell("told", lambda: ear.get_message(timeout=30))
+        tell("to itself", lambda: reader.client_getredir() == number)
+        writer.flushall()
+        tell("told of the flush", lambda: ear.get_message(timeout=30))
 
 
 def administration(client):
@@ -133,7 +198,7 @@ def administration(client):
     tell("name", lambda: (client.client_setname("me"), client.client_getname()))
     tell("in the list", lambda: [each["name"] for each in client.client_list() if each["name"] == "me"])
     tell("acl", lambda: (client.acl_setuser("app", enabled=True, passwords=["+pw"], keys=["app:*"], commands=["+get"]), client.acl_whoami()))
-    with redis.Redis(host, int(port), username="app", password="pw") as app:
+    with connect(username="app", password="pw") as app:
         tell("allowed", lambda: app.get("app:1"))
         tell("another key", lambda: app.get("s"))
         tell("another command", lambda: app.set("app:1", 1))
@@ -143,7 +208,7 @@ def administration(client):
 
 for protocol in (2, 3):
     for database in (0, 3):
-        with redis.Redis(host, int(port), db=database, protocol=protocol) as client:
+        with connect(db=database, protocol=protocol) as client:
             client.flushall()
             strings(client)
             generic(client)
@@ -152,3 +217,4 @@ for protocol in (2, 3):
             tell("flushdb", client.flushdb)
             tell("empty", client.dbsize)
 tracking()
+redirected()
