@@ -20,9 +20,13 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::resp::{
-    self, GET_BYTES, KEY_BYTES, OK, value_reply_bytes, write_get, write_set, write_value,
-};
+use crate::resp::{self, KEY_BYTES, OK, write_get, write_set};
+
+mod session;
+mod zipf;
+
+pub(crate) use session::Session;
+pub(crate) use zipf::Zipf;
 
 /// Which keys are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -156,11 +160,10 @@ impl Load {
     fn connect(&self, poll: &OwnedFd) -> anyhow::Result<Vec<Connection>> {
         (0..self.connections)
             .map(|index| {
-                let stream = connect(self.address)?;
                 // Answered once before: accepting and connecting are not measured.
-                let mut check = Session { stream, buffer: Vec::new() };
-                check.get(0, self.value_bytes)?;
-                let stream = check.stream;
+                let mut session = Session::connect(self.address)?;
+                session.get(0, self.value_bytes)?;
+                let stream = session.stream;
                 stream.set_nonblocking(true)?;
                 let data = epoll::EventData::new_u64(index as u64);
                 epoll::add(poll, &stream, data, epoll::EventFlags::IN)?;
@@ -238,38 +241,6 @@ impl Connection {
     }
 }
 
-/// Zipf's law over `keys` keys (Gray et al., "Quickly generating billion-record synthetic
-/// databases"), each rank at a place of its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Zipf {
-    keys: u64,
-    exponent: f64,
-    zeta: f64,
-    zeta_two: f64,
-}
-
-impl Zipf {
-    pub(crate) fn new(keys: u64, exponent: f64) -> Self {
-        let zeta = |count: u64| (1..=count).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>();
-        Self { keys, exponent, zeta: zeta(keys), zeta_two: zeta(2) }
-    }
-
-    /// The key at `uniform`, which is from 0 to 1.
-    fn draw(self, uniform: f64) -> u64 {
-        let Self { keys, exponent, zeta, zeta_two } = self;
-        let count = keys as f64;
-        let eta = (1.0 - (2.0 / count).powf(1.0 - exponent)) / (1.0 - zeta_two / zeta);
-        let scaled = uniform * zeta;
-        let rank = match scaled {
-            scaled if scaled < 1.0 => 0,
-            scaled if scaled < zeta_two => 1,
-            _ => (count * (eta * uniform - eta + 1.0).powf(1.0 / (1.0 - exponent))) as u64,
-        };
-        // A prime that divides no number of keys used here.
-        rank.min(keys - 1) * 2_654_435_761 % keys
-    }
-}
-
 fn value_reply_bytes_of(head: &[u8], value_bytes: usize) -> usize {
     head.len() - KEY_BYTES + value_bytes + 2
 }
@@ -303,157 +274,6 @@ pub(crate) fn ask_anything(
         }
     }
     Ok(())
-}
-
-/// One connection that asks and waits.
-pub(crate) struct Session {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-/// Requests under way while filling.
-const FILL_PIPELINE: u64 = 512;
-
-impl Session {
-    pub(crate) fn connect(address: SocketAddr) -> anyhow::Result<Self> {
-        Ok(Self { stream: connect(address)?, buffer: Vec::new() })
-    }
-
-    /// Reads one key and checks every byte of the reply.
-    pub(crate) fn get(&mut self, number: u64, value_bytes: usize) -> anyhow::Result<()> {
-        self.gets(number..number + 1, value_bytes)
-    }
-
-    /// Reads keys, pipelined, and checks every byte of the replies.
-    pub(crate) fn get_all(&mut self, keys: u64, value_bytes: usize) -> anyhow::Result<()> {
-        for first in (0..keys).step_by(FILL_PIPELINE as usize) {
-            self.gets(first..keys.min(first + FILL_PIPELINE), value_bytes)?;
-        }
-        Ok(())
-    }
-
-    fn gets(&mut self, keys: std::ops::Range<u64>, value_bytes: usize) -> anyhow::Result<()> {
-        self.buffer.clear();
-        keys.clone().for_each(|number| write_get(number, &mut self.buffer));
-        self.stream.write_all(&self.buffer)?;
-        let mut expected = Vec::new();
-        keys.for_each(|number| write_value(&resp::key(number), value_bytes, &mut expected));
-        self.expect(&expected)
-    }
-
-    /// Stores keys `0..keys`, pipelined.
-    pub(crate) fn set_all(&mut self, keys: u64, value_bytes: usize) -> anyhow::Result<()> {
-        for first in (0..keys).step_by(FILL_PIPELINE as usize) {
-            let last = keys.min(first + FILL_PIPELINE);
-            self.buffer.clear();
-            (first..last).for_each(|number| write_set(number, value_bytes, &mut self.buffer));
-            self.stream.write_all(&self.buffer)?;
-            self.expect(&OK.repeat((last - first) as usize))?;
-        }
-        Ok(())
-    }
-
-    /// Stores `count` keys, `number(0), number(1), …`, pipelined.
-    pub(crate) fn set_some(
-        &mut self,
-        count: u64,
-        value_bytes: usize,
-        number: impl Fn(u64) -> u64,
-    ) -> anyhow::Result<()> {
-        self.buffer.clear();
-        (0..count).for_each(|at| write_set(number(at), value_bytes, &mut self.buffer));
-        self.stream.write_all(&self.buffer)?;
-        self.expect(&OK.repeat(count as usize))
-    }
-
-    /// Sends a command that is answered OK.
-    pub(crate) fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
-        self.ask(words, OK)
-    }
-
-    /// Sends a command that is answered so, byte for byte.
-    pub(crate) fn ask(&mut self, words: &[&str], answer: &[u8]) -> anyhow::Result<()> {
-        self.write_words(words)?;
-        self.expect(answer)
-    }
-
-    /// The number a command without arguments answers.
-    pub(crate) fn count(&mut self, command: &str) -> anyhow::Result<u64> {
-        self.write_words(&[command])?;
-        let line = self.line()?;
-        line.strip_prefix(':').and_then(|text| text.parse().ok()).context("expected a number")
-    }
-
-    /// How many reads have found something, as INFO says.
-    pub(crate) fn hits(&mut self) -> anyhow::Result<u64> {
-        self.write_words(&["INFO", "stats"])?;
-        let bytes: usize = self.line()?.trim_start_matches('$').parse()?;
-        let mut text = vec![0; bytes + 2];
-        self.stream.read_exact(&mut text)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let hits = text.lines().find_map(|line| line.strip_prefix("keyspace_hits:"));
-        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO says no keyspace_hits")
-    }
-
-    fn write_words(&mut self, words: &[&str]) -> anyhow::Result<()> {
-        let mut request = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| request.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-        Ok(self.stream.write_all(request.as_bytes())?)
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") {
-            let mut byte = [0];
-            self.stream.read_exact(&mut byte)?;
-            line.push(byte[0]);
-        }
-        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
-    }
-
-    fn expect(&mut self, expected: &[u8]) -> anyhow::Result<()> {
-        self.buffer.resize(expected.len(), 0);
-        self.stream.read_exact(&mut self.buffer)?;
-        ensure!(
-            self.buffer == expected,
-            "{}: expected {:?}, got {:?}",
-            self.stream.peer_addr()?,
-            String::from_utf8_lossy(expected).chars().take(100).collect::<String>(),
-            String::from_utf8_lossy(&self.buffer).chars().take(100).collect::<String>()
-        );
-        Ok(())
-    }
-
-    /// Round trips of `count` reads of `number(0), number(1), …`, in nanoseconds, sorted.
-    pub(crate) fn round_trips(
-        &mut self,
-        count: u64,
-        value_bytes: usize,
-        mut number: impl FnMut(u64) -> u64,
-    ) -> anyhow::Result<Vec<u64>> {
-        let mut request = Vec::with_capacity(GET_BYTES);
-        let mut reply = vec![0; value_reply_bytes(value_bytes)];
-        let head = format!("${value_bytes}\r\n");
-        let mut taken = Vec::with_capacity(count as usize);
-        for index in 0..count {
-            let number = number(index);
-            request.clear();
-            write_get(number, &mut request);
-            let began = Instant::now();
-            self.stream.write_all(&request)?;
-            self.stream.read_exact(&mut reply)?;
-            taken.push(began.elapsed().as_nanos() as u64);
-            let start = head.len();
-            ensure!(
-                reply.starts_with(head.as_bytes())
-                    && reply[start..start + KEY_BYTES] == resp::key(number),
-                "a wrong reply: {:?}",
-                String::from_utf8_lossy(&reply)
-            );
-        }
-        taken.sort_unstable();
-        Ok(taken)
-    }
 }
 
 fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {

@@ -19,6 +19,7 @@ use crate::{
 };
 
 const KEYS: u64 = 10_000;
+const MANY_KEYS: u64 = 1_000_000;
 const CONNECTIONS: usize = 50;
 /// Bytes of the values in the paper.
 const PAGE: usize = 4_096;
@@ -39,19 +40,26 @@ fn load(run: &Run, server: &Server, operation: Operation, pipeline: usize, seed:
 }
 
 pub(super) fn get_p1(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    in_memory(run, "get-p1", Operation::Get, 1)
+    in_memory(run, "get-p1", Operation::Get, 1, KEYS)
 }
 
 pub(super) fn get_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    in_memory(run, "get-p16", Operation::Get, 16)
+    in_memory(run, "get-p16", Operation::Get, 16, KEYS)
 }
 
 pub(super) fn set_p1(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    in_memory(run, "set-p1", Operation::Set, 1)
+    in_memory(run, "set-p1", Operation::Set, 1, KEYS)
 }
 
 pub(super) fn set_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    in_memory(run, "set-p16", Operation::Set, 16)
+    in_memory(run, "set-p16", Operation::Set, 16, KEYS)
+}
+
+/// So many keys that neither side's index stays in the processor's caches.
+pub(super) fn many_keys(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = in_memory(run, "get-p16-1M", Operation::Get, 16, MANY_KEYS)?;
+    figures.extend(in_memory(run, "set-p16-1M", Operation::Set, 16, MANY_KEYS)?);
+    Ok(figures)
 }
 
 /// Both on a core of their own, everything in memory; redis-server keeps nothing on disk, ours does.
@@ -60,23 +68,26 @@ fn in_memory(
     name: &str,
     operation: Operation,
     pipeline: usize,
+    keys: u64,
 ) -> anyhow::Result<Vec<Figure>> {
     let redis = run.servers.redis(SERVER)?;
     let durable = run.servers.redis_with(&["--appendonly", "yes"], SERVER)?;
     let database = run.servers.database(&["--workers", "1", "--memory", "512MiB"], SERVER)?;
     for server in [&redis, &durable, &database.server] {
-        Session::connect(server.address)?.set_all(KEYS, 64)?;
+        Session::connect(server.address)?.set_all(keys, 64)?;
     }
+    let load =
+        |server: &Server, round| Load { keys, ..load(run, server, operation, pipeline, round) };
     let rounds = run.interleave(name, |side, round| {
         let server = if side == Side::Ours { &database.server } else { &redis };
-        throughput(server, &load(run, server, operation, pipeline, round), CLIENT)
+        throughput(server, &load(server, round), CLIENT)
     })?;
     let unit = if operation == Operation::Get { "GETs/s" } else { "SETs/s" };
     let figure =
         Figure::compared(name, rounds.medians(), unit, "redis-server", Goal::RatioMin(1.0));
     let mut note = processor(&rounds);
     if operation == Operation::Set {
-        let same = throughput(&durable, &load(run, &durable, operation, pipeline, 0), CLIENT)?;
+        let same = throughput(&durable, &load(&durable, 0), CLIENT)?;
         note = format!(
             "{note}; redis-server keeps nothing on disk, ours everything within a second; redis-server \
              with appendfsync everysec: {:.0}/s, {:.2} µs",
