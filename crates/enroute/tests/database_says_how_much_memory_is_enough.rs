@@ -46,6 +46,8 @@ fn met_from(advice: &str, target: &str) -> f64 {
 fn advice_names_the_smallest_size_for_a_target() {
     let database = filled(&["--memory", "32MiB"]);
     let mut connection = database.connection();
+    // Most are read from disk once, and then are in memory: that takes seconds, not minutes.
+    redis::cmd("RESCALE").arg("256MiB").exec(&mut connection).expect("OK");
     let mut random = Pcg64Mcg::seed_from_u64(1);
     // Nine of ten lookups go to a tenth of the keys.
     for _ in 0..100 {
@@ -75,10 +77,11 @@ fn advice_names_the_smallest_size_for_a_target() {
     let few = met_from(&told.stdout, "0.85");
     let more = met_from(&advise(&database, &["--hit-ratio", "0.95"]).stdout, "0.95");
     assert!(few < more, "85 % from {few} MiB on, 95 % from {more}");
-    // Nobody waits a second for the disk; no wait at all takes more than what a second takes.
     let patient = met_from(&advise(&database, &["--latency", "1s"]).stdout, "1s");
-    let hasty = met_from(&advise(&database, &["--latency", "1us"]).stdout, "1us");
-    assert!(patient < hasty, "1 s from {patient} MiB on, 1 µs from {hasty}");
+    assert!(patient <= few, "no lookup takes a second, but that needs {patient} MiB");
+    // Each key is read from disk once at least.
+    let hasty = advise(&database, &["--latency", "1us"]).stdout;
+    assert!(hasty.contains("1us is met by no size"), "{hasty}");
     let wrong = advise(&database, &["--latency", "soon"]);
     assert!(!wrong.status.success() && wrong.stderr.contains("such as 50us"), "{}", wrong.stderr);
 }
