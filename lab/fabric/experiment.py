@@ -18,6 +18,9 @@ SHARED = processes.ROOT.parent / "shared" / "data" / "switchv2p"
 PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
 
 
+# What directories of results begin with; the share of the traces follows.
+RUNS = "runs-"
+
 # Schemes that cache nothing in switches: their results have no cache size.
 CACHELESS = ("nocache", "direct", "ondemand")
 
@@ -81,24 +84,34 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Runs what is missing; every experiment's results are in one place, so none is run twice."""
+    """Runs what is missing; results with the same share of a drawn trace are in one place, so that none
+    is run twice and none is taken for another."""
     sweep = experiment.sweep
-    traces = [trace(name, raw) for name in sweep["traces"]]
     file = raw / f"{experiment.name}.toml"
     file.write_text(toml(sweep | {
-        "traces": [name for name, _ in traces],
-        "share": sweep.get("share", min(share for _, share in traces)),
+        "traces": [trace(name, raw)[0] for name in sweep["traces"]],
+        "share": share(sweep),
         "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
     }))
-    command = [processes.ENROUTE, "fabric", "sweep", file, "--output", raw / "runs"]
+    output = raw / f"{RUNS}{share(sweep)}"
+    command = [processes.ENROUTE, "fabric", "sweep", file, "--output", output]
     status = subprocess.run(command, check=False).returncode
     if status:
         raise Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
 
 
 def results(raw):
-    path = raw / "runs" / "results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """Every result, with the share of a drawn trace that it is of."""
+    return [
+        json.loads(line) | {"share": float(path.parent.name.removeprefix(RUNS))}
+        for path in sorted(raw.glob(f"{RUNS}*/results.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def share(sweep):
+    """How much of its traces a sweep draws."""
+    return float(sweep.get("share", min(trace(name, Path())[1] for name in sweep["traces"])))
 
 
 def trace(name, raw):
@@ -122,7 +135,8 @@ def matches(sweep, record):
     quirks = sweep.get("quirks", [{}])
     intervals = [0.0, *sweep.get("controller_interval_us", [150.0])]
     return (
-        Path(record["trace"]).name in [Path(each).name for each in traces]
+        record["share"] == share(sweep)
+        and Path(record["trace"]).name in [Path(each).name for each in traces]
         and record["scheme"] in sweep["schemes"]
         and Path(record["topology"]).stem in topologies
         and record["model"] in sweep["models"]
