@@ -207,8 +207,12 @@ impl World {
                 .map(|word| String::from_utf8(word.to_vec()).expect("text"))
                 .collect();
             wire.input.drain(..taken);
+            let before = wire.from_node.len();
             let answer = self.execute(link, words);
-            self.wires.get_mut(&link).expect("a wire").from_node.extend(answer);
+            // A client is told of its own writes behind their answers, as Redis 7 does.
+            let from_node = &mut self.wires.get_mut(&link).expect("a wire").from_node;
+            let told = from_node.split_off(before);
+            from_node.extend(answer.into_iter().chain(told));
         }
     }
 
