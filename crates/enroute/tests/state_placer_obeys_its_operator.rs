@@ -69,24 +69,46 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
 }
 
 #[test]
-fn nodes_are_brought_no_more_than_they_may() {
-    let Some(linked) = Linked::start(&[]) else { return };
+fn a_node_without_room_takes_nothing() {
+    let Some(mut linked) = Linked::start(&[]) else { return };
     for (link, delay_ms) in linked.links.iter().zip([0, 5, 10]) {
         let delay = Duration::from_millis(delay_ms);
         link.set_delay(delay, delay);
     }
     let nodes = linked.addresses();
-    let [busy, ..] = tags_at(&nodes, FARTHER);
+    let [large, small, _] = tags_at(&nodes, FARTHER);
     let agent = Agent::start(&nodes);
-    let keys = [format!("{busy}:0")];
-    let why = || said(&nodes, &["why", &busy]).1;
+    let (keys, room) = (1_000, 4 << 20);
+    let mut client = connection(agent.address());
+    let mut pipeline = redis::pipe();
+    for number in 0..keys {
+        pipeline.cmd("SET").arg(format!("{large}:{number}")).arg("x".repeat(10_000)).ignore();
+    }
+    pipeline.query::<()>(&mut client).expect("they are set");
+    // What is there now, and less than the large slot takes.
+    let info: String =
+        redis::cmd("INFO").arg("memory").query(&mut linked.nodes[NEAR].connection()).expect("INFO");
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("its memory");
+    let limit = used.trim().parse::<usize>().expect("bytes") + room;
+    linked.nodes[NEAR].set("maxmemory", &limit.to_string());
+    let keys = [format!("{large}:0"), format!("{small}:0")];
+    let is_at = |tag: &str, node: usize| owner(&nodes, slot_of(tag)) == node;
+    let why = |tag: &str| said(&nodes, &["why", tag]).1;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _ends = Ends(&over);
         scope.spawn(|| use_keys(agent.address(), &keys, &over));
-        let _placer = placer_with(&nodes, "careful", &["--load-max", "0.1"]);
-        wait_for(|| why().contains("have no room"), why);
-        assert_eq!(owner(&nodes, slot_of(&busy)), FARTHER, "a node took what it may not");
+        let placer = placer_with(&nodes, "idle", &["--load-max", "0.1"]);
+        wait_for(|| why(&small).contains("have no room"), || why(&small));
+        assert!(is_at(&small, FARTHER) && is_at(&large, FARTHER), "nodes took what they may not");
+        placer.terminate();
+        let placer = placer_with(&nodes, "careful", &[]);
+        wait_for(|| is_at(&small, NEAR), || placer.stderr());
+        wait_for(|| is_at(&large, FAR), || placer.stderr());
+        wait_for(|| why(&large).contains("have no room"), || why(&large));
+        let mut near = linked.nodes[NEAR].connection();
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(0).exec(&mut near).expect("no limit");
+        wait_for(|| is_at(&large, NEAR), || placer.stderr());
     });
 }
 
