@@ -18,8 +18,8 @@ use support::process::Process;
 use support::state::{by_hand, owner, placer, said};
 
 const SLOT: usize = 12_182; // of {foo}
-/// Its move takes some eighty steps of two commands.
-const KEYS: usize = 5_000;
+/// Its move takes some three hundred steps of two commands: long enough to be stopped in the middle.
+const KEYS: usize = 20_000;
 
 #[test]
 fn a_placer_that_was_stopped_finds_out_that_another_leads() {
@@ -96,9 +96,17 @@ fn everything_is_there(nodes: &[SocketAddr]) {
 struct Watch {
     /// Processes that may move slots.
     known: Mutex<Vec<u32>>,
-    /// By process: when it began and when it last did so.
-    acted: Mutex<HashMap<u32, (f64, f64)>>,
+    /// When each began and when it last did so.
+    acted: Mutex<HashMap<Actor, (f64, f64)>>,
     over: AtomicBool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Actor {
+    Process(u32),
+    /// Of a process that had ended before its port was looked up. Whoever moves one slot and ends has one
+    /// connection to where that comes from.
+    Connection(u16),
 }
 
 impl Watch {
@@ -124,12 +132,12 @@ impl Watch {
 
     fn listen(&self, stream: TcpStream) {
         let (mut lines, mut line) = (BufReader::new(stream), String::new());
-        let mut processes = HashMap::new();
+        let mut actors = HashMap::new();
         loop {
             match lines.read_line(&mut line) {
                 Ok(0) => return,
                 Ok(_) => {
-                    self.notice(&line, &mut processes);
+                    self.notice(&line, &mut actors);
                     line.clear();
                 }
                 // Nothing was said for a while; what came of a line is kept.
@@ -140,7 +148,7 @@ impl Watch {
     }
 
     /// As in `+1763730000.123456 [0 127.0.0.1:40000] "MIGRATE" …`.
-    fn notice(&self, line: &str, processes: &mut HashMap<u16, u32>) {
+    fn notice(&self, line: &str, actors: &mut HashMap<u16, Actor>) {
         if !line.contains("] \"MIGRATE\" ") {
             return;
         }
@@ -148,12 +156,12 @@ impl Watch {
         let client = line.split(['[', ']']).nth(1).and_then(|client| client.rsplit(':').next());
         let port: u16 = client.and_then(|port| port.parse().ok()).expect("a port");
         let known = self.known.lock().unwrap().clone();
-        let process = *processes.entry(port).or_insert_with(|| {
+        let actor = *actors.entry(port).or_insert_with(|| {
             let who = known.into_iter().find(|&process| uses(process, port));
-            who.unwrap_or_else(|| panic!("nobody known has port {port}: {line}"))
+            who.map_or(Actor::Connection(port), Actor::Process)
         });
         let mut acted = self.acted.lock().unwrap();
-        let (first, last) = acted.entry(process).or_insert((at, at));
+        let (first, last) = acted.entry(actor).or_insert((at, at));
         (*first, *last) = (first.min(at), last.max(at));
     }
 
