@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::Value;
 use support::directory::TemporaryDirectory;
 
-const RUN: [&str; 6] = ["--trace", "incast", "--cache", "960", "--migrate", "5200:70@500us"];
+const RUN: [&str; 6] = ["--trace", "incast", "--cache", "960", "--migrate", "5200:68@500us"];
 
 fn fabric(command: &str, arguments: &[&str], path: &Path) {
     let output = Command::new(env!("CARGO_BIN_EXE_enroute"))

@@ -29,9 +29,9 @@ pub(crate) fn tunnel_hash(source: Address, destination: Address) -> u64 {
     text_hash(source, destination, b"\x11667667")
 }
 
-/// The hash of a learning or invalidation packet: its source is not set yet when it is routed.
-pub(crate) fn control_hash(destination: Address) -> u64 {
-    text_hash(Address(0x6666_6666), destination, b"\x1100")
+/// The hash of a learning or invalidation packet. Each switch on its way sends it anew, as its own.
+pub(crate) fn control_hash(source: Address, destination: Address) -> u64 {
+    text_hash(source, destination, b"\x11333333")
 }
 
 fn text_hash(source: Address, destination: Address, rest: &[u8]) -> u64 {

@@ -159,7 +159,7 @@ impl Packets {
     }
 
     /// Reads packets that are soon looked at: their ways from memory overlap.
-    pub(crate) fn fetch(&self, soon: &[(u32, PacketId)]) {
+    pub(crate) fn fetch(&self, soon: &[(i32, PacketId)]) {
         std::hint::black_box(soon.iter().fold(0, |read, (_, id)| read ^ self[*id].at));
     }
 

@@ -1,4 +1,8 @@
-//! Random numbers: SplitMix64, the same on every machine.
+//! Random numbers, the same on every machine: SplitMix64, and the reference's streams.
+
+mod streams;
+
+pub(crate) use streams::{Stream, Streams};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);

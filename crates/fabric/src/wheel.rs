@@ -32,6 +32,8 @@ pub(crate) struct Wheel {
     pending: u64,
     /// Events get ascending numbers when they are set; they wrap.
     event: u32,
+    /// The number from which ages of what is due count.
+    born: u32,
     /// The number of the event that is happening.
     pub now_event: u32,
 }
@@ -59,6 +61,7 @@ impl Wheel {
             spare: Vec::new(),
             pending: 0,
             event: 0,
+            born: 0,
             now_event: 0,
         }
     }
@@ -178,16 +181,22 @@ impl Wheel {
     }
 
     /// Takes everything due at `at_ns` (of the present epoch) into `due` with its age, the youngest
-    /// first.
-    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<(u32, PacketId)>) {
+    /// first; `due` may hold what was taken before of the same nanosecond and has not happened yet.
+    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<(i32, PacketId)>) {
         let slot = (at_ns & SLOT_MASK) as usize;
+        if self.slots[slot] == NONE {
+            return;
+        }
+        if due.is_empty() {
+            self.born = self.event;
+        }
         let mut id = std::mem::replace(&mut self.slots[slot], NONE);
         while id != NONE {
             let Link { next, event } = self.links[id as usize];
-            due.push((self.event.wrapping_sub(event), id));
+            due.push((self.born.wrapping_sub(event) as i32, id));
+            self.pending -= 1;
             id = next;
         }
-        self.pending -= due.len() as u64;
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         if self.occupied[slot / 64] == 0 {
             self.words[slot / 4096] &= !(1 << (slot / 64 % 64));
@@ -197,5 +206,28 @@ impl Wheel {
             due.sort_unstable();
         }
         debug_assert!(due.is_sorted_by(|a, b| a.0 < b.0), "two events of one number");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port becomes free in the very nanosecond in which a packet came for it: what its last
+    /// packet's end set earlier happens before what else is left of that nanosecond.
+    #[test]
+    fn what_is_set_for_now_comes_in_its_order() {
+        let mut wheel = Wheel::new();
+        let number = wheel.number();
+        wheel.insert(1, 5);
+        wheel.insert(2, 5);
+        let mut due = Vec::new();
+        wheel.take(5, &mut due);
+        assert_eq!(due.pop().map(|(_, id)| id), Some(1));
+        wheel.insert(3, 5);
+        wheel.insert_numbered(4, number, 5);
+        wheel.take(5, &mut due);
+        let order: Vec<PacketId> = due.iter().rev().map(|(_, id)| *id).collect();
+        assert_eq!(order, [4, 2, 3]);
     }
 }

@@ -15,7 +15,6 @@ use crate::{
     directory::Directory,
     network::Network,
     packet::{PacketId, Packets, Segment, Stage},
-    random::Random,
     scheme::resolver::Resolver,
     tcp::{NEVER, Tuning},
     wheel::Wheel,
@@ -37,7 +36,6 @@ pub(crate) struct World<R> {
     network: Network,
     directory: Directory,
     resolver: R,
-    random: Random,
     metrics: Metrics,
     settings: Settings,
     turns: Turns,
@@ -56,7 +54,7 @@ pub(crate) struct World<R> {
     migrations: Vec<Migration>,
     remaps: Vec<(u64, u32)>,
     next_sample_ns: u64,
-    due: Vec<(u32, PacketId)>,
+    due: Vec<(i32, PacketId)>,
     segments: Vec<Segment>,
     control: Control,
     follower: Option<follower::Follower>,
@@ -200,6 +198,8 @@ impl<R: Resolver> World<R> {
                 Stage::FromHost => self.depart(id),
                 Stage::Later(later) => self.later(id, later),
             }
+            // What was set for this very nanosecond may come before what is left of it.
+            self.wheel.take(at_ns, &mut due);
         }
         self.due = due;
         Ok(())

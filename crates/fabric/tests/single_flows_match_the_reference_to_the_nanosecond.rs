@@ -37,6 +37,7 @@ const ALONE: &[Row] = &[
     ("ondemand", 2, 600_000, 885, 1, 365_114, 52_032, 6_403.942_373, 5.005_650),
     ("gwcache", 2, 600_000, 885, 2, 545_071, 52_032, 10_416.170_621, 9.002_260),
     ("locallearning", 2, 600_000, 885, 2, 545_071, 52_032, 10_416.170_621, 9.002_260),
+    ("switchv2p", 2, 600_000, 885, 1, 414_971, 52_032, 9_029.508_475, 7.663_277),
     ("bluebird", 2, 600_000, 885, 0, 737_392, 14_549, 15_617.216_949, 5.0),
 ];
 
@@ -61,22 +62,14 @@ fn single_flows_match_the_reference_to_the_nanosecond() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Three learning packets, drawn at random, decide when the sender's ToR knows the receiver.
+/// Three learning packets, drawn as the reference draws them, tell the sender's ToR of the receiver.
 #[test]
-fn a_single_flow_through_switchv2p_lies_between_what_draws_allow() {
+fn switchv2p_hits_where_the_reference_does() {
     let metrics = run("switchv2p", 2, 600_000, 5_000);
-    assert_eq!(
-        (metrics.sent, metrics.gateway_packets, metrics.first_packet_latency_ns),
-        (885, 1, 52_032)
-    );
-    // All hits at the gateway's ToR, as with GwCache, is the worst; all at the sender's, as Direct, the best.
-    assert!(
-        (279_103..=545_071).contains(&metrics.flow_completion_ns),
-        "{}",
-        metrics.flow_completion_ns
-    );
-    let hits: u64 = metrics.switches.iter().map(|switch| switch.hits).sum();
-    assert_eq!(hits, 588 + 296, "every packet but the first");
+    assert_eq!(metrics.learning_packets, 3);
+    let hits: Vec<(usize, u64)> =
+        metrics.switches.iter().map(|s| s.hits).enumerate().filter(|(_, hits)| *hits > 0).collect();
+    assert_eq!(hits, [(58, 588), (63, 296)]);
 }
 
 #[test]

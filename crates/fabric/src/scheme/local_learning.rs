@@ -6,7 +6,7 @@ use super::{
     greedy::learn_or_resolve,
     resolver::{Passing, Resolver, Step},
 };
-use crate::random::Random;
+use crate::{network::Shape, random::Streams};
 
 #[derive(Debug)]
 pub(crate) struct LocalLearning {
@@ -14,9 +14,11 @@ pub(crate) struct LocalLearning {
 }
 
 impl LocalLearning {
-    pub(crate) fn new(entries: &[u32], random: &mut Random) -> Self {
-        let switch = |entries: &u32| (Cache::new(*entries), reseed(random.next() as u32));
-        Self { switches: entries.iter().map(switch).collect() }
+    pub(crate) fn new(shape: &Shape, entries: &[u32], seed: u64) -> Self {
+        let streams = Streams::new(shape, seed);
+        let switch =
+            |(id, entries): (u32, &u32)| (Cache::new(*entries), reseed(streams.index_seed(id)));
+        Self { switches: (0..).zip(entries).map(switch).collect() }
     }
 }
 

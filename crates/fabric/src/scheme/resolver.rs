@@ -2,7 +2,7 @@
 
 use policy::v2p::{Emit, Header};
 
-use crate::{Error, Placement, directory::Directory, random::Random};
+use crate::{Error, Placement, directory::Directory};
 
 /// From one virtual machine to another, as its server knows it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,7 +55,6 @@ pub(crate) struct Passing<'a> {
     pub bytes: u16,
     pub first_switch: bool,
     pub directory: &'a Directory,
-    pub random: &'a mut Random,
     pub now_ns: u64,
 }
 

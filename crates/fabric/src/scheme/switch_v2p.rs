@@ -8,7 +8,11 @@ use super::{
     Variant,
     resolver::{Passing, Resolver, Step},
 };
-use crate::{Model, network::Shape};
+use crate::{
+    Model,
+    network::Shape,
+    random::{Stream, Streams},
+};
 
 /// The base round trip of both of the paper's topologies (§5).
 const BASE_RTT_NS: u64 = 12_000;
@@ -16,16 +20,20 @@ const BASE_RTT_NS: u64 = 12_000;
 #[derive(Debug)]
 pub(crate) struct SwitchV2P {
     switches: Vec<Switch>,
+    /// By switch: what it draws from.
+    draws: Vec<Stream>,
 }
 
 impl SwitchV2P {
-    pub(crate) fn new(shape: &Shape, entries: &[u32], rules: Rules) -> Self {
+    pub(crate) fn new(shape: &Shape, entries: &[u32], rules: Rules, seed: u64) -> Self {
         let rules = Arc::new(rules);
         let switch = |(id, entries): (u32, &u32)| {
             let rules = Arc::clone(&rules);
             Switch::new(id as u16, shape.role(id), *entries, shape.pod_hosts(id), rules)
         };
-        Self { switches: (0..).zip(entries).map(switch).collect() }
+        let streams = Streams::new(shape, seed);
+        let draws = (0..shape.switches).map(|id| streams.draws(id)).collect();
+        Self { switches: (0..).zip(entries).map(switch).collect(), draws }
     }
 }
 
@@ -53,9 +61,9 @@ impl Resolver for SwitchV2P {
     }
 
     fn pass(&mut self, passing: Passing<'_>) -> Step {
-        let random = passing.random;
+        let draws = &mut self.draws[passing.switch as usize];
         let switch = &mut self.switches[passing.switch as usize];
-        let outcome = switch.process(passing.header, || random.unit(), passing.now_ns);
+        let outcome = switch.process(passing.header, || draws.unit(), passing.now_ns);
         Step { hit: outcome.hit, emit: outcome.emit, ..Step::default() }
     }
 

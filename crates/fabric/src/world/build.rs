@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Config, Error, FlowResult, Metrics, Scheme, SwitchMetrics, Transport,
     directory::Directory,
-    network::Network,
+    network::{Network, Shape},
     packet::Packets,
     random::Random,
     scheme::{
@@ -44,41 +44,41 @@ pub(crate) fn build(
     seed: u64,
 ) -> Result<Box<dyn Run>, Error> {
     check(config, topology, &flows, scheme)?;
-    let mut random = Random::new(seed);
     let roles = topology.roles();
     let entries =
         |uses: &dyn Fn(Role) -> bool| topology.entries_by_switch(config.cache_entries, uses);
     let model = &config.model;
     let is_tor = |role: Role| matches!(role, Role::Tor | Role::GatewayTor);
     let parts = Parts { config, topology, seed };
+    let shape = Shape::new(topology);
     Ok(match scheme {
-        Scheme::NoCache => parts.run(flows, NoCache, random, true),
-        Scheme::Direct => parts.run(flows, Direct, random, true),
+        Scheme::NoCache => parts.run(flows, NoCache, true),
+        Scheme::Direct => parts.run(flows, Direct, true),
         Scheme::OnDemand => {
             let on_demand =
                 OnDemand::new(model.on_demand_pays_once, model.on_demand_learns_on_receive);
-            parts.run(flows, on_demand, random, true)
+            parts.run(flows, on_demand, true)
         }
         Scheme::LocalLearning => {
-            let local = LocalLearning::new(&entries(&|_| true), &mut random);
-            parts.run(flows, local, random, true)
+            let local = LocalLearning::new(&shape, &entries(&|_| true), seed);
+            parts.run(flows, local, true)
         }
         Scheme::GwCache => {
             let gateway_tor = |role: Role| role == Role::GatewayTor;
             let cache =
                 GwCache::new(&entries(&gateway_tor), roles.iter().map(|role| gateway_tor(*role)));
-            parts.run(flows, cache, random, true)
+            parts.run(flows, cache, true)
         }
         Scheme::Bluebird => {
             let bluebird = Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
-            parts.run(flows, bluebird, random, true)
+            parts.run(flows, bluebird, true)
         }
-        Scheme::Controller => parts.run(flows, Controller::new(&entries(&|_| true)), random, true),
+        Scheme::Controller => parts.run(flows, Controller::new(&entries(&|_| true)), true),
         Scheme::SwitchV2P(variant) => {
-            let shape = crate::network::Shape::new(topology);
             let rules = rules(model, variant, config.learn_probability);
-            let switches = SwitchV2P::new(&shape, &entries(&|role| caches(variant, role)), rules);
-            parts.run(flows, switches, random, model.follow_me_in_switchv2p)
+            let switches =
+                SwitchV2P::new(&shape, &entries(&|role| caches(variant, role)), rules, seed);
+            parts.run(flows, switches, model.follow_me_in_switchv2p)
         }
     })
 }
@@ -111,17 +111,15 @@ impl Parts<'_> {
         &self,
         flows: Vec<Flow>,
         resolver: R,
-        random: Random,
         follow_me: bool,
     ) -> Box<dyn Run> {
-        Box::new(self.world(flows, resolver, random, follow_me))
+        Box::new(self.world(flows, resolver, follow_me))
     }
 
     fn world<R: Resolver>(
         &self,
         mut flows: Vec<Flow>,
         mut resolver: R,
-        mut random: Random,
         follow_me: bool,
     ) -> World<R> {
         let Self { config, topology, seed } = *self;
@@ -130,6 +128,7 @@ impl Parts<'_> {
         let seeds = if model.unseeded_ecmp {
             Vec::new()
         } else {
+            let mut random = Random::new(seed);
             (0..topology.switches()).map(|_| random.next() as u32).collect()
         };
         let network = Network::new(topology, seeds, config.transport == Transport::Dctcp);
@@ -155,7 +154,6 @@ impl Parts<'_> {
             network,
             directory,
             resolver,
-            random,
             metrics,
             next_sample_ns: if config.sample_interval_ns == 0 { NEVER } else { 0 },
             settings,
@@ -288,7 +286,7 @@ mod tests {
         let topology = Topology::ft8_10k();
         let flow = Flow { source: 0, destination: 5_000, start_ns: 7, id: 1, bytes: 50_000 };
         let parts = Parts { config: &config, topology: &topology, seed: 42 };
-        let mut world = parts.world(vec![flow], NoCache, Random::new(42), true);
+        let mut world = parts.world(vec![flow], NoCache, true);
         world.step(u64::MAX, 50).expect("laws hold");
         world
     }

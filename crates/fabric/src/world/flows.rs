@@ -75,8 +75,8 @@ impl Turns {
         turn
     }
 
-    pub(super) fn to_switch(&self, shape: &Shape, to: u32) -> u32 {
-        ecmp::turns(&self.topology, ecmp::control_hash(shape.address(to)))
+    pub(super) fn to_switch(&self, shape: &Shape, at: u32, to: u32) -> u32 {
+        ecmp::turns(&self.topology, ecmp::control_hash(shape.address(at), shape.address(to)))
     }
 }
 

@@ -30,7 +30,6 @@ impl<R: Resolver> World<R> {
             first_switch: packet.hops == 1,
             header: &mut packet.header,
             directory: &self.directory,
-            random: &mut self.random,
             now_ns: self.now_ns,
         };
         let step = self.resolver.pass(passing);
@@ -100,7 +99,7 @@ impl<R: Resolver> World<R> {
             mapping,
             switch,
             to,
-            self.turns.to_switch(&self.network.shape, to),
+            self.turns.to_switch(&self.network.shape, switch, to),
         );
         let id = self.packets.insert(packet);
         self.network.forward(&mut self.wheel, &mut self.packets, id, self.now_ns);
@@ -118,6 +117,7 @@ impl<R: Resolver> World<R> {
             self.control.done += 1;
             self.packets.remove(id);
         } else {
+            self.packets[id].turn = self.turns.to_switch(&self.network.shape, switch, to);
             self.network.forward(&mut self.wheel, &mut self.packets, id, self.now_ns);
         }
     }

@@ -31,7 +31,7 @@ EXAMPLES:
     enroute fabric run --trace hadoop.csv.gz --model published --quirk one-shot-vector=off
 
   Table 4: 64 senders, one receiver that moves (the trace says nothing of UDP, so we do):
-    enroute fabric run --trace incast.csv.gz --protocol udp --cache 960 --migrate 5200:70@500us
+    enroute fabric run --trace incast.csv.gz --protocol udp --cache 960 --migrate 5200:68@500us
 
   What gateways and switches did in each 5 us of it:
     enroute fabric run --trace incast --series incast.jsonl --every 5us

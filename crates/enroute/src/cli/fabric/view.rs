@@ -10,7 +10,7 @@ use crate::fabric::{memory, page};
 const EXAMPLES: &str = "\
 EXAMPLES:
   How an incast and a move of its receiver look:
-    enroute fabric view --trace incast --cache 960 --migrate 5200:70@500us --output incast.html
+    enroute fabric view --trace incast --cache 960 --migrate 5200:68@500us --output incast.html
 
   And show it in the browser:
     enroute fabric view --trace hadoop --share 0.02 --open";
