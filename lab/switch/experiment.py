@@ -37,7 +37,10 @@ class Experiment:
             return
         grid = self.file["rack"]
         for values in itertools.product(*grid.values()):
-            words = [f"--{name}={value}" for name, value in zip(grid, values, strict=True)]
+            of = dict(zip(grid, values, strict=True))
+            if of.get("write-skew") and not of["writes"]:
+                continue  # Where nothing is written, keys written are all the same.
+            words = [f"--{name}={value}" for name, value in of.items()]
             for more in ([], ["--simulated"]) if self.file.get("simulated") else ([],):
                 yield " ".join([*words, *more]), ["rack", *words, *more]
 
@@ -73,7 +76,7 @@ def one(path, short):
 def run(experiment, raw):
     """Runs what is missing; a rack that loses too much is run again, then left out."""
     for name, command in experiment.runs():
-        path = raw / f"{experiment.name} {name}.json"
+        path = file_of(experiment, name, raw)
         if path.exists():
             continue
         print(f"  {name}", flush=True)
@@ -82,6 +85,10 @@ def run(experiment, raw):
             if not rejected(result):
                 break
         path.write_text(json.dumps(result) + "\n")
+
+
+def file_of(experiment, name, raw):
+    return raw / f"{experiment.name} {name}.json"
 
 
 def rejected(result):
@@ -99,6 +106,7 @@ def enroute(command):
 
 def results(experiment, raw):
     """What its runs said, those that are there and lost little, and how many lost too much."""
-    every = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{experiment.name} *.json"))]
+    paths = [file_of(experiment, name, raw) for name, _ in experiment.runs()]
+    every = [json.loads(path.read_text()) for path in paths if path.exists()]
     kept = [each for each in every if not rejected(each)]
     return kept, len(every) - len(kept)

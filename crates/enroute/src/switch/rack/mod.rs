@@ -1,7 +1,7 @@
 //! NetCache's rack with the real program: clients, a switch and rate-limited servers in network
 //! namespaces of one machine (SOSP 2017, section 6.1, "server emulation").
 //!
-//! Read first: [`run`]. The rates are a ten-thousandth of the paper's; what is compared with it are
+//! Read first: [`run`]. The rates are a forty-thousandth of the paper's; what is compared with it are
 //! ratios. `fabric::rack` simulates the same rack packet by packet.
 
 mod arrival;
@@ -238,7 +238,7 @@ fn attached(config: &Config) -> anyhow::Result<Switch> {
         memcache_port: 0,
         // A sixteenth is kept free for what becomes hot.
         entries: (config.cached + config.cached / 15 + 32).next_multiple_of(32),
-        // The rates are a ten-thousandth of the paper's, so every access counts.
+        // The rates are a forty-thousandth of the paper's, so every access counts.
         statistics: hotkey::Config {
             threshold: 3,
             sampled_per_65536: 65_536,
