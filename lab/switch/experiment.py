@@ -1,4 +1,4 @@
-"""Data files of `experiments/netcache/` as runs of `enroute switch`; as root."""
+"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and `enroute fabric`."""
 
 import itertools
 import json
@@ -13,6 +13,8 @@ DIRECTORY = Path(__file__).parent.parent / "experiments" / "netcache"
 
 # OrbitCache's rule: a run that loses more says nothing of the throughput.
 LOSS_MAX = 0.02
+# What a simulation needs not be told.
+REAL_TIME = ("seconds", "settle")
 # A run that is rejected is run again so often.
 ATTEMPTS = 3
 
@@ -33,7 +35,8 @@ class Experiment:
     def runs(self):
         """A name and a command for each run."""
         if self.kind == "packets":
-            yield "packets", ["measure", "packets", "--rounds", str(self.file["rounds"])]
+            rounds = str(self.file["rounds"])
+            yield "packets", ["switch", "measure", "packets", "--rounds", rounds]
             return
         grid = self.file["rack"]
         for values in itertools.product(*grid.values()):
@@ -41,8 +44,10 @@ class Experiment:
             if of.get("write-skew") and not of["writes"]:
                 continue  # Where nothing is written, keys written are all the same.
             words = [f"--{name}={value}" for name, value in of.items()]
-            for more in ([], ["--simulated"]) if self.file.get("simulated") else ([],):
-                yield " ".join([*words, *more]), ["rack", *words, *more]
+            yield " ".join(words), ["switch", "rack", *words]
+            if self.file.get("simulated"):
+                words = [f"--{name}={value}" for name, value in of.items() if name not in REAL_TIME]
+                yield " ".join(["simulated", *words]), ["fabric", "rack", "--json", *words]
 
 
 def paper():
@@ -84,6 +89,9 @@ def run(experiment, raw):
             result = enroute(command)
             if not rejected(result):
                 break
+            print(f"    lost {result['loss']:.1%}", flush=True)
+        if command[1] == "rack":
+            result["simulated"] = command[0] == "fabric"
         path.write_text(json.dumps(result) + "\n")
 
 
@@ -96,7 +104,7 @@ def rejected(result):
 
 
 def enroute(command):
-    words = [str(processes.ENROUTE), "switch", *command]
+    words = [str(processes.ENROUTE), *command]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         last = "\n".join(done.stderr.splitlines()[-5:])

@@ -16,15 +16,15 @@ NAMES = ["smallest hit 128 B", "miss", "put of a cached key"] + [
 
 def said(words):
     """What `enroute` might say to a command of an experiment."""
-    if words[0] == "measure":
+    if words[1] == "measure":
         return [{"name": name, "values": [100.0, 90.0], "unit": "ns"} for name in NAMES]
-    options = dict(word.removeprefix("--").split("=") for word in words[1:] if "=" in word)
+    options = dict(word.removeprefix("--").split("=") for word in words if "=" in word)
     config = {"skew": float(options.get("skew", 0)), "cached": int(options.get("cached", 10_000)),
               "writes": float(options.get("writes", 0)),
               "write_skew": float(options.get("write-skew", 0)), "change": options.get("change")}
     second = {"asked": 100, "switch": 60, "servers": 39}
     qps = 1000.0 * (1 + config["cached"]) / (1 + config["skew"])
-    return {"config": config, "simulated": "--simulated" in words, "throughput_qps": qps,
+    return {"config": config, "simulated": words[0] == "fabric", "throughput_qps": qps,
             "switch_qps": qps / 2, "servers_qps": qps / 2, "loss": 0.01,
             "recovery_s": [1.5, 2.0], "seconds": [second] * int(options.get("seconds", 5))}
 

@@ -8,11 +8,12 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use fabric::rack::key;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::Serialize;
 use wire::netcache::{Flags, Message, Op};
 
-use super::{Config, Popularity, key, servers::SOCKET_BYTES};
+use super::{Config, Popularity, servers::SOCKET_BYTES};
 use crate::switch::now;
 
 /// What is counted together, and how often the rate is set.
