@@ -129,7 +129,7 @@ def of(results, skew, cached):
 
 
 def writes(results, stated):
-    figure, axes = plt.subplots(figsize=(8, 4.2))
+    figure, axes = plt.subplots(figsize=(11, 4.2))
     rows = []
     base = {each["simulated"]: each["throughput_qps"] for each in results
             if not each["config"]["writes"] and not each["config"]["cached"]}
@@ -158,7 +158,7 @@ def writes(results, stated):
                  label="paper: no gain from here, skewed writes")
     axes.set(xlabel="share of writes", ylabel="throughput, of NoCache's without writes",
              ylim=(0, None))
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure, (["", "writes", "of NoCache without writes"], rows)
 
 
