@@ -67,7 +67,7 @@ lab-switch: deps ## Repeat the NetCache paper's figures, as root: half an hour
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.switch
 
-lab-switch-short: deps ## The same with shorter runs and fewer points: ten minutes
+lab-switch-short: deps ## The same with shorter runs and fewer points: eleven minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.switch --short
 

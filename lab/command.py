@@ -85,7 +85,7 @@ def write(path, table):
 
 def plain(table):
     """A table as lines of a terminal."""
-    lines = [table[0], *table[1]]
+    lines = [[str(cell) for cell in line] for line in (table[0], *table[1])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

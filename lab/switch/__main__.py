@@ -1,5 +1,7 @@
 """`python -m lab.switch [NAME...]`: the NetCache paper's figures, or those named; as root."""
 
+import os
+import platform
 import sys
 
 from lab import command
@@ -31,7 +33,7 @@ PAPER = command.Paper(
     drawn=drawn,
     page=report.page,
     table=lambda shown: shown[1] and shown[1][1],
-    conditions={},
+    conditions={"cores": os.cpu_count(), "kernel": platform.release().split("-")[0]},
 )
 
 if __name__ == "__main__":

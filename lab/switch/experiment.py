@@ -1,4 +1,4 @@
-"""Data files of `experiments/netcache/` as runs of `enroute switch`; as root."""
+"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and `enroute fabric`."""
 
 import itertools
 import json
@@ -13,6 +13,8 @@ DIRECTORY = Path(__file__).parent.parent / "experiments" / "netcache"
 
 # OrbitCache's rule: a run that loses more says nothing of the throughput.
 LOSS_MAX = 0.02
+# What a simulation needs not be told.
+REAL_TIME = ("seconds", "settle")
 # A run that is rejected is run again so often.
 ATTEMPTS = 3
 
@@ -33,13 +35,19 @@ class Experiment:
     def runs(self):
         """A name and a command for each run."""
         if self.kind == "packets":
-            yield "packets", ["measure", "packets", "--rounds", str(self.file["rounds"])]
+            rounds = str(self.file["rounds"])
+            yield "packets", ["switch", "measure", "packets", "--rounds", rounds]
             return
         grid = self.file["rack"]
         for values in itertools.product(*grid.values()):
-            words = [f"--{name}={value}" for name, value in zip(grid, values, strict=True)]
-            for more in ([], ["--simulated"]) if self.file.get("simulated") else ([],):
-                yield " ".join([*words, *more]), ["rack", *words, *more]
+            of = dict(zip(grid, values, strict=True))
+            if of.get("write-skew") and not of["writes"]:
+                continue  # Where nothing is written, keys written are all the same.
+            words = [f"--{name}={value}" for name, value in of.items()]
+            yield " ".join(words), ["switch", "rack", *words]
+            if self.file.get("simulated"):
+                words = [f"--{name}={value}" for name, value in of.items() if name not in REAL_TIME]
+                yield " ".join(["simulated", *words]), ["fabric", "rack", "--json", *words]
 
 
 def paper():
@@ -73,7 +81,7 @@ def one(path, short):
 def run(experiment, raw):
     """Runs what is missing; a rack that loses too much is run again, then left out."""
     for name, command in experiment.runs():
-        path = raw / f"{experiment.name} {name}.json"
+        path = file_of(experiment, name, raw)
         if path.exists():
             continue
         print(f"  {name}", flush=True)
@@ -81,7 +89,14 @@ def run(experiment, raw):
             result = enroute(command)
             if not rejected(result):
                 break
+            print(f"    lost {result['loss']:.1%}", flush=True)
+        if command[1] == "rack":
+            result["simulated"] = command[0] == "fabric"
         path.write_text(json.dumps(result) + "\n")
+
+
+def file_of(experiment, name, raw):
+    return raw / f"{experiment.name} {name}.json"
 
 
 def rejected(result):
@@ -89,7 +104,7 @@ def rejected(result):
 
 
 def enroute(command):
-    words = [str(processes.ENROUTE), "switch", *command]
+    words = [str(processes.ENROUTE), *command]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         last = "\n".join(done.stderr.splitlines()[-5:])
@@ -99,6 +114,7 @@ def enroute(command):
 
 def results(experiment, raw):
     """What its runs said, those that are there and lost little, and how many lost too much."""
-    every = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{experiment.name} *.json"))]
+    paths = [file_of(experiment, name, raw) for name, _ in experiment.runs()]
+    every = [json.loads(path.read_text()) for path in paths if path.exists()]
     kept = [each for each in every if not rejected(each)]
     return kept, len(every) - len(kept)

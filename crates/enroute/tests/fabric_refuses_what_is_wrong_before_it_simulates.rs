@@ -67,6 +67,20 @@ fn bad_names_list_the_good_ones() {
 }
 
 #[test]
+fn a_rack_of_nothing_is_named() {
+    for (option, expected) in [
+        ("--servers=0", "servers: expected 1 to 65536, got 0"),
+        ("--skew=2", "skew: expected 0 to less than 2, got 2"),
+        ("--writes=1.5", "writes: expected 0 to 1, got 1.5"),
+        ("--qps=0", "qps: expected at least 1, got 0"),
+        ("--queries=0", "queries: expected at least 1, got 0"),
+    ] {
+        let said = refused(&["rack", option]);
+        assert!(said.contains(expected), "{option}: {said}");
+    }
+}
+
+#[test]
 fn a_bad_experiment_file_is_named_with_line_and_column() {
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("experiment.toml");

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 mod generate;
+mod rack;
 mod run;
 mod setting;
 mod sweep;
@@ -20,7 +21,10 @@ EXAMPLES:
     enroute fabric sweep experiment.toml
 
   A run as a page that plays it:
-    enroute fabric view --scheme switchv2p --trace incast --output incast.html";
+    enroute fabric view --scheme switchv2p --trace incast --output incast.html
+
+  The second topology, NetCache's rack of 128 servers behind one caching switch:
+    enroute fabric rack --skew 0.99";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,6 +43,8 @@ enum Command {
     Generate(generate::Arguments),
     /// Run one experiment and write a page that plays it
     View(view::Arguments),
+    /// Run NetCache's rack: servers that each own a part of the keys, behind one caching switch
+    Rack(rack::Arguments),
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -47,5 +53,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Sweep(arguments) => sweep::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::View(arguments) => view::run(arguments),
+        Command::Rack(arguments) => rack::run(arguments),
     }
 }

@@ -98,6 +98,7 @@ enum Action {
     /// Serve NetCache's protocol from memory, kept coherent with a switch
     Agent(Agent),
     /// Run NetCache's rack in network namespaces: clients, the program, rate-limited servers
+    /// (simulated: enroute fabric rack)
     Rack(Rack),
 }
 
@@ -146,10 +147,6 @@ struct Rack {
     /// Decides who asks for what
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-
-    /// Simulate it packet by packet, at the paper's rates, instead of running it
-    #[arg(long)]
-    simulated: bool,
 }
 
 impl Rack {
@@ -261,10 +258,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Ok(())
         }
         Action::Agent(agent) => serve(agent),
-        Action::Rack(arguments) if arguments.simulated => {
-            print(&serde_json::to_string_pretty(&rack::simulate(&arguments.config())?)?);
-            Ok(())
-        }
         Action::Rack(arguments) => {
             let outcome = rack::run(&arguments.config(), |second| {
                 let answered = second.switch + second.servers;

@@ -7,18 +7,21 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use fabric::rack::key;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::Serialize;
 use wire::netcache::{Flags, Message, Op};
 
-use super::{Config, Popularity, key, servers::SOCKET_BYTES};
+use super::{Config, Popularity, servers::SOCKET_BYTES};
 use crate::switch::now;
 
 /// What is counted together, and how often the rate is set.
 pub const WINDOW: Duration = Duration::from_millis(100);
 /// Answers that come in a later window than this one after the question's are lost.
 const LATE_WINDOWS: usize = 1;
+/// How long servers may take until they take writes.
+const WRITES_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_micros(500);
 /// Queries made up for after a pause; more would be a burst nobody asked for.
 const BEHIND_MAX: Duration = Duration::from_millis(20);
@@ -77,6 +80,8 @@ struct Clients {
     sequence: u32,
     /// The window each question was asked in.
     asked_in: Vec<u32>,
+    /// When the first window did.
+    began: Duration,
     windows: Vec<Second>,
 }
 
@@ -86,20 +91,12 @@ pub(super) fn ask(
     config: &Config,
     show: &impl Fn(&Second),
 ) -> anyhow::Result<Vec<Second>> {
-    let socket = UdpSocket::bind("0.0.0.0:0").context("cannot open a socket")?;
-    set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES)?;
-    socket.connect(servers).with_context(|| format!("cannot reach {servers}"))?;
-    socket.set_nonblocking(true)?;
-    let mut clients = Clients {
-        socket,
-        reads: Popularity::new(config.keys, config.skew, config.seed),
-        writes: Popularity::new(config.keys, config.write_skew, config.seed + 1),
-        share_of_writes: config.writes,
-        value: vec![b'w'; config.value_bytes],
-        sequence: 0,
-        asked_in: vec![0; QUESTIONS],
-        windows: Vec::new(),
-    };
+    let mut clients = Clients::new(servers, config)?;
+    set_socket_recv_buffer_size_force(&clients.socket, SOCKET_BYTES)?;
+    if config.writes > 0.0 {
+        clients.wait_for_writes()?;
+    }
+    clients.began = now();
     let seconds = config.settle_s + config.seconds;
     let count = (Duration::from_secs(seconds.into()).as_nanos() / WINDOW.as_nanos()) as usize;
     let per_change = (config.change.every().as_nanos() / WINDOW.as_nanos()) as usize;
@@ -174,15 +171,52 @@ impl Rate {
 }
 
 impl Clients {
-    /// Asks at one rate for one window.
+    fn new(servers: SocketAddr, config: &Config) -> anyhow::Result<Self> {
+        let socket = UdpSocket::bind("0.0.0.0:0").context("cannot open a socket")?;
+        socket.connect(servers).with_context(|| format!("cannot reach {servers}"))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            reads: Popularity::new(config.keys, config.skew, config.seed),
+            writes: Popularity::new(config.keys, config.write_skew, config.seed + 1),
+            share_of_writes: config.writes,
+            value: vec![b'w'; config.value_bytes],
+            sequence: 0,
+            asked_in: vec![0; QUESTIONS],
+            began: now(),
+            windows: Vec::new(),
+        })
+    }
+
+    /// Servers that just began take no writes as long as a switch may have been promised something.
+    /// Asked meanwhile, clients would take that for loss and settle far too low.
+    fn wait_for_writes(&mut self) -> anyhow::Result<()> {
+        let (began, mut buffer) = (now(), [0; 2048]);
+        while now() < began + WRITES_MAX {
+            self.sequence += 1;
+            let value = &self.value[..];
+            let write = Message { value, ..Message::new(Op::Put, self.sequence, key(0)) };
+            let _ = self.socket.send(&write.bytes());
+            thread::sleep(WINDOW);
+            while let Ok(bytes) = self.socket.recv(&mut buffer) {
+                let answer = Message::decode(&buffer[..bytes]);
+                if answer.is_ok_and(|answer| answer.op == Op::PutReply) {
+                    return Ok(());
+                }
+            }
+        }
+        bail!("servers took no write in {} s", WRITES_MAX.as_secs())
+    }
+
+    /// Asks at one rate until this window is over: one that began late ends in time all the same.
     fn window(&mut self, qps: f64) {
         let number = self.windows.len() as u32;
         self.windows.push(Second::default());
-        let began = now();
-        let mut asked_until = began;
+        let ends = self.began + WINDOW * (number + 1);
+        let mut asked_until = now();
         loop {
             let time = now();
-            if time >= began + WINDOW {
+            if time >= ends {
                 return;
             }
             asked_until = asked_until.max(time.saturating_sub(BEHIND_MAX));
@@ -262,5 +296,48 @@ mod tests {
             assert!((0.9 * at_most..at_most).contains(&qps), "{hottest}: {qps} a second");
             assert!((0.003..0.012).contains(&sum.loss()), "{hottest}: {} lost", sum.loss());
         }
+    }
+
+    #[test]
+    fn a_window_that_begins_late_ends_in_time() {
+        let servers = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = servers.local_addr().expect("an address");
+        let mut clients = Clients::new(address, &Config::default()).expect("clients");
+        // They did not run for three windows: what they ask now counts in the fourth.
+        clients.began -= WINDOW * 3;
+        for _ in 0..4 {
+            clients.window(10_000.0);
+        }
+        let asked: Vec<u64> = clients.windows.iter().map(|window| window.asked).collect();
+        assert_eq!(asked[..3], [0; 3]);
+        assert!(asked[3] > 0);
+    }
+
+    #[test]
+    #[allow(clippy::print_stdout, reason = "says why it is skipped")]
+    fn nothing_is_asked_before_servers_take_writes() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: large socket buffers need root");
+            return;
+        }
+        let servers = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = servers.local_addr().expect("an address");
+        let config =
+            Config { writes: 0.5, keys: 100, settle_s: 0, seconds: 1, ..Config::default() };
+        thread::scope(|scope| {
+            let clients = scope.spawn(|| ask(address, &config, &|_| {}).expect("asks"));
+            let mut buffer = [0; 2048];
+            for refused in [true, true, false] {
+                let (bytes, client) = servers.recv_from(&mut buffer).expect("a question");
+                let write = Message::decode(&buffer[..bytes]).expect("a message");
+                assert_eq!(write.op, Op::Put);
+                if !refused {
+                    let reply = Message::new(Op::PutReply, write.sequence, write.key);
+                    servers.send_to(&reply.bytes(), client).expect("is sent");
+                }
+            }
+            let windows = clients.join().expect("clients end");
+            assert!(windows.iter().any(|window| window.asked > 0));
+        });
     }
 }

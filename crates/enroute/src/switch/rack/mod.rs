@@ -1,7 +1,7 @@
 //! NetCache's rack with the real program: clients, a switch and rate-limited servers in network
 //! namespaces of one machine (SOSP 2017, section 6.1, "server emulation").
 //!
-//! Read first: [`run`]. The rates are a ten-thousandth of the paper's; what is compared with it are
+//! Read first: [`run`]. The rates are a forty-thousandth of the paper's; what is compared with it are
 //! ratios. `fabric::rack` simulates the same rack packet by packet.
 
 mod arrival;
@@ -24,6 +24,7 @@ use std::{
 };
 
 use anyhow::{anyhow, bail, ensure};
+use fabric::rack::key;
 use policy::hotkey;
 use serde::Serialize;
 use switch::{
@@ -32,7 +33,6 @@ use switch::{
     layout::Protocol,
     plane::{Config as PlaneConfig, DataPlane},
 };
-use wire::netcache;
 
 use super::Switch;
 use namespaces::{End, Namespaces, SERVERS, SWITCH};
@@ -102,8 +102,6 @@ impl Default for Config {
 pub struct Outcome {
     /// What was run.
     pub config: Config,
-    /// In `fabric`'s model instead of the program.
-    pub simulated: bool,
     /// Answers a second.
     pub throughput_qps: f64,
     /// Of them, the switch's.
@@ -119,15 +117,6 @@ pub struct Outcome {
     pub recovery_s: Vec<f64>,
     /// Second by second.
     pub seconds: Vec<Second>,
-}
-
-/// How keys are written: 16 bytes.
-fn key(number: u64) -> netcache::Key {
-    let mut key = *b"key:000000000000";
-    let text = number.to_string();
-    let text = &text.as_bytes()[text.len().saturating_sub(12)..];
-    key[16 - text.len()..].copy_from_slice(text);
-    key
 }
 
 /// Builds the rack, runs it, and takes it down; `show` is told every second.
@@ -183,41 +172,6 @@ pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Res
     })
 }
 
-/// Queries of one simulated run.
-const SIMULATED: u64 = 200_000;
-
-/// The same rack in `fabric`'s model, at the paper's rates, where it loses little.
-///
-/// # Errors
-/// The configuration means nothing.
-pub fn simulate(config: &Config) -> anyhow::Result<Outcome> {
-    let rack = fabric::rack::Rack {
-        servers: config.servers,
-        // Queues are short beside the number of queries: what they hold at the end was not lost.
-        server_queue: 16,
-        cached: config.cached.into(),
-        keys: config.keys,
-        skew: config.skew,
-        writes: config.writes,
-        ..fabric::rack::Rack::default()
-    };
-    let qps = rack.throughput(SIMULATED, config.seed)?;
-    let metrics = rack.run(qps, SIMULATED, config.seed)?;
-    let share = metrics.switch_answers as f64 / metrics.answers().max(1) as f64;
-    let throughput_qps = qps as f64 * (1.0 - metrics.loss());
-    Ok(Outcome {
-        config: config.clone(),
-        simulated: true,
-        throughput_qps,
-        switch_qps: throughput_qps * share,
-        servers_qps: throughput_qps * (1.0 - share),
-        loss: metrics.loss(),
-        rejected: false,
-        recovery_s: Vec::new(),
-        seconds: Vec::new(),
-    })
-}
-
 /// Tells the threads of a rack to end, however it ends.
 struct Ending<'a>(&'a AtomicBool);
 
@@ -238,7 +192,7 @@ fn attached(config: &Config) -> anyhow::Result<Switch> {
         memcache_port: 0,
         // A sixteenth is kept free for what becomes hot.
         entries: (config.cached + config.cached / 15 + 32).next_multiple_of(32),
-        // The rates are a ten-thousandth of the paper's, so every access counts.
+        // The rates are a forty-thousandth of the paper's, so every access counts.
         statistics: hotkey::Config {
             threshold: 3,
             sampled_per_65536: 65_536,
@@ -273,7 +227,6 @@ fn outcome(config: &Config, windows: &[Second]) -> Outcome {
     let span = settled.len().max(1) as f64 * WINDOW.as_secs_f64();
     Outcome {
         config: config.clone(),
-        simulated: false,
         throughput_qps: (sum.switch + sum.servers) as f64 / span,
         switch_qps: sum.switch as f64 / span,
         servers_qps: sum.servers as f64 / span,

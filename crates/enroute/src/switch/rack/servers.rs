@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::Context;
-use policy::hotkey;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use switch::agent::{Memory, Store};
 use wire::netcache::{Key, Message, Op};
@@ -50,7 +49,7 @@ impl Queues {
         {
             return true;
         }
-        let server = hotkey::hash(&message.key, 0) % self.free.len() as u64;
+        let server = fabric::rack::server(&message.key, self.free.len() as u32);
         let free = &mut self.free[server as usize];
         if free.saturating_sub(now) >= self.wait_max {
             return false;
