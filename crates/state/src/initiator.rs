@@ -99,6 +99,11 @@ pub enum Stays {
         /// Time since start.
         until: Duration,
     },
+    /// Its move did not come about, and it stays until then.
+    NotMoved {
+        /// Time since start.
+        until: Duration,
+    },
     /// Enough others are moving.
     Budget,
     /// It is on its way.
@@ -112,6 +117,8 @@ struct Known {
     wanted: Option<(Node, u32)>,
     /// Nodes it left, and when: the latest first.
     left: VecDeque<(Node, Duration)>,
+    /// Where its latest move went that did not come about.
+    not_moved: Option<Node>,
     stays_until: Duration,
     cool_down: Duration,
     stays: Option<Stays>,
@@ -181,7 +188,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// The move of `slot` is over: it is at its new node, or where it was.
+    /// The move of `slot` is over: it is at its new node, or where it was. Who is refused where it was
+    /// refused last waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;
@@ -189,9 +197,12 @@ impl Initiator {
         let soon = known.cool_down.max(cool_down) * SWINGS_WITHIN;
         let swings =
             moved && known.left.iter().any(|&(node, at)| node == one.to && now < at + soon);
-        known.cool_down = if swings { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
+        let again = !moved && known.not_moved == Some(one.to);
+        known.cool_down =
+            if swings || again { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
         known.stays_until = now + known.cool_down;
         known.wanted = None;
+        known.not_moved = (!moved).then_some(one.to);
         if moved {
             known.left.push_front((one.from, now));
             known.left.truncate(LEFT_MAX);
@@ -213,7 +224,9 @@ impl Initiator {
         } else if self.moving.contains_key(&demand.slot) {
             Some(Stays::Moving)
         } else if known.stays_until > now {
-            Some(Stays::CoolsDown { until: known.stays_until })
+            let until = known.stays_until;
+            let moved = known.not_moved.is_none();
+            Some(if moved { Stays::CoolsDown { until } } else { Stays::NotMoved { until } })
         } else if change(&known.settled, &demand.accesses) <= threshold {
             Some(Stays::Unchanged)
         } else {

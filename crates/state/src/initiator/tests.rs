@@ -79,6 +79,34 @@ fn what_does_not_pay_stays() {
     assert!(matches!(stays, Some(Stays::NotWorthIt { .. })), "{stays:?}");
 }
 
+/// A target that refuses the slot is left alone for longer each time.
+#[test]
+fn a_move_that_is_refused_again_and_again_is_tried_ever_less() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    let mut refused = Vec::new();
+    for second in 0..120_u32 {
+        let rate = Rate { reads: 55.0, ..Rate::default() };
+        let accesses = vec![(Host(1), rate)];
+        let demands = [Demand { slot: slot(), owner: Node(0), bytes: 1, accesses, pinned: false }];
+        let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
+        let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
+        cluster.initiator.review(&problem, S * second);
+        for one in cluster.initiator.ready() {
+            cluster.initiator.ended(one.slot, false, S * second);
+            refused.push(second);
+        }
+    }
+    assert_eq!(refused, [1, 12, 33, 74]);
+    let until = S * (74 + 80);
+    assert_eq!(cluster.initiator.why(slot()), Some(Stays::NotMoved { until }));
+    // Elsewhere it goes as soon as it may.
+    cluster.owner = Node(0);
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until), Some(Stays::Wanted { reviews: 1 }));
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until + S), Some(Stays::Moving));
+    let cools = Stays::CoolsDown { until: until + 11 * S };
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until + 2 * S), Some(cools));
+}
+
 /// CockroachDB's warning (cockroach#15369): two users that take turns at uneven latencies.
 #[test]
 fn no_pattern_makes_a_slot_swing_for_long() {
