@@ -132,6 +132,22 @@ fn no_pattern_makes_a_slot_swing_for_long() {
     }
 }
 
+/// Two users that take turns too short to follow: it stays with the one whose turns are longer.
+#[test]
+fn who_has_to_stay_stays_where_it_is_used_most_on_average() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    let mut there = 0;
+    for second in 0..7_200_u32 {
+        let rates = if second % 6 < 4 { [200.0, 0.0, 0.0] } else { [0.0, 200.0, 0.0] };
+        cluster.review(rates, S * second);
+        there += u32::from(second >= 600 && cluster.owner == Node(0));
+    }
+    assert!(
+        there > 6_600 * 9 / 10,
+        "{there} s of 6,600 where two thirds of its accesses come from"
+    );
+}
+
 /// Who goes back after long was right to go: however often, it is followed within seconds.
 #[test]
 fn day_and_night_are_followed_at_once_each_time() {
