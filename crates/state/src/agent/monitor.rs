@@ -37,6 +37,8 @@ pub struct Report {
 
 #[derive(Debug)]
 pub(super) struct Monitor {
+    /// Nothing is counted or measured.
+    pub(super) blind: bool,
     seed: u64,
     since: Duration,
     counts: Box<[Counts]>,
@@ -49,6 +51,7 @@ pub(super) struct Monitor {
 impl Monitor {
     pub(super) fn new(seed: u64, now: Duration) -> Self {
         Self {
+            blind: false,
             seed,
             since: now,
             counts: vec![Counts::default(); SLOTS].into(),
@@ -60,6 +63,9 @@ impl Monitor {
     }
 
     pub(super) fn asked(&mut self, slot: Slot, key: Option<&[u8]>, write: bool, bytes: usize) {
+        if self.blind {
+            return;
+        }
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.reads += u64::from(!write);
             counts.writes += u64::from(write);
@@ -82,6 +88,9 @@ impl Monitor {
     }
 
     pub(super) fn answered(&mut self, slot: Slot, bytes: usize) {
+        if self.blind {
+            return;
+        }
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.bytes += bytes as u64;
         }
@@ -140,6 +149,11 @@ impl Monitor {
 }
 
 impl super::Agent {
+    /// From now on it counts and measures nothing: for who runs no placer, and for what that costs.
+    pub fn blind(&mut self) {
+        self.monitor.blind = true;
+    }
+
     /// What was seen since the last report.
     pub fn report(&mut self, now: Duration) -> Report {
         self.monitor.report(now)
