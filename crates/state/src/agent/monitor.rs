@@ -165,6 +165,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_blind_agent_says_nothing_and_asks_no_node() {
+        let node = SocketAddr::from(([127, 0, 0, 1], 1));
+        let said = |blind: bool| {
+            let limits = wire::resp::Limits::default();
+            let mut agent = super::super::Agent::new(&[node], None, limits, 7, Duration::ZERO);
+            if blind {
+                agent.blind();
+            }
+            let links = agent.wishes();
+            for &(link, _) in &links {
+                agent.connected(link);
+                let slots = b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:1\r\n";
+                let output = agent.link_output(link).expect("it is there");
+                output.advance(output.bytes().len());
+                agent.node_receive(link, slots, Duration::ZERO).expect("slots");
+            }
+            let now = Duration::from_secs(1);
+            agent.handle_timeout(now);
+            let client = agent.open(node);
+            agent.receive(client, b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", now).expect("a request");
+            let output = agent.link_output(links[0].0).expect("it is there").bytes().to_vec();
+            let pings = output.windows(4).filter(|word| word == b"PING").count();
+            (agent.report(now).slots.len(), pings)
+        };
+        assert_eq!((said(false), said(true)), ((1, 1), (0, 0)));
+    }
+
+    #[test]
     fn a_report_says_what_was_done_since_the_last() {
         let mut monitor = Monitor::new(7, Duration::ZERO);
         let (slot, node) = (Slot::of(b"a"), SocketAddr::from(([127, 0, 0, 1], 1)));
