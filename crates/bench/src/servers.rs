@@ -125,11 +125,16 @@ impl Servers {
     }
 
     /// `enroute state agent` before a cluster.
-    pub(crate) fn agent(&self, node: SocketAddr, cores: Cores) -> anyhow::Result<Server> {
+    pub(crate) fn agent(
+        &self,
+        node: SocketAddr,
+        options: &[&str],
+        cores: Cores,
+    ) -> anyhow::Result<Server> {
         let address = free_address()?;
         let mut command = Command::new(&self.enroute);
         command.args(["state", "agent", "--listen", &address.to_string()]);
-        command.args(["--cluster", &node.to_string()]);
+        command.args(["--cluster", &node.to_string()]).args(options);
         Server::start(&mut command, address, cores, &self.file("agent"))
     }
 

@@ -15,7 +15,7 @@ use redis::cmd;
 use support::cluster::{Linked, cluster, connection, valkey};
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::state::{Agent, placer, said};
+use support::state::{self, Agent, placer, said};
 
 /// As `state::agent::COPY_LEASE`.
 const LEASE: Duration = Duration::from_secs(1);
@@ -36,30 +36,30 @@ fn get(connection: &mut redis::Connection) -> String {
     cmd("GET").arg(KEY).query(connection).expect("a value")
 }
 
-/// GETs the nodes executed.
-fn executed(nodes: &[SocketAddr]) -> u64 {
-    let of = |node: &SocketAddr| {
-        let info: String =
-            cmd("INFO").arg("commandstats").query(&mut connection(*node)).expect("statistics");
-        let calls = info.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
-        calls.and_then(|calls| calls.split(',').next()?.parse::<u64>().ok()).unwrap_or_default()
-    };
-    nodes.iter().map(of).sum()
-}
-
 /// Reads until the agent answers from copies.
 fn until_copied(client: &mut redis::Connection, nodes: &[SocketAddr]) {
-    let started = Instant::now();
-    loop {
-        let before = executed(nodes);
-        for _ in 0..200 {
-            get(client);
-        }
-        // The agent itself asks twice a second what to copy.
-        if executed(nodes) - before < 50 {
-            return;
-        }
-        assert!(started.elapsed() < PATIENCE, "nothing is answered from a copy");
+    state::until_copied(client, KEY, nodes, connection);
+}
+
+/// A cluster with an agent that answers from copies that was written, and a client of it.
+struct Copying {
+    redis: Vec<Redis>,
+    nodes: Vec<SocketAddr>,
+    _agent: Agent,
+    client: redis::Connection,
+}
+
+impl Copying {
+    /// With more of redis-server's options.
+    fn start(options: &[&str]) -> Option<Self> {
+        let redis = cluster(options)?;
+        let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
+        let agent = Agent::start(&nodes);
+        let mut client = connection(agent.address());
+        choose(agent.address(), &slot_of(KEY, nodes[0]));
+        cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
+        until_copied(&mut client, &nodes);
+        Some(Self { redis, nodes, _agent: agent, client })
     }
 }
 
@@ -127,13 +127,8 @@ fn coherent(nodes: &[SocketAddr]) {
 /// What a copy says is over when its key is.
 #[test]
 fn a_copy_expires_with_its_key() {
-    let Some(redis) = cluster(&["--enable-debug-command", "yes"]) else { return };
-    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
-    let agent = Agent::start(&nodes);
-    let mut client = connection(agent.address());
-    choose(agent.address(), &slot_of(KEY, nodes[0]));
-    cmd("SET").arg(KEY).arg("0").exec(&mut client).expect("it is set");
-    until_copied(&mut client, &nodes);
+    let Some(copying) = Copying::start(&["--enable-debug-command", "yes"]) else { return };
+    let Copying { nodes, mut client, .. } = copying;
     // Nobody expires keys by itself there: only reading them does.
     for node in &nodes {
         let mut node = connection(*node);
@@ -239,13 +234,8 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
 
 #[test]
 fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
-    let Some(redis) = cluster(&[]) else { return };
-    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
-    let agent = Agent::start(&nodes);
-    let mut client = connection(agent.address());
-    choose(agent.address(), &slot_of(KEY, nodes[0]));
-    cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
-    until_copied(&mut client, &nodes);
+    let Some(copying) = Copying::start(&[]) else { return };
+    let Copying { redis, mut client, .. } = copying;
     let has = |node: &Redis| cmd("GET").arg(KEY).query::<String>(&mut node.connection()).is_ok();
     let (owner, others): (Vec<&Redis>, Vec<&Redis>) = redis.iter().partition(|node| has(node));
     let [owner] = owner[..] else { panic!("one node owns {KEY}") };

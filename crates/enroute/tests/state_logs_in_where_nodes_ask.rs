@@ -11,7 +11,7 @@ use support::cluster::{NODES, cluster, connection};
 use support::directory::TemporaryDirectory;
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::state::{Agent, placer_with, said};
+use support::state::{Agent, placer_with, said, until_copied};
 
 const KEYS: usize = 500;
 
@@ -32,17 +32,6 @@ fn owner(nodes: &[SocketAddr]) -> usize {
         }
         assert!(started.elapsed() < PATIENCE, "nobody owns it");
     }
-}
-
-/// GETs the nodes executed.
-fn executed(nodes: &[SocketAddr]) -> usize {
-    let of = |node: &SocketAddr| {
-        let info: String =
-            cmd("INFO").arg("commandstats").query(&mut direct(*node)).expect("statistics");
-        let calls = info.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
-        calls.and_then(|calls| calls.split(',').next()?.parse::<usize>().ok()).unwrap_or_default()
-    };
-    nodes.iter().map(of).sum()
 }
 
 #[test]
@@ -93,17 +82,7 @@ fn one_user_serves_moves_and_copies() {
     let slot: u16 =
         cmd("CLUSTER").arg("KEYSLOT").arg("{foo}").query(&mut direct(nodes[0])).expect("one");
     cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut client).expect("it is set");
-    let started = Instant::now();
-    loop {
-        let before = executed(&nodes);
-        for _ in 0..200 {
-            cmd("GET").arg("{foo}0").exec(&mut client).expect("a value");
-        }
-        if executed(&nodes) - before < 50 {
-            break;
-        }
-        assert!(started.elapsed() < PATIENCE, "nothing is answered from a copy");
-    }
+    until_copied(&mut client, "{foo}0", &nodes, direct);
 
     // The placer hears what the agent reports.
     let why = || said(&nodes, &[&["why", "{foo}0"][..], &login].concat()).1;

@@ -49,6 +49,11 @@ impl Rate {
         self.reads + self.writes
     }
 
+    /// Whether it is worth remembering.
+    pub(crate) fn is_some(self) -> bool {
+        self.all() >= RATE_MIN
+    }
+
     /// All of it, answered from copies or not.
     fn all(self) -> f64 {
         self.accesses() + self.copied
@@ -62,7 +67,8 @@ impl Rate {
         Self::default().mixed(self, factor)
     }
 
-    fn mixed(self, other: Self, share: f64) -> Self {
+    /// What it is once a `share` of it is `other`.
+    pub(crate) fn mixed(self, other: Self, share: f64) -> Self {
         let mix = |old: f64, new: f64| old + (new - old) * share;
         Self {
             reads: mix(self.reads, other.reads),
@@ -199,7 +205,7 @@ impl Accesses {
         let known = self.slots.get(&slot).into_iter().flatten();
         let mut rates: Vec<(Host, Rate)> =
             known.map(|(&host, known)| (host, self.rate(host, known, now))).collect();
-        rates.retain(|(_, rate)| rate.all() >= RATE_MIN);
+        rates.retain(|(_, rate)| rate.is_some());
         rates.sort_by(|(a, one), (b, other)| {
             other.accesses().total_cmp(&one.accesses()).then(a.cmp(b))
         });
@@ -215,7 +221,7 @@ impl Accesses {
     pub fn advance(&mut self, now: Duration) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.retain(|_, hosts| {
-            hosts.retain(|&host, known| self.rate(host, known, now).all() >= RATE_MIN);
+            hosts.retain(|&host, known| self.rate(host, known, now).is_some());
             !hosts.is_empty()
         });
         self.slots = slots;

@@ -7,7 +7,9 @@
 //! a move must save a share that measuring can tell from nothing. A slot that soon goes back to where
 //! it was waits twice as long the next time, so that no pattern makes it swing for long: CockroachDB
 //! gave up following the workload by itself because leases thrashed where latencies were uneven. One
-//! that goes back after long, as by day and night, does not wait for it.
+//! that goes back after long, as by day and night, does not wait for it. One that has
+//! come to stay for long is judged by how it is used over as long, not by who happens to use it when it
+//! may go.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -99,6 +101,11 @@ pub enum Stays {
         /// Time since start.
         until: Duration,
     },
+    /// Its move did not come about, and it stays until then.
+    NotMoved {
+        /// Time since start.
+        until: Duration,
+    },
     /// Enough others are moving.
     Budget,
     /// It is on its way.
@@ -112,6 +119,11 @@ struct Known {
     wanted: Option<(Node, u32)>,
     /// Nodes it left, and when: the latest first.
     left: VecDeque<(Node, Duration)>,
+    /// Its accesses on average over its cool-down, as of the last review.
+    usual: Vec<(Host, Rate)>,
+    reviewed: Duration,
+    /// Where its latest move went that did not come about.
+    not_moved: Option<Node>,
     stays_until: Duration,
     cool_down: Duration,
     stays: Option<Stays>,
@@ -121,6 +133,9 @@ struct Known {
 const LEFT_MAX: usize = 4;
 /// A slot that is back within so many of its cool-downs swings.
 const SWINGS_WITHIN: u32 = 4;
+/// A slot whose cool-down is so many times the shortest is judged by its accesses on average: what it
+/// does at a moment has changed before it may go again.
+const USUAL_FROM: u32 = 4;
 
 /// Decides which moves of a plan are made.
 #[derive(Debug)]
@@ -181,7 +196,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// The move of `slot` is over: it is at its new node, or where it was.
+    /// The move of `slot` is over: it is at its new node, or where it was. Who is refused where it was
+    /// refused last waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;
@@ -189,9 +205,12 @@ impl Initiator {
         let soon = known.cool_down.max(cool_down) * SWINGS_WITHIN;
         let swings =
             moved && known.left.iter().any(|&(node, at)| node == one.to && now < at + soon);
-        known.cool_down = if swings { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
+        let again = !moved && known.not_moved == Some(one.to);
+        known.cool_down =
+            if swings || again { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
         known.stays_until = now + known.cool_down;
         known.wanted = None;
+        known.not_moved = (!moved).then_some(one.to);
         if moved {
             known.left.push_front((one.from, now));
             known.left.truncate(LEFT_MAX);
@@ -206,21 +225,26 @@ impl Initiator {
 
     /// The demand as the plan is to see it: pinned if it does not take part.
     fn admit(&mut self, demand: &Demand, now: Duration) -> Demand {
-        let threshold = self.config.threshold;
+        let Config { threshold, cool_down, .. } = self.config;
         let known = self.slots.entry(demand.slot).or_default();
+        known.observe(&demand.accesses, cool_down, now);
+        let is_restless = known.cool_down >= cool_down * USUAL_FROM;
+        let accesses = if is_restless { &known.usual } else { &demand.accesses }.clone();
         let stays = if demand.pinned {
             Some(Stays::Pinned)
         } else if self.moving.contains_key(&demand.slot) {
             Some(Stays::Moving)
         } else if known.stays_until > now {
-            Some(Stays::CoolsDown { until: known.stays_until })
-        } else if change(&known.settled, &demand.accesses) <= threshold {
+            let until = known.stays_until;
+            let moved = known.not_moved.is_none();
+            Some(if moved { Stays::CoolsDown { until } } else { Stays::NotMoved { until } })
+        } else if change(&known.settled, &accesses) <= threshold {
             Some(Stays::Unchanged)
         } else {
             None
         };
         known.stays = stays;
-        Demand { pinned: stays.is_some(), ..demand.clone() }
+        Demand { pinned: stays.is_some(), accesses, ..*demand }
     }
 
     /// Whether the plan's wish is good enough.
@@ -265,6 +289,25 @@ impl Initiator {
 
     fn note(&mut self, slot: Slot, stays: Stays) {
         self.slots.entry(slot).or_default().stays = Some(stays);
+    }
+}
+
+impl Known {
+    /// It is used like that now.
+    fn observe(&mut self, accesses: &[(Host, Rate)], cool_down: Duration, now: Duration) {
+        let over = self.cool_down.max(cool_down).as_secs_f64().max(f64::MIN_POSITIVE);
+        let since = now.saturating_sub(self.reviewed).as_secs_f64();
+        self.reviewed = now;
+        let share = if self.usual.is_empty() { 1.0 } else { 1.0 - (-since / over).exp() };
+        let mut rates: BTreeMap<Host, (Rate, Rate)> = BTreeMap::new();
+        for &(host, rate) in &self.usual {
+            rates.entry(host).or_default().0 = rate;
+        }
+        for &(host, rate) in accesses {
+            rates.entry(host).or_default().1 = rate;
+        }
+        let mixed = rates.into_iter().map(|(host, (old, new))| (host, old.mixed(new, share)));
+        self.usual = mixed.filter(|(_, rate)| rate.is_some()).collect();
     }
 }
 

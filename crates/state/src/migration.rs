@@ -10,10 +10,21 @@
 //! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
 //! prototype that copies, waits and deletes loses every write in between (field notes §5).
 //!
+//! A target that refuses keys, for want of memory say, gives back what it has:
+//!
+//! ```text
+//! target: SETSLOT STABLE, GETKEYSINSLOT      until none is left; then source: SETSLOT STABLE
+//! target: their values    source: takes them    target: drops them, and is importing again
+//! ```
+//!
+//! MIGRATE cannot do that: the source sends who asks for a key it lacks to the target, and so refuses
+//! to take one. While the target says STABLE nobody is served the keys there, whoever wants one is
+//! sent to and fro: so what the source takes is the latest. The slot is the source's all the time.
+//!
 //! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
 //! one of a few states that [`resume`] reads off the nodes. Nothing else has to be remembered.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{Node, slot::Slot};
 
@@ -53,6 +64,44 @@ pub enum Step {
     },
     /// `CLUSTER SETSLOT slot STABLE`.
     Stable,
+    /// The values of keys at the target, to which nobody can write them before they are dropped.
+    Read {
+        /// The source.
+        from: Node,
+        /// The keys.
+        keys: Vec<Vec<u8>>,
+    },
+    /// The source, whose slot is leaving for the target, takes values of keys it does not have.
+    Restore {
+        /// The target.
+        to: Node,
+        /// The values.
+        values: Vec<Value>,
+    },
+    /// The target drops keys that the source has taken, and serves others again to who is sent there.
+    Drop {
+        /// The source.
+        from: Node,
+        /// The keys.
+        keys: Vec<Vec<u8>>,
+    },
+}
+
+/// A key with its value, on its way back.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Value {
+    /// The key.
+    pub key: Vec<u8>,
+    /// As `DUMP` says it.
+    pub value: Vec<u8>,
+    /// Milliseconds since 1970 at which it expires; 0: never.
+    pub expires_ms: u64,
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Value").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// What came of a step.
@@ -62,7 +111,11 @@ pub enum Outcome {
     Done,
     /// Keys of the slot, of [`Step::Keys`].
     Keys(Vec<Vec<u8>>),
-    /// It was refused, or nobody knows: the connection was lost, the time was over.
+    /// The values there are, of [`Step::Read`].
+    Values(Vec<Value>),
+    /// The target has refused keys, of [`Step::Move`], and this is why.
+    Refused(String),
+    /// It was not done, or nobody knows: the connection was lost, the time was over.
     Failed,
 }
 
@@ -74,8 +127,10 @@ pub struct Migration {
     to: Node,
     others: Vec<Node>,
     stage: Stage,
-    /// Keys may be at the target: there is no way back.
+    /// Keys may be at the target.
     begun: bool,
+    /// Why the target has refused keys.
+    refusal: Option<String>,
     failures: u32,
     not_before: Duration,
 }
@@ -90,19 +145,25 @@ enum Stage {
     OwnAtSource,
     /// The others, the next one last.
     Tell(Vec<Node>),
-    /// Nothing has gone: the target forgets it, then the source.
+    /// The target is to serve nobody, give back what it has, and then the source is to forget it.
     BackAtTarget,
+    BackKeys,
+    Read(Vec<Vec<u8>>),
+    Restore(Vec<Vec<u8>>, Vec<Value>),
+    Drop(Vec<Vec<u8>>),
     BackAtSource,
     Over(End),
 }
 
 /// How a migration ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The slot is at its new node.
     Moved,
     /// The slot is where it was, and nothing is open.
     Stayed,
+    /// The same, as the target has refused it, and this is why.
+    Refused(String),
     /// A node cannot be reached. Whoever comes next resumes it.
     Open,
 }
@@ -112,7 +173,7 @@ impl Migration {
     #[must_use]
     pub fn new(slot: Slot, from: Node, to: Node, others: Vec<Node>) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);
-        Self { slot, from, to, others, stage, begun, failures, not_before }
+        Self { slot, from, to, others, stage, begun, refusal: None, failures, not_before }
     }
 
     /// The slot.
@@ -137,6 +198,10 @@ impl Migration {
             Stage::OwnAtSource => (from, Step::Own { owner: to }),
             Stage::Tell(others) => (*others.last()?, Step::Own { owner: to }),
             Stage::BackAtTarget => (to, Step::Stable),
+            Stage::BackKeys => (to, Step::Keys),
+            Stage::Read(keys) => (to, Step::Read { from, keys: keys.clone() }),
+            Stage::Restore(_, values) => (from, Step::Restore { to, values: values.clone() }),
+            Stage::Drop(keys) => (to, Step::Drop { from, keys: keys.clone() }),
             Stage::BackAtSource => (from, Step::Stable),
             Stage::Over(_) => return None,
         })
@@ -146,11 +211,17 @@ impl Migration {
     pub fn step(&mut self, outcome: Outcome, now: Duration) {
         // Asked or only perhaps asked, the source may send clients to the target from now on.
         self.begun |= self.stage == Stage::Migrate;
-        if outcome == Outcome::Failed {
-            self.fail(now);
-            return;
+        if matches!(self.stage, Stage::Move(_)) {
+            self.refusal = None;
         }
-        self.failures = 0;
+        match outcome {
+            Outcome::Failed => return self.fail(now),
+            Outcome::Refused(why) => {
+                self.refusal = Some(why);
+                return self.fail(now);
+            }
+            _ => self.failures = 0,
+        }
         self.stage = match (&mut self.stage, outcome) {
             (Stage::Import, _) => Stage::Migrate,
             (Stage::Migrate | Stage::Move(_), _) => Stage::Keys,
@@ -163,17 +234,27 @@ impl Migration {
                 others.pop();
                 tell(std::mem::take(others))
             }
-            (Stage::BackAtTarget, _) => Stage::BackAtSource,
-            (Stage::BackAtSource, _) => Stage::Over(End::Stayed),
-            (Stage::Over(end), _) => Stage::Over(*end),
+            (Stage::BackAtTarget, _) => Stage::BackKeys,
+            (Stage::BackKeys, Outcome::Keys(keys)) if !keys.is_empty() => Stage::Read(keys),
+            (Stage::BackKeys, _) => Stage::BackAtSource,
+            (Stage::Read(keys), Outcome::Values(values)) => {
+                Stage::Restore(std::mem::take(keys), values)
+            }
+            (Stage::Read(_), _) => Stage::BackKeys,
+            (Stage::Restore(keys, _), _) => Stage::Drop(std::mem::take(keys)),
+            (Stage::Drop(_), _) => Stage::BackAtTarget,
+            (Stage::BackAtSource, _) => {
+                Stage::Over(self.refusal.take().map_or(End::Stayed, End::Refused))
+            }
+            (Stage::Over(end), _) => Stage::Over(end.clone()),
         };
     }
 
     /// How it ended, once it has.
     #[must_use]
     pub fn end(&self) -> Option<End> {
-        match self.stage {
-            Stage::Over(end) => Some(end),
+        match &self.stage {
+            Stage::Over(end) => Some(end.clone()),
             _ => None,
         }
     }
@@ -187,6 +268,7 @@ impl Migration {
         self.failures = 0;
         self.stage = match &mut self.stage {
             Stage::Import if !self.begun => Stage::BackAtTarget,
+            Stage::Move(_) if self.refusal.is_some() => Stage::BackAtTarget,
             // They hear of it from the others.
             Stage::Tell(others) => {
                 others.pop();
@@ -233,7 +315,7 @@ pub fn resume(
     match claim {
         // The target owned it before the source heard: only the closing is left.
         Claim::Migrating(to) if owner == to => begin(node, to, Stage::OwnAtSource, true),
-        // Keys may have gone; forward is the only way on which none is lost.
+        // Keys may have gone. Forward none is lost, and none can be written at both.
         Claim::Migrating(to) => begin(node, to, Stage::Import, true),
         Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
         Claim::Holding(_) if owner == node => None,

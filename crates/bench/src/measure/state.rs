@@ -49,9 +49,46 @@ fn lone_node(run: &Run, cores: Cores) -> anyhow::Result<Server> {
 pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "agent-throughput";
     let node = lone_node(run, Cores::Any)?;
-    let agent = run.servers.agent(node.address, Cores::Any)?;
-    let rounds = run.interleave(name, |side, round| {
-        let server = if side == Side::Ours { &agent } else { &node };
+    let agent = run.servers.agent(node.address, &[], Cores::Any)?;
+    let rounds = carried(run, name, &agent, &node)?;
+    let (ours, direct) = rounds.medians_of("per_second");
+    let (our_p50, direct_p50) = rounds.medians_of("p50_ms");
+    let note = format!(
+        "64 B, 50 connections, no pipeline; operations that a second of the server's processor time \
+         allows; with client, agent and node on the same cores: {ours:.0} against {direct:.0} a \
+         second, p50 {our_p50:.3} against {direct_p50:.3} ms"
+    );
+    let figure = Figure::compared(
+        name,
+        rounds.medians(),
+        "GET/s of one core",
+        "redis-server",
+        Goal::RatioMin(0.7),
+    );
+    Ok(vec![figure.note(note)])
+}
+
+/// The same through an agent that counts and reports, and through one that does not.
+pub(super) fn monitors(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let name = "agent-monitors";
+    let node = lone_node(run, Cores::Any)?;
+    let agent = run.servers.agent(node.address, &[], Cores::Any)?;
+    let blind = run.servers.agent(node.address, &["--report-period", "0"], Cores::Any)?;
+    let rounds = carried(run, name, &agent, &blind)?;
+    let figure = Figure::compared(
+        name,
+        rounds.medians(),
+        "GET/s of one core",
+        "an agent that monitors nothing",
+        Goal::RatioMin(0.98),
+    );
+    Ok(vec![figure.note("64 B, 50 connections, no pipeline; a report every 500 ms".into())])
+}
+
+/// How many GETs a second of a server's processor time allows.
+fn carried(run: &Run, name: &str, ours: &Server, peer: &Server) -> anyhow::Result<Rounds> {
+    run.interleave(name, |side, round| {
+        let server = if side == Side::Ours { ours } else { peer };
         let before = server.cpu_us()?;
         let load = Load {
             address: server.address,
@@ -70,29 +107,14 @@ pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
         Ok(Reading::new(1e6 / each)
             .with("per_second", outcome.per_second())
             .with("p50_ms", outcome.within_ms(0.5)))
-    })?;
-    let (ours, direct) = rounds.medians_of("per_second");
-    let (our_p50, direct_p50) = rounds.medians_of("p50_ms");
-    let note = format!(
-        "64 B, 50 connections, no pipeline; operations that a second of the server's processor time \
-         allows; with client, agent and node on the same cores: {ours:.0} against {direct:.0} a \
-         second, p50 {our_p50:.3} against {direct_p50:.3} ms"
-    );
-    let figure = Figure::compared(
-        name,
-        rounds.medians(),
-        "GET/s of one core",
-        "redis-server",
-        Goal::RatioMin(0.7),
-    );
-    Ok(vec![figure.note(note)])
+    })
 }
 
 /// One connection, one request at a time.
 pub(super) fn local(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "agent-local-p50";
     let node = lone_node(run, SERVER)?;
-    let agent = run.servers.agent(node.address, SERVER)?;
+    let agent = run.servers.agent(node.address, &[], SERVER)?;
     let least = run.servers.stub(&["relay", &node.address.to_string()], SERVER)?;
     let rounds = round_trips(run, name, &agent, &node)?;
     let floor = round_trips(run, "agent-local-p50-least", &least, &node)?;

@@ -124,13 +124,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let slots: Vec<Slot> = relocation.slots.iter().map(|what| slot(what)).collect();
             let to = resolve("--to", &relocation.to)?;
             let to = *to.first().with_context(|| format!("--to {}: no address", relocation.to))?;
-            match hand::relocate(&relocation.nodes.access()?, &slots, to)? {
-                0 => Ok(()),
-                left => bail!(
-                    "{left} of {} slots did not move; `enroute state doctor` says why",
-                    slots.len()
-                ),
+            let left = hand::relocate(&relocation.nodes.access()?, &slots, to)?;
+            if !left.is_empty() {
+                bail!("{}", left.join("\n"));
             }
+            Ok(())
         }
         Command::AdviseTags(nodes) => {
             for line in hand::advise_tags(&nodes.access()?)? {

@@ -96,7 +96,7 @@ impl Cluster {
     pub(super) fn ask_all(
         &mut self,
         address: SocketAddr,
-        commands: &[Vec<String>],
+        commands: &[Vec<impl AsRef<[u8]>>],
     ) -> anyhow::Result<Vec<Reply>> {
         self.with(address, |node| node.ask_all(commands))
     }

@@ -52,6 +52,12 @@ pub(super) fn explanation(
                 until.saturating_sub(now).as_secs_f64()
             )
         }
+        Some(Stays::NotMoved { until }) => {
+            format!(
+                "stays: its move did not come about; looked at again in {:.1} s",
+                until.saturating_sub(now).as_secs_f64()
+            )
+        }
         Some(Stays::Budget) => "waits: enough other slots are moving".to_owned(),
         Some(Stays::Moving) => "on its way".to_owned(),
     });

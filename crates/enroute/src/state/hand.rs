@@ -108,16 +108,16 @@ fn hold(lease: &mut Lease, cluster: &mut Cluster, view: &View) -> anyhow::Result
     Ok(())
 }
 
-/// Moves slots to the node at `to`; how many did not move.
+/// Moves slots to the node at `to`; those that did not move, and why.
 ///
 /// # Errors
 /// There is no such node, or a placer leads.
-pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Result<usize> {
+pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<String>> {
     let mut cluster = Cluster::new(access);
     let mut lease = Lease::new(format!("move-{}", std::process::id()));
     let view = cluster.view()?;
     hold(&mut lease, &mut cluster, &view)?;
-    let mut left = 0;
+    let mut left = Vec::new();
     for &slot in slots {
         let view = cluster.view()?;
         let target =
@@ -126,7 +126,13 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
         let end = mover::relocate(&mut cluster, &view, slot, target, &mut |cluster| {
             lease.assure(cluster, &view)
         })?;
-        left += usize::from(end != End::Moved);
+        let why = match end {
+            End::Moved => continue,
+            End::Refused(why) => why,
+            End::Stayed => "it was given up".to_owned(),
+            End::Open => "it is open: `enroute state doctor` ends it".to_owned(),
+        };
+        left.push(format!("slot {} did not move: {why}", slot.number()));
     }
     lease.release(&mut cluster, &view);
     Ok(left)

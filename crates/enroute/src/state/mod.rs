@@ -12,6 +12,7 @@
 pub mod agent;
 mod cluster;
 mod explanation;
+mod given_back;
 pub mod hand;
 mod lease;
 mod links;

@@ -16,11 +16,14 @@ use tracing::{debug, info, warn};
 
 use super::{
     cluster::{Cluster, View},
+    given_back,
     node::Reply,
 };
 
 /// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
 const MIGRATE_MS: &str = "1500";
+/// What a source's refusal of a MIGRATE begins with that is the target's.
+const OF_TARGET: &str = "ERR Target instance replied with error: ";
 /// Between two looks at a migration that the engine carries out.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// How long such a migration may take.
@@ -127,7 +130,25 @@ fn take(
             }
             words.push(b"KEYS");
             words.extend(keys.iter().map(Vec::as_slice));
-            cluster.ask(address, &words)?
+            return match cluster.ask_all(address, &[words])?.pop() {
+                Some(Reply::Error(error)) => match error.strip_prefix(OF_TARGET) {
+                    Some(why) => Ok(Outcome::Refused(format!("{to} refuses keys: {why}"))),
+                    None => bail!("{address} refuses MIGRATE: {error}"),
+                },
+                _ => Ok(Outcome::Done),
+            };
+        }
+        Step::Read { from, keys } => {
+            let values = given_back::read(cluster, address, slot, &id(*from)?, keys)?;
+            return Ok(Outcome::Values(values));
+        }
+        Step::Restore { to, values } => {
+            given_back::restore(cluster, address, slot, &id(*to)?, values)?;
+            return Ok(Outcome::Done);
+        }
+        Step::Drop { from, keys } => {
+            given_back::drop(cluster, address, slot, &id(*from)?, keys)?;
+            return Ok(Outcome::Done);
         }
     };
     Ok(Outcome::Done)
@@ -158,7 +179,10 @@ fn watch(
                 info!(slot = slot.number(), took = ?start.elapsed(), "a slot's move is over");
                 return Ok(End::Moved);
             }
-            Some("failed" | "cancelled") => return Ok(End::Stayed),
+            Some("failed" | "cancelled") => {
+                let why = job.and_then(|job| value(job, "message")).unwrap_or_default();
+                return Ok(End::Refused(format!("the engine gave the move up: {why}")));
+            }
             Some(_) if start.elapsed() > ENGINE_LIMIT => return Ok(End::Open),
             Some(_) => thread::sleep(LOOK_PAUSE),
             None => bail!(

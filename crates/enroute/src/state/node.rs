@@ -94,7 +94,10 @@ impl Node {
     }
 
     /// Says many commands; the answers, errors among them, in their order.
-    pub(super) fn ask_all(&mut self, commands: &[Vec<String>]) -> anyhow::Result<Vec<Reply>> {
+    pub(super) fn ask_all(
+        &mut self,
+        commands: &[Vec<impl AsRef<[u8]>>],
+    ) -> anyhow::Result<Vec<Reply>> {
         let mut replies = Vec::with_capacity(commands.len());
         for some in commands.chunks(PIPELINE_MAX) {
             let mut bytes = Vec::new();

@@ -105,6 +105,8 @@ pub struct Placer {
     counted: Option<Instant>,
     /// Slots that agents keep copies of; nothing known before the cluster was asked.
     copied: Option<BTreeSet<Slot>>,
+    /// Why slots' latest moves did not come about.
+    refusals: BTreeMap<Slot, String>,
     status: Status,
     leads: bool,
 }
@@ -128,6 +130,7 @@ impl Placer {
             bytes: BTreeMap::new(),
             counted: None,
             copied: None,
+            refusals: BTreeMap::new(),
             status,
             leads: false,
             config,
@@ -163,6 +166,7 @@ impl Placer {
             // What another decided meanwhile is not known here.
             self.initiator = Initiator::new(self.config.initiator.clone());
             self.copied = None;
+            self.refusals.clear();
         }
         self.leads = leads;
         if !leads {
@@ -243,9 +247,13 @@ impl Placer {
             };
             info!(slot = slot.number(), ?claims, "going on with a move that was left open");
             let lease = &mut self.lease;
-            mover::carry_out(&mut self.cluster, view, migration, &mut |cluster| {
+            let end = mover::carry_out(&mut self.cluster, view, migration, &mut |cluster| {
                 lease.assure(cluster, view)
             });
+            if let End::Refused(why) = end {
+                warn!(slot = slot.number(), "back where it was: {why}");
+                self.refusals.insert(slot, why);
+            }
         }
         Ok(())
     }
@@ -361,22 +369,29 @@ impl Placer {
         let moved = mover::relocate(&mut self.cluster, view, slot, to, &mut |cluster| {
             lease.assure(cluster, view)
         });
-        let moved = match moved {
-            Ok(End::Moved) => true,
-            Ok(end) => {
-                warn!("not moved ({end:?}): {line}");
-                false
+        let refusal = match moved {
+            Ok(End::Moved) => None,
+            Ok(End::Refused(why)) => Some(why),
+            Ok(End::Stayed) => Some("it was given up".to_owned()),
+            Ok(End::Open) => Some("it is open, and will be gone on with".to_owned()),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        self.initiator.ended(slot, refusal.is_none(), self.start.elapsed());
+        let line = match refusal {
+            None => {
+                info!("moved: {line}");
+                self.status.moves += 1;
+                self.refusals.remove(&slot);
+                line
             }
-            Err(error) => {
-                warn!("not moved: {line}: {error:#}");
-                false
+            Some(why) => {
+                warn!("not moved: {line}: {why}");
+                self.status.moves_failed += 1;
+                self.refusals.insert(slot, why.clone());
+                format!("failed: {line}: {why}")
             }
         };
-        info!(moved, "{line}");
-        self.initiator.ended(slot, moved, self.start.elapsed());
-        self.status.moves += u64::from(moved);
-        self.status.moves_failed += u64::from(!moved);
-        self.status.latest.insert(0, format!("{}{line}", if moved { "" } else { "failed: " }));
+        self.status.latest.insert(0, line);
         self.status.latest.truncate(16);
     }
 
@@ -403,6 +418,9 @@ impl Placer {
             let why = self.initiator.why(demand.slot);
             let mut text =
                 explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
+            if let Some(refusal) = self.refusals.get(&demand.slot) {
+                text.push_str(&format!("\nits latest move did not come about: {refusal}"));
+            }
             if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
                 text.push_str("\nread everywhere: agents keep copies");
             }

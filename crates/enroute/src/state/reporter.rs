@@ -34,7 +34,12 @@ impl Reporter {
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
         let (name, chosen) = (name.to_owned(), String::new());
-        Self { client, name, period, due: period, sequence, warned: false, chosen }
+        let never = period.is_zero();
+        if never {
+            agent.blind();
+        }
+        let due = if never { Duration::MAX } else { period };
+        Self { client, name, period, due, sequence, warned: false, chosen }
     }
 
     pub(super) fn due(&self) -> Duration {

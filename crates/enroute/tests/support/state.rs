@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use super::cluster::connection;
 use super::enroute::program;
-use super::process::Process;
+use super::process::{PATIENCE, Process};
 
 /// An agent before the nodes of a cluster. Dropping it kills it.
 pub struct Agent {
@@ -96,6 +97,35 @@ pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
     };
     let mut asked = (0..100).map(|_| nodes.iter().position(owns));
     asked.find_map(|owner| owner).expect("somebody owns it")
+}
+
+/// Reads `key` through an agent until it answers from copies: hardly any GET reaches a node, to which
+/// `direct` connects.
+pub fn until_copied(
+    client: &mut redis::Connection,
+    key: &str,
+    nodes: &[SocketAddr],
+    direct: fn(SocketAddr) -> redis::Connection,
+) {
+    let of = |node: &SocketAddr| {
+        let mut info = redis::cmd("INFO");
+        let info: String = info.arg("commandstats").query(&mut direct(*node)).expect("statistics");
+        let calls = info.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+        calls.and_then(|calls| calls.split(',').next()?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let executed = || nodes.iter().map(of).sum::<u64>();
+    let started = Instant::now();
+    loop {
+        let before = executed();
+        for _ in 0..200 {
+            redis::cmd("GET").arg(key).query::<String>(client).expect("a value");
+        }
+        // The agent itself asks twice a second what to copy.
+        if executed() - before < 50 {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "nothing is answered from a copy");
+    }
 }
 
 fn listed(nodes: &[SocketAddr]) -> String {

@@ -78,15 +78,17 @@ pub(crate) struct Course<'w> {
 }
 
 impl<'w> Course<'w> {
-    /// Every slot begins where its first access came from.
+    /// Every slot begins where it waits least in the first second: to bring them all there takes longer
+    /// than is watched.
     pub(crate) fn new(world: &'w World, seed: u64) -> Self {
         let size = world.size;
         let mut random = Pcg64::seed_from_u64(seed);
-        let first = |places: &[(Host, f64)], random: &mut Pcg64| match places.len() {
-            0 => Node(random.random_range(0..size.hosts) as u16),
-            count => Node(places[random.random_range(0..count)].0.0),
-        };
-        let owners = world.groups.iter().map(|group| first(&group.places, &mut random)).collect();
+        let hours = world.hours(0);
+        let owners = world.groups.iter().map(|group| {
+            let anywhere = Node(random.random_range(0..size.hosts) as u16);
+            world.best(group, anywhere, 0, &hours)
+        });
+        let owners = owners.collect();
         let bytes: u64 = world.groups.iter().map(|group| group.bytes).sum();
         let accesses: f64 =
             world.groups.iter().flat_map(|group| &group.places).map(|(_, rate)| rate).sum();
@@ -100,7 +102,7 @@ impl<'w> Course<'w> {
             world,
             random,
             accesses: Accesses::new(HALF_LIFE),
-            initiator: Initiator::new(Config::default()),
+            initiator: Initiator::new(Config { moves_max: size.moves_max, ..Config::default() }),
             nodes: vec![room; size.hosts],
             measured: world.delays.clone(),
             owners,

@@ -1,12 +1,14 @@
 //! The real planner at work on a simulated cluster: 1,000 hosts with a node each in forty data
-//! centres around the earth, 100,000 network functions, the sun going round in an hour, of which
-//! ten minutes are watched: everywhere on earth another part of the day. Twice a second agents report
+//! centres around the earth, 100,000 network functions, ten minutes of their day: everywhere on earth
+//! another part of it. Twice a second agents report
 //! what was counted, with the noise of counting; `accesses`, `placement` and `initiator` decide as the
-//! placer has them decide; moves take effect a period later and cost what the planner thinks they cost. Beside it stands the best placement of every window, found with
+//! placer has them decide; moves take effect a period later and cost what the planner thinks they cost.
+//! Beside it stands the best placement of every window, found with
 //! hindsight, free to move and without limits of capacity: nothing can wait less unless it moves
 //! within a window.
 //!
-//! Prints one JSON object a scenario. `make bench-state` runs it; `simulation short mixed` is for trying.
+//! Prints one JSON object a scenario. `make bench-state` runs it; `simulation short mixed` is for trying,
+//! `fast` has the sun go round in an hour, `budget` lets eight times as many slots move as by default.
 #![allow(clippy::print_stdout, reason = "it is what it is run for")]
 #![allow(
     clippy::indexing_slicing,
@@ -58,6 +60,12 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if wanted.iter().any(|word| word == "short") {
         size = Size { sites: 20, hosts: 200, functions: 20_000, slots: 3_277, ..size };
+    }
+    if wanted.iter().any(|word| word == "fast") {
+        size.day = 3_600;
+    }
+    if wanted.iter().any(|word| word == "budget") {
+        size.moves_max *= 8;
     }
     let mut scenarios = Scenario::ALL.to_vec();
     if scenarios.iter().any(|scenario| wanted.iter().any(|word| word == scenario.name())) {

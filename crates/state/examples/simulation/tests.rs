@@ -9,6 +9,7 @@ const SMALL: Size = Size {
     day: 3_600,
     seconds: 360,
     window: 60,
+    moves_max: 256,
 };
 
 #[test]

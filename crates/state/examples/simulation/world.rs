@@ -4,7 +4,7 @@ use std::{f64::consts::PI, time::Duration};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use state::{Host, Node, delays::Matrix, slot::SLOTS};
+use state::{Host, Node, delays::Matrix, initiator::Config, slot::SLOTS};
 
 /// How large a world is, and how long it is watched.
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +18,15 @@ pub(crate) struct Size {
     pub(crate) seconds: u32,
     /// How long a placement found with hindsight stays as it is, in seconds.
     pub(crate) window: u32,
+    /// Moves at most in the initiator's window.
+    pub(crate) moves_max: usize,
 }
 
 impl Default for Size {
     fn default() -> Self {
         let (sites, hosts, functions, slots) = (40, 1_000, 100_000, SLOTS);
-        Self { sites, hosts, functions, slots, day: 3_600, seconds: 660, window: 60 }
+        let moves_max = Config::default().moves_max;
+        Self { sites, hosts, functions, slots, day: 86_400, seconds: 660, window: 60, moves_max }
     }
 }
 
@@ -119,6 +122,19 @@ impl World {
         }
         let longitudes = (0..size.hosts).map(|host| sites[site(host)].0).collect();
         Self { size, delays, longitudes, groups }
+    }
+
+    /// The node at which `group` waits least as it is in second `at`; `elsewhere` if nobody is in it.
+    pub(crate) fn best(&self, group: &Group, elsewhere: Node, at: u32, hours: &[f64]) -> Node {
+        let mut costs = vec![0.0; self.size.hosts];
+        for (place, &(host, _)) in group.places.iter().enumerate() {
+            let rate = self.rate(group, place, elsewhere, at, hours);
+            for (cost, delay) in costs.iter_mut().zip(self.delays.from(host)) {
+                *cost += rate * f64::from(*delay);
+            }
+        }
+        let best = costs.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        best.filter(|_| !group.places.is_empty()).map_or(elsewhere, |best| Node(best.0 as u16))
     }
 
     /// How busy each host is in second `at` for its hour.

@@ -37,6 +37,8 @@ pub struct Report {
 
 #[derive(Debug)]
 pub(super) struct Monitor {
+    /// Nothing is counted or measured.
+    pub(super) blind: bool,
     seed: u64,
     since: Duration,
     counts: Box<[Counts]>,
@@ -49,6 +51,7 @@ pub(super) struct Monitor {
 impl Monitor {
     pub(super) fn new(seed: u64, now: Duration) -> Self {
         Self {
+            blind: false,
             seed,
             since: now,
             counts: vec![Counts::default(); SLOTS].into(),
@@ -60,6 +63,9 @@ impl Monitor {
     }
 
     pub(super) fn asked(&mut self, slot: Slot, key: Option<&[u8]>, write: bool, bytes: usize) {
+        if self.blind {
+            return;
+        }
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.reads += u64::from(!write);
             counts.writes += u64::from(write);
@@ -82,6 +88,9 @@ impl Monitor {
     }
 
     pub(super) fn answered(&mut self, slot: Slot, bytes: usize) {
+        if self.blind {
+            return;
+        }
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.bytes += bytes as u64;
         }
@@ -140,6 +149,11 @@ impl Monitor {
 }
 
 impl super::Agent {
+    /// From now on it counts and measures nothing: for who runs no placer, and for what that costs.
+    pub fn blind(&mut self) {
+        self.monitor.blind = true;
+    }
+
     /// What was seen since the last report.
     pub fn report(&mut self, now: Duration) -> Report {
         self.monitor.report(now)
@@ -149,6 +163,34 @@ impl super::Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blind_agent_says_nothing_and_asks_no_node() {
+        let node = SocketAddr::from(([127, 0, 0, 1], 1));
+        let said = |blind: bool| {
+            let limits = wire::resp::Limits::default();
+            let mut agent = super::super::Agent::new(&[node], None, limits, 7, Duration::ZERO);
+            if blind {
+                agent.blind();
+            }
+            let links = agent.wishes();
+            for &(link, _) in &links {
+                agent.connected(link);
+                let slots = b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:1\r\n";
+                let output = agent.link_output(link).expect("it is there");
+                output.advance(output.bytes().len());
+                agent.node_receive(link, slots, Duration::ZERO).expect("slots");
+            }
+            let now = Duration::from_secs(1);
+            agent.handle_timeout(now);
+            let client = agent.open(node);
+            agent.receive(client, b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", now).expect("a request");
+            let output = agent.link_output(links[0].0).expect("it is there").bytes().to_vec();
+            let pings = output.windows(4).filter(|word| word == b"PING").count();
+            (agent.report(now).slots.len(), pings)
+        };
+        assert_eq!((said(false), said(true)), ((1, 1), (0, 0)));
+    }
 
     #[test]
     fn a_report_says_what_was_done_since_the_last() {

@@ -166,7 +166,7 @@ impl Agent {
             for node in self.map.owners().collect::<Vec<_>>() {
                 let purpose = Purpose::Requests(Version::Resp2);
                 let link = self.link(node, purpose);
-                if self.may_ping(link) {
+                if !self.monitor.blind && self.may_ping(link) {
                     self.say(node, purpose, Asker::Ping(now), b"", PING, 1);
                 }
                 if self.link_of(node, Purpose::Copies).is_some_and(|link| self.may_ping(link)) {

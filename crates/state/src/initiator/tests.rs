@@ -79,6 +79,34 @@ fn what_does_not_pay_stays() {
     assert!(matches!(stays, Some(Stays::NotWorthIt { .. })), "{stays:?}");
 }
 
+/// A target that refuses the slot is left alone for longer each time.
+#[test]
+fn a_move_that_is_refused_again_and_again_is_tried_ever_less() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    let mut refused = Vec::new();
+    for second in 0..120_u32 {
+        let rate = Rate { reads: 55.0, ..Rate::default() };
+        let accesses = vec![(Host(1), rate)];
+        let demands = [Demand { slot: slot(), owner: Node(0), bytes: 1, accesses, pinned: false }];
+        let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
+        let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
+        cluster.initiator.review(&problem, S * second);
+        for one in cluster.initiator.ready() {
+            cluster.initiator.ended(one.slot, false, S * second);
+            refused.push(second);
+        }
+    }
+    assert_eq!(refused, [1, 12, 33, 74]);
+    let until = S * (74 + 80);
+    assert_eq!(cluster.initiator.why(slot()), Some(Stays::NotMoved { until }));
+    // Elsewhere it goes as soon as it may.
+    cluster.owner = Node(0);
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until), Some(Stays::Wanted { reviews: 1 }));
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until + S), Some(Stays::Moving));
+    let cools = Stays::CoolsDown { until: until + 11 * S };
+    assert_eq!(cluster.review([0.0, 0.0, 55.0], until + 2 * S), Some(cools));
+}
+
 /// CockroachDB's warning (cockroach#15369): two users that take turns at uneven latencies.
 #[test]
 fn no_pattern_makes_a_slot_swing_for_long() {
@@ -102,6 +130,22 @@ fn no_pattern_makes_a_slot_swing_for_long() {
         }
         assert!(cluster.moves.len() <= 16, "{} moves in two hours", cluster.moves.len());
     }
+}
+
+/// Two users that take turns too short to follow: it stays with the one whose turns are longer.
+#[test]
+fn who_has_to_stay_stays_where_it_is_used_most_on_average() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    let mut there = 0;
+    for second in 0..7_200_u32 {
+        let rates = if second % 6 < 4 { [200.0, 0.0, 0.0] } else { [0.0, 200.0, 0.0] };
+        cluster.review(rates, S * second);
+        there += u32::from(second >= 600 && cluster.owner == Node(0));
+    }
+    assert!(
+        there > 6_600 * 9 / 10,
+        "{there} s of 6,600 where two thirds of its accesses come from"
+    );
 }
 
 /// Who goes back after long was right to go: however often, it is followed within seconds.

@@ -40,7 +40,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// How often it reports who used what, and how long round trips took
+    /// How often it reports who used what, and how long round trips took; 0: never, and neither counts,
+    /// measures nor copies anything
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     report_period: Duration,
 

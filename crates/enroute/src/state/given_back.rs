@@ -1,0 +1,110 @@
+//! The steps by which a target gives keys back, each a script: what a node does in one is done before
+//! anybody else is served, and a script may say for a moment that a slot is not open.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail};
+use state::{migration::Value, slot::Slot};
+
+use super::{cluster::Cluster, node::Reply};
+
+/// Values can be read only while the slot is coming; then nobody is served there.
+const READ: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
+     local values = {} \
+     for i = 3, #ARGV do \
+       values[#values + 1] = redis.call('DUMP', ARGV[i]) \
+       values[#values + 1] = redis.call('PEXPIRETIME', ARGV[i]) \
+     end \
+     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
+     return values";
+
+/// A key that is there already is newer, as nobody asks the target for it any more. Whatever comes of
+/// it the slot is leaving again, or who asks for a key that is not back would be told there is none.
+const RESTORE: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
+     local refusal = false \
+     for i = 3, #ARGV, 3 do \
+       local said = redis.pcall('RESTORE', ARGV[i], ARGV[i + 2], ARGV[i + 1], 'ABSTTL') \
+       if said.err and not string.find(said.err, 'BUSYKEY') then refusal = said end \
+     end \
+     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'MIGRATING', ARGV[2]) \
+     return refusal or redis.status_reply('OK')";
+
+const DROP: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
+     for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end \
+     return redis.status_reply('OK')";
+
+/// What the target has of `keys`; from then on it serves nobody who wants a key of the slot.
+pub(super) fn read(
+    cluster: &mut Cluster,
+    target: SocketAddr,
+    slot: Slot,
+    source: &str,
+    keys: &[Vec<u8>],
+) -> anyhow::Result<Vec<Value>> {
+    let words = keys.iter().map(Vec::as_slice).collect();
+    let reply = run(cluster, target, READ, slot, source, words)?;
+    let said = reply.list();
+    if said.len() != keys.len() * 2 {
+        bail!("{target} tells {} values of {} keys", said.len() / 2, keys.len());
+    }
+    let value = |(key, said): (&Vec<u8>, &[Reply])| match said {
+        // It has expired.
+        [Reply::Null, _] => None,
+        [Reply::Text(value), Reply::Integer(expires)] => {
+            let (key, value) = (key.clone(), value.clone());
+            Some(Ok(Value { key, value, expires_ms: u64::try_from(*expires).unwrap_or(0) }))
+        }
+        other => Some(Err(anyhow::anyhow!("{target} tells no value: {other:?}"))),
+    };
+    keys.iter().zip(said.chunks_exact(2)).filter_map(value).collect()
+}
+
+/// The source takes those that it does not have.
+pub(super) fn restore(
+    cluster: &mut Cluster,
+    source: SocketAddr,
+    slot: Slot,
+    target: &str,
+    values: &[Value],
+) -> anyhow::Result<()> {
+    let expires: Vec<String> = values.iter().map(|value| value.expires_ms.to_string()).collect();
+    let words = values
+        .iter()
+        .zip(&expires)
+        .flat_map(|(Value { key, value, .. }, expires)| [&key[..], &value[..], expires.as_bytes()]);
+    run(cluster, source, RESTORE, slot, target, words.collect())?;
+    Ok(())
+}
+
+/// The target forgets `keys`, and serves whoever is sent there for others.
+pub(super) fn drop(
+    cluster: &mut Cluster,
+    target: SocketAddr,
+    slot: Slot,
+    source: &str,
+    keys: &[Vec<u8>],
+) -> anyhow::Result<()> {
+    let words = keys.iter().map(Vec::as_slice).collect();
+    run(cluster, target, DROP, slot, source, words)?;
+    Ok(())
+}
+
+fn run(
+    cluster: &mut Cluster,
+    node: SocketAddr,
+    script: &str,
+    slot: Slot,
+    other: &str,
+    words: Vec<&[u8]>,
+) -> anyhow::Result<Reply> {
+    let number = slot.number().to_string();
+    let mut command: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"0"];
+    command.extend([number.as_bytes(), other.as_bytes()]);
+    command.extend(words);
+    // A node that does not own the slot does nothing with its keys for who does not say so.
+    let replies = cluster.ask_all(node, &[vec![&b"ASKING"[..]], command])?;
+    match replies.into_iter().next_back().context("no answer")? {
+        Reply::Error(error) => bail!("{node} does not give slot {number} back: {error}"),
+        reply => Ok(reply),
+    }
+}
