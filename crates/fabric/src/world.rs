@@ -57,6 +57,8 @@ pub(crate) struct World<R> {
     due: Vec<(i32, PacketId)>,
     segments: Vec<Segment>,
     control: Control,
+    /// By switch.
+    control_planes: Vec<switches::ControlPlane>,
     follower: Option<follower::Follower>,
 }
 

@@ -42,17 +42,14 @@ pub(crate) struct Step {
     pub hit: bool,
     /// What the switch sends besides.
     pub emit: Option<Emit>,
-    /// It goes through the control plane, which turns to it so much later.
-    pub hold_ns: Option<u64>,
-    /// The control plane had no room for it.
-    pub lost: bool,
+    /// It goes through the control plane.
+    pub control_plane: bool,
 }
 
 /// A packet at a switch.
 pub(crate) struct Passing<'a> {
     pub switch: u32,
     pub header: &'a mut Header,
-    pub bytes: u16,
     pub first_switch: bool,
     pub directory: &'a Directory,
     pub now_ns: u64,
@@ -75,9 +72,21 @@ pub(crate) trait Resolver {
         Step::default()
     }
 
-    /// How long a switch's control plane takes with a packet of this size.
-    fn control_plane_ns(&self, _bytes: u16) -> u64 {
-        0
+    /// Bytes that may wait for a switch's control plane, and a packet's there.
+    fn control_plane_bytes(&self, _packet_bytes: u16) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// A control plane turns to a packet that looks for this address: after how long the packet
+    /// leaves it, and after how long the next has its turn.
+    fn in_control_plane(
+        &mut self,
+        _at: u32,
+        _vip: u32,
+        _packet_bytes: u16,
+        _now_ns: u64,
+    ) -> (u64, u64) {
+        (0, 0)
     }
 
     /// A server receives a packet for a virtual machine it has; `back` leads to the sender.

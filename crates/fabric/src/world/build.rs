@@ -8,6 +8,7 @@ use super::{
     Control, Run, Settings, World,
     flows::{CLOSED, Turns},
     follower::Follower,
+    switches::ControlPlane,
 };
 use crate::{
     Config, Error, FlowResult, Metrics, Scheme, SwitchMetrics, Transport,
@@ -170,6 +171,7 @@ impl Parts<'_> {
             due: Vec::new(),
             segments: Vec::new(),
             control: Control::default(),
+            control_planes: vec![ControlPlane::default(); topology.switches() as usize],
             follower: Follower::new(config.follow_every),
         }
     }

@@ -1,12 +1,33 @@
 //! What happens at a switch.
 
+use std::collections::VecDeque;
+
 use policy::v2p::{Emit, Header, Mapping};
 
 use super::World;
 use crate::{
     packet::{Cold, Kind, Packet, PacketId, Stage, flag},
     scheme::resolver::{Passing, Resolver},
+    wheel::earlier,
 };
+
+/// What waits for a switch's control plane; in the calendar is only the first of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ControlPlane {
+    waiting: VecDeque<PacketId>,
+    waiting_bytes: u64,
+    /// When it has done with what it does, and the event that says so; 0: it never did anything.
+    free_ns: u64,
+    free_event: u32,
+}
+
+impl ControlPlane {
+    fn busy(&self, now_ns: u64, now_event: u32) -> bool {
+        !self.waiting.is_empty()
+            || self.free_ns > now_ns
+            || (self.free_ns == now_ns && now_ns > 0 && !earlier(self.free_event, now_event))
+    }
+}
 
 /// Payload of learning and invalidation packets, with UDP, IP and link headers.
 const CONTROL_BYTES: u16 = 64 + 8 + 20 + 2;
@@ -26,7 +47,6 @@ impl<R: Resolver> World<R> {
         let destination = packet.header.destination_pip;
         let passing = Passing {
             switch,
-            bytes: packet.bytes,
             first_switch: packet.hops == 1,
             header: &mut packet.header,
             directory: &self.directory,
@@ -55,26 +75,54 @@ impl<R: Resolver> World<R> {
             self.emit(switch, emit, flow, reverse);
         }
         self.note(id);
-        if step.lost {
-            self.control.lost += 1;
-            self.packets.remove(id);
-        } else if let Some(hold_ns) = step.hold_ns {
-            self.packets[id].stage = Stage::ControlPlane;
-            if hold_ns == 0 {
-                self.in_control_plane(id);
-            } else {
-                self.insert(id, self.now_ns + hold_ns);
-            }
+        if step.control_plane {
+            self.enter_control_plane(id);
         } else {
             self.network.forward(&mut self.wheel, &mut self.packets, id, self.now_ns);
         }
     }
 
+    /// A packet waits until the switch's control plane has done with those before it, if there is
+    /// room.
+    fn enter_control_plane(&mut self, id: PacketId) {
+        let packet = &mut self.packets[id];
+        packet.stage = Stage::ControlPlane;
+        let plane = &mut self.control_planes[packet.at as usize];
+        if !plane.busy(self.now_ns, self.wheel.now_event) {
+            self.in_control_plane(id);
+            return;
+        }
+        let (room, bytes) = self.resolver.control_plane_bytes(packet.bytes);
+        if plane.waiting_bytes + bytes > room {
+            self.control.lost += 1;
+            self.packets.remove(id);
+            return;
+        }
+        plane.waiting_bytes += bytes;
+        plane.waiting.push_back(id);
+        if plane.waiting.len() == 1 {
+            self.wheel.insert_numbered(id, plane.free_event, plane.free_ns);
+        }
+    }
+
+    /// A packet has its turn there.
     pub(super) fn in_control_plane(&mut self, id: PacketId) {
         let packet = &mut self.packets[id];
         packet.stage = Stage::FromSwitch;
-        let control_plane_ns = self.resolver.control_plane_ns(packet.bytes);
-        self.insert(id, self.now_ns + control_plane_ns);
+        let (at, vip) = (packet.at, packet.header.destination_vip);
+        let (leaves_ns, free_ns) =
+            self.resolver.in_control_plane(at, vip, packet.bytes, self.now_ns);
+        let plane = &mut self.control_planes[at as usize];
+        if plane.waiting.front() == Some(&id) {
+            plane.waiting.pop_front();
+            plane.waiting_bytes -= self.resolver.control_plane_bytes(packet.bytes).1;
+        }
+        self.wheel.insert(id, self.now_ns + leaves_ns);
+        plane.free_ns = self.now_ns + free_ns;
+        plane.free_event = self.wheel.number();
+        if let Some(next) = plane.waiting.front() {
+            self.wheel.insert_numbered(*next, plane.free_event, plane.free_ns);
+        }
     }
 
     /// Sends a learning packet to the sender's ToR, or an invalidation packet to a switch.
