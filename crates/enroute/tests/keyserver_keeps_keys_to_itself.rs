@@ -67,6 +67,19 @@ fn the_key_encryption_key_rotates_while_serving() {
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
 }
 
+#[test]
+fn a_fetch_is_one_miss() {
+    let Some(site) = Site::create() else { return };
+    site.key("site", P256);
+    let id = site.import("site", &[]);
+    let server = site.serve(&["--workers", "1"]);
+    for _ in 0..3 {
+        site.output(&server, &verify_request(&id, SCHEME, &[1; 32]));
+    }
+    let ended = server.terminate();
+    assert!(ended.stderr.contains("1 keys parsed, 2 hits, 1 misses"), "{}", ended.stderr);
+}
+
 /// The private number in a key file: what must not lie about.
 fn secret(site: &Site, name: &str) -> Vec<u8> {
     let der = site.sh(&format!("openssl ec -in {name}.key -outform DER"));
