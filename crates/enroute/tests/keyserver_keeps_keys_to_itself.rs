@@ -9,6 +9,7 @@ use std::{
 };
 
 use support::{
+    database::Database,
     keyserver::{KeyServer, Site, verify_request},
     process::PATIENCE,
 };
@@ -78,6 +79,50 @@ fn a_fetch_is_one_miss() {
     }
     let ended = server.terminate();
     assert!(ended.stderr.contains("1 keys parsed, 2 hits, 1 misses"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_database_is_reached_by_tls_or_not_at_all() {
+    let Some(mut site) = Site::create() else { return };
+    site.authority("other");
+    let path = |name: &str| site.path(name).to_str().expect("a plain path").to_owned();
+    let (certificate, key) = (path("localhost.pem"), path("localhost.key"));
+    let options = ["--password", "secret", "--tls-cert", &certificate, "--tls-key", &key];
+    site.database = Database::start_with(&[&["--sync", "always"], &options[..]].concat());
+    site.key("site", P256);
+    let port = site.database.address().port();
+    let at = |scheme: &str, login: &str| format!("{scheme}://{login}localhost:{port}");
+    let tls = at("rediss", "default:secret@");
+    let import = |address: &str, authorities: &[&str]| {
+        let options = [&["import", "--kek-file", "kek", "--database", address], authorities];
+        site.run(&[&options.concat()[..], &["site.key"]].concat())
+    };
+    let ca = ["--database-authorities", "ca.pem"];
+    let ended = import(&tls, &ca);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let id = &ended.stdout[..64];
+    // Not to a database of another authority, of another name, without a login or without TLS.
+    for (address, authorities, why) in [
+        (tls.as_str(), &["--database-authorities", "other.pem"][..], "certificate"),
+        (&tls.replace("localhost", "127.0.0.1"), &ca, "certificate"),
+        (&tls, &[], "say --database-authorities"),
+        (&at("redis", "default:secret@"), &ca, "say rediss://"),
+        (&at("redis", "default:secret@"), &[], "closed"),
+        (&at("rediss", "default:wrong@"), &ca, "login refused"),
+        (&at("rediss", ""), &ca, "NOAUTH"),
+    ] {
+        let ended = import(address, authorities);
+        assert!(!ended.status.success(), "{address} {authorities:?}");
+        assert!(ended.stderr.contains(why), "{address} {authorities:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+    }
+    let body = verify_request(id, SCHEME, &[1; 32]);
+    let server = site.serve(&[&["--database", &tls], &ca[..]].concat());
+    site.output(&server, &body);
+    let other = ["--database", &tls, "--database-authorities", "other.pem"];
+    let server = site.serve(&other);
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    assert!(server.process().stderr_line("certificate").is_some(), "the reason is logged");
 }
 
 /// The private number in a key file: what must not lie about.

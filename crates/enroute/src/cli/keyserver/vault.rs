@@ -30,7 +30,7 @@ pub(super) struct Import {
 pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.database()?);
+    let database = Database::new(arguments.vault.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
     runtime()?.block_on(async {
@@ -55,7 +55,7 @@ pub(super) struct Rotate {
 pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.database()?);
+    let database = Database::new(arguments.vault.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
     let show = |done: u64| {
