@@ -69,6 +69,46 @@ fn the_key_encryption_key_rotates_while_serving() {
 }
 
 #[test]
+fn damaged_records_keep_no_others_from_being_rotated() {
+    let Some(mut site) = Site::create() else { return };
+    let ids: Vec<String> = (0..6)
+        .map(|number| {
+            let name = format!("key{number}");
+            site.key(&name, P256);
+            site.import(&name, &[])
+        })
+        .collect();
+    // One was changed since it was sealed, one is damaged on disk, one so that its name is lost.
+    let mut changed = site.record(&ids[0]);
+    changed[40] ^= 1;
+    site.set_record(&ids[0], &changed);
+    site.database.terminate();
+    site.database.bring_up();
+    let name = |id: &String| format!("enroute:key:{id}");
+    let damaged = site.database.flip(&name(&ids[1]), 150);
+    let nameless = site.database.flip(&name(&ids[2]), 20);
+    let (old, new) = ("11".repeat(32), "22".repeat(32));
+    site.write("kek", &format!("{new}\n{old}\n"));
+    let ended = site.run(&[&["rotate"], &site.vault()[..]].concat());
+    assert!(!ended.status.success(), "{}", ended.stderr);
+    assert!(ended.stderr.contains("3 records sealed anew, 0 were"), "{}", ended.stderr);
+    let of = |id: &String| {
+        let line = ended.stderr.lines().find(|line| line.contains(&format!("{id}: ")));
+        line.unwrap_or_else(|| panic!("{id} is not named: {}", ended.stderr)).to_owned()
+    };
+    assert!(of(&ids[0]).contains("was changed since it was sealed"), "{}", of(&ids[0]));
+    assert!(of(&ids[1]).contains(&damaged), "{}", of(&ids[1]));
+    assert!(ended.stderr.contains("cannot be read: 1;"), "{}", ended.stderr);
+    assert!(site.database.process().stderr_line(&nameless).is_some(), "the log does not say where");
+    // The others need the old key no more.
+    site.write("kek", &format!("{new}\n"));
+    let server = site.serve(&[]);
+    for id in &ids[3..] {
+        site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
+    }
+}
+
+#[test]
 fn a_fetch_is_one_miss() {
     let Some(site) = Site::create() else { return };
     site.key("site", P256);

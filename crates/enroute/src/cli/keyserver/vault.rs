@@ -8,7 +8,12 @@ use wire::ski::KeyId;
 
 use super::Vault;
 use crate::{
-    keyserver::{audit as log, database::Database, harden::harden, vault},
+    keyserver::{
+        audit as log,
+        database::Database,
+        harden::harden,
+        vault::{self, Rotated},
+    },
     report::Progress,
 };
 
@@ -63,9 +68,25 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
             progress.show(&[format!("{done} records looked at")], began.elapsed());
         }
     };
-    let (anew, already) = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    let rotated = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    let Rotated { anew, already, left, nameless } = rotated;
     eprintln!("{anew} records sealed anew, {already} were already under the first key");
-    Ok(())
+    if left.is_empty() && nameless == 0 {
+        return Ok(());
+    }
+    for (id, why) in &left {
+        eprintln!("not sealed anew: {id}: {why}");
+    }
+    if nameless > 0 {
+        eprintln!(
+            "places of which the names of their keys cannot be read: {nameless}; the database's log says where"
+        );
+    }
+    bail!(
+        "records not under the first key: {}; keep the older keys, import these again or restore them, \
+         then rotate once more",
+        left.len() as u64 + nameless
+    )
 }
 
 #[derive(Debug, Args)]
