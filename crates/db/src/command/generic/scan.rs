@@ -210,7 +210,11 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
         let found = shard.random_key(crate::server::mix(random), client, now);
         let Some(key) = call.keys.unless_missing(index, found) else { return Ok(Draw::Pending) };
         let Some(key) = key.filter(|key| key.first() == Some(&database)) else { continue };
-        call.keys.load(database, &key[1..], false)?;
+        match call.keys.load(database, &key[1..], false) {
+            // Whether its time is over cannot be read: another key will do.
+            Err(failure) if failure.is_of_disk() => continue,
+            loaded => loaded?,
+        }
         if !call.keys.missing.is_empty() {
             return Ok(Draw::Pending);
         }
