@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     failure::{Failure, TOO_MUCH_AT_ONCE},
-    shard::{Loaded, Missing, Shard, StoredKey},
+    shard::{Loaded, Shard, StoredKey},
 };
 
 /// Databases a client can SELECT.
@@ -216,16 +216,12 @@ impl Keyspace<'_> {
     pub(crate) fn unless_missing<T>(
         &mut self,
         index: usize,
-        found: Result<T, Missing>,
-    ) -> Result<Option<T>, Failure> {
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(Missing::Failed(failure)) => Err(failure),
-            Err(Missing::Pending(tickets)) => {
-                self.missing.extend(tickets.into_iter().map(|ticket| (index, ticket)));
-                Ok(None)
-            }
-        }
+        found: Result<T, Vec<Ticket>>,
+    ) -> Option<T> {
+        let note = |tickets: Vec<Ticket>| {
+            self.missing.extend(tickets.into_iter().map(|ticket| (index, ticket)));
+        };
+        found.map_err(note).ok()
     }
 
     /// Can all shards held be written now, or removed from if the command `frees` only? `false`

@@ -64,6 +64,8 @@ pub struct Stats {
     pub errors: AtomicU64,
     /// Commands that waited for the disk.
     pub waits: AtomicU64,
+    /// Places at which walks over the keys could not read a name, again for every walk.
+    pub passed_over: AtomicU64,
     /// Reads from the disk, and the nanoseconds they took.
     pub disk_reads: AtomicU64,
     /// See `disk_reads`.

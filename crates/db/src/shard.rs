@@ -366,21 +366,21 @@ impl Shard {
         Ok(())
     }
 
-    /// About `count` stored keys from `cursor` on; `Err(None)` while the disk is asked.
+    /// About `count` stored keys from `cursor` on, where to go on, and how many places could not be
+    /// read; what to wait for while the disk is asked.
     pub(crate) fn scan(
         &mut self,
         cursor: u64,
         count: usize,
         client: u64,
         now: Duration,
-    ) -> Result<(u64, Names), Missing> {
+    ) -> Result<(u64, Names, u64), Vec<Ticket>> {
         match self.store.scan(cursor, count, now) {
-            Scan::Ready { cursor, keys } => Ok((cursor, keys)),
+            Scan::Ready { cursor, keys, passed_over } => Ok((cursor, keys, passed_over)),
             Scan::Pending(tickets) => {
                 self.waiting.extend(tickets.iter().map(|&ticket| (ticket, client)));
-                Err(Missing::Pending(tickets))
+                Err(tickets)
             }
-            Scan::Failed(error) => Err(Missing::Failed(failure(&self.name, &error))),
         }
     }
 
@@ -390,14 +390,13 @@ impl Shard {
         random: u64,
         client: u64,
         now: Duration,
-    ) -> Result<Option<Box<[u8]>>, Missing> {
+    ) -> Result<Option<Box<[u8]>>, Vec<Ticket>> {
         match self.store.random_key(random, now) {
             RandomKey::Ready(key) => Ok(key),
             RandomKey::Pending(ticket) => {
                 self.waiting.insert(ticket, client);
-                Err(Missing::Pending(vec![ticket]))
+                Err(vec![ticket])
             }
-            RandomKey::Failed(error) => Err(Missing::Failed(failure(&self.name, &error))),
         }
     }
 
@@ -423,10 +422,4 @@ impl Shard {
     pub(crate) fn ending(&self, database: u8) -> u64 {
         self.deadlines.iter().filter(|(_, key)| key[0] == database).count() as u64
     }
-}
-
-/// Why a shard cannot say which keys it has.
-pub(crate) enum Missing {
-    Pending(Vec<Ticket>),
-    Failed(Failure),
 }

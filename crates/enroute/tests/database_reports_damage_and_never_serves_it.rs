@@ -171,6 +171,53 @@ fn under_a_running_database() {
 }
 
 #[test]
+fn walks_name_every_key_that_can_be_read() {
+    let mut database = Database::start_with(&["--memory", "32MiB", "--sync", "always"]);
+    let name = |number: u64| format!("key:{number:04}:");
+    let mut pipeline = redis::pipe();
+    for number in 0..2_000 {
+        pipeline.cmd("SET").arg(name(number)).arg(value(number)).ignore();
+    }
+    pipeline.exec(&mut database.connection()).expect("they are stored");
+    // Nothing is in memory then.
+    database.terminate();
+    database.bring_up();
+    let in_name: BTreeSet<String> = (0..2_000).step_by(100).map(name).collect();
+    let in_value: BTreeSet<String> = (50..2_000).step_by(100).map(name).collect();
+    let mut places: Vec<String> = in_name.iter().map(|name| database.flip(name, 7)).collect();
+    places.extend(in_value.iter().map(|name| database.flip(name, 2_000)));
+    let expected: BTreeSet<_> = (0..2_000).map(name).filter(|key| !in_name.contains(key)).collect();
+    let mut connection = database.connection();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).expect("keys");
+    assert_eq!(keys.len(), expected.len(), "none twice");
+    assert_eq!(keys.into_iter().collect::<BTreeSet<_>>(), expected);
+    assert_eq!(database.info("scan_passed_over"), in_name.len() as u64);
+    let (mut scanned, mut cursor) = (BTreeSet::new(), 0_u64);
+    loop {
+        let (next, keys): (u64, Vec<String>) =
+            redis::cmd("SCAN").arg(cursor).query(&mut connection).expect("a page");
+        scanned.extend(keys);
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(scanned, expected);
+    assert_eq!(database.info("scan_passed_over"), 2 * in_name.len() as u64);
+    for place in places {
+        assert!(database.process().stderr_line(&place).is_some(), "not in the log: {place}");
+    }
+    for key in &in_value {
+        let read = redis::cmd("GET").arg(key).query::<Vec<u8>>(&mut connection);
+        read.expect_err("it is named, and not served");
+    }
+    for _ in 0..500 {
+        let _: Option<String> =
+            redis::cmd("RANDOMKEY").query(&mut connection).expect("one of the others");
+    }
+}
+
+#[test]
 fn of_a_stopped_database() {
     let mut database = filled();
     database.terminate();

@@ -9,6 +9,7 @@ use std::{
 };
 
 use support::{
+    database::Database,
     keyserver::{KeyServer, Site, verify_request},
     process::PATIENCE,
 };
@@ -65,6 +66,103 @@ fn the_key_encryption_key_rotates_while_serving() {
     site.set_record(&ids[1], &site.record(&ids[2]));
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+}
+
+#[test]
+fn damaged_records_keep_no_others_from_being_rotated() {
+    let Some(mut site) = Site::create() else { return };
+    let ids: Vec<String> = (0..6)
+        .map(|number| {
+            let name = format!("key{number}");
+            site.key(&name, P256);
+            site.import(&name, &[])
+        })
+        .collect();
+    // One was changed since it was sealed, one is damaged on disk, one so that its name is lost.
+    let mut changed = site.record(&ids[0]);
+    changed[40] ^= 1;
+    site.set_record(&ids[0], &changed);
+    site.database.terminate();
+    site.database.bring_up();
+    let name = |id: &String| format!("enroute:key:{id}");
+    let damaged = site.database.flip(&name(&ids[1]), 150);
+    let nameless = site.database.flip(&name(&ids[2]), 20);
+    let (old, new) = ("11".repeat(32), "22".repeat(32));
+    site.write("kek", &format!("{new}\n{old}\n"));
+    let ended = site.run(&[&["rotate"], &site.vault()[..]].concat());
+    assert!(!ended.status.success(), "{}", ended.stderr);
+    assert!(ended.stderr.contains("3 records sealed anew, 0 were"), "{}", ended.stderr);
+    let of = |id: &String| {
+        let line = ended.stderr.lines().find(|line| line.contains(&format!("{id}: ")));
+        line.unwrap_or_else(|| panic!("{id} is not named: {}", ended.stderr)).to_owned()
+    };
+    assert!(of(&ids[0]).contains("was changed since it was sealed"), "{}", of(&ids[0]));
+    assert!(of(&ids[1]).contains(&damaged), "{}", of(&ids[1]));
+    assert!(ended.stderr.contains("cannot be read: 1;"), "{}", ended.stderr);
+    assert!(site.database.process().stderr_line(&nameless).is_some(), "the log does not say where");
+    // The others need the old key no more.
+    site.write("kek", &format!("{new}\n"));
+    let server = site.serve(&[]);
+    for id in &ids[3..] {
+        site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
+    }
+}
+
+#[test]
+fn a_fetch_is_one_miss() {
+    let Some(site) = Site::create() else { return };
+    site.key("site", P256);
+    let id = site.import("site", &[]);
+    let server = site.serve(&["--workers", "1"]);
+    for _ in 0..3 {
+        site.output(&server, &verify_request(&id, SCHEME, &[1; 32]));
+    }
+    let ended = server.terminate();
+    assert!(ended.stderr.contains("1 keys parsed, 2 hits, 1 misses"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_database_is_reached_by_tls_or_not_at_all() {
+    let Some(mut site) = Site::create() else { return };
+    site.authority("other");
+    let path = |name: &str| site.path(name).to_str().expect("a plain path").to_owned();
+    let (certificate, key) = (path("localhost.pem"), path("localhost.key"));
+    let options = ["--password", "secret", "--tls-cert", &certificate, "--tls-key", &key];
+    site.database = Database::start_with(&[&["--sync", "always"], &options[..]].concat());
+    site.key("site", P256);
+    let port = site.database.address().port();
+    let at = |scheme: &str, login: &str| format!("{scheme}://{login}localhost:{port}");
+    let tls = at("rediss", "default:secret@");
+    let import = |address: &str, authorities: &[&str]| {
+        let options = [&["import", "--kek-file", "kek", "--database", address], authorities];
+        site.run(&[&options.concat()[..], &["site.key"]].concat())
+    };
+    let ca = ["--database-authorities", "ca.pem"];
+    let ended = import(&tls, &ca);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let id = &ended.stdout[..64];
+    // Not to a database of another authority, of another name, without a login or without TLS.
+    for (address, authorities, why) in [
+        (tls.as_str(), &["--database-authorities", "other.pem"][..], "certificate"),
+        (&tls.replace("localhost", "127.0.0.1"), &ca, "certificate"),
+        (&tls, &[], "say --database-authorities"),
+        (&at("redis", "default:secret@"), &ca, "say rediss://"),
+        (&at("redis", "default:secret@"), &[], "closed"),
+        (&at("rediss", "default:wrong@"), &ca, "login refused"),
+        (&at("rediss", ""), &ca, "NOAUTH"),
+    ] {
+        let ended = import(address, authorities);
+        assert!(!ended.status.success(), "{address} {authorities:?}");
+        assert!(ended.stderr.contains(why), "{address} {authorities:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+    }
+    let body = verify_request(id, SCHEME, &[1; 32]);
+    let server = site.serve(&[&["--database", &tls], &ca[..]].concat());
+    site.output(&server, &body);
+    let other = ["--database", &tls, "--database-authorities", "other.pem"];
+    let server = site.serve(&other);
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    assert!(server.process().stderr_line("certificate").is_some(), "the reason is logged");
 }
 
 /// The private number in a key file: what must not lie about.

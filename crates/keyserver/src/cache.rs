@@ -23,9 +23,9 @@ impl Default for Config {
 /// What the cache did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Lookups answered.
+    /// Requests whose key was here.
     pub hits: u64,
-    /// Lookups not answered.
+    /// Requests whose key was not.
     pub misses: u64,
     /// Keys that left for others.
     pub evictions: u64,
@@ -50,6 +50,11 @@ impl Cache {
         let found = self.keys.get(&id).cloned();
         *(if found.is_some() { &mut self.stats.hits } else { &mut self.stats.misses }) += 1;
         found
+    }
+
+    /// The key, if it has come meanwhile for another request: that of a miss, which stays one.
+    pub fn find_again(&mut self, id: KeyId) -> Option<Arc<SigningKey>> {
+        self.keys.get(&id).cloned()
     }
 
     /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one that

@@ -190,22 +190,20 @@ pub enum Scan {
         cursor: u64,
         /// Keys, expired ones left out.
         keys: Vec<Box<[u8]>>,
+        /// Records, and pages of the storage table, of which the disk did not give the names.
+        passed_over: u64,
     },
     /// Keys have to be read from disk; ask again with the same cursor when all are loaded.
     Pending(Vec<Ticket>),
-    /// The disk did not give a key.
-    Failed(Error),
 }
 
 /// What [`Elastic::random_key`] found.
 #[derive(Debug)]
 pub enum RandomKey {
-    /// A key; none in an empty store.
+    /// A key; none in an empty store, or if the disk did not give it: another number may do.
     Ready(Option<Box<[u8]>>),
     /// It has to be read from disk; ask again with the same number.
     Pending(Ticket),
-    /// The disk did not give it.
-    Failed(Error),
 }
 
 /// Sizes and counters. Sizes are bytes.

@@ -3,7 +3,9 @@
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
 
-use elastic::{Random, Run};
+use std::collections::BTreeSet;
+
+use elastic::{Random, Run, key};
 use store::Faults;
 use store::device::{Device, FileName};
 use store::elastic::{Elastic, Error, Load};
@@ -36,20 +38,24 @@ fn flipped_bits_while_serving() {
     assert!(failed > 20, "damage was met only {failed} times");
 }
 
+fn make_durable(run: &mut Run) {
+    run.settle();
+    let position = run.store.flush();
+    for _ in 0..1000 {
+        run.settle();
+        if run.store.durable_up_to() >= position {
+            break;
+        }
+    }
+}
+
 #[test]
 fn flipped_bits_before_a_restart() {
     let (mut damaged, mut lost) = (0, 0);
     for seed in 0..100 {
         let mut run = Run::new(seed, Faults::default()).expect("opens");
         run.run(2000);
-        run.settle();
-        let position = run.store.flush();
-        for _ in 0..1000 {
-            run.settle();
-            if run.store.durable_up_to() >= position {
-                break;
-            }
-        }
+        make_durable(&mut run);
         flip_some(&run, &mut Random(seed));
         run.device.restart(Faults::default());
         let store = Elastic::open(run.config(), &run.device, run.now).expect("opens");
@@ -137,4 +143,102 @@ fn what_is_damaged_can_be_written_again() {
         }
     }
     assert!(replaced > 0, "nothing was damaged");
+}
+
+/// Where the record of that key is, if it was written once.
+fn record_of(run: &Run, key: &[u8]) -> (FileName, u64) {
+    for (name, length) in run.device.list().expect("lists") {
+        let bytes = run.device.read(name, 0, length as usize).expect("reads");
+        let is_key = |&at: &usize| {
+            let length = u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]);
+            usize::from(length) == key.len() && bytes[at + HEAD_BYTES..].starts_with(key)
+        };
+        let ends = bytes.len().saturating_sub(HEAD_BYTES + key.len());
+        if matches!(name, FileName::Segment(_))
+            && let Some(at) = (SEGMENT_HEAD_BYTES..ends).step_by(16).find(is_key)
+        {
+            return (name, at as u64);
+        }
+    }
+    panic!("no record of {}", String::from_utf8_lossy(key));
+}
+
+/// Bytes of a record before its key, and of a segment before its records.
+const HEAD_BYTES: usize = 24;
+const SEGMENT_HEAD_BYTES: usize = 4096;
+
+#[test]
+fn a_scan_passes_over_what_is_damaged_and_nothing_else() {
+    let mut run = Run::new(7, Faults::default()).expect("opens");
+    run.keys = 300;
+    for number in 0..run.keys {
+        run.put_value(number, &[number as u8; 3000]);
+    }
+    make_durable(&mut run);
+    // Nothing is in memory then.
+    run.device.restart(Faults::default());
+    let config = run.config();
+    run.adopt(Elastic::open(config, &run.device, run.now).expect("opens"));
+    let (mut lost, mut damaged) = (BTreeSet::new(), BTreeSet::new());
+    for number in 0..run.keys {
+        let (file, record) = record_of(&run, &key(number));
+        // In the checksum, the kind, the length of the key, that of the value, the key, the value.
+        let Some(at) = [0, 4, 6, 11, HEAD_BYTES as u64, 2000].get(number as usize % 20) else {
+            continue;
+        };
+        assert!(run.device.flip(file, record + at, number as u8));
+        damaged.insert((file, record));
+        if matches!(at, 6 | 24) {
+            lost.insert(key(number));
+        }
+    }
+    let scanned = run.scan_all();
+    let expected: BTreeSet<_> = (0..run.keys).map(key).filter(|key| !lost.contains(key)).collect();
+    assert_eq!(scanned.len(), expected.len(), "none twice");
+    assert_eq!(scanned.into_iter().map(Vec::from).collect::<BTreeSet<_>>(), expected);
+    assert_eq!(run.passed_over, lost.len() as u64);
+    let mut reported = BTreeSet::new();
+    while let Some(error) = run.store.poll_damage() {
+        let Error::Damaged { file, offset, .. } = error else { panic!("{error}") };
+        reported.insert((file, offset));
+    }
+    assert_eq!(reported, damaged);
+    // Of a key that was named the value is still not served.
+    let refused = (0..run.keys).filter(|&number| run.try_fetch(&key(number)).is_err()).count();
+    assert_eq!(refused, damaged.len());
+    // Draws go on, too; now and then one finds nothing.
+    let drawn = (0..1000).filter_map(|_| run.random_key()).count();
+    assert!((800..1000).contains(&drawn), "{drawn} of 1000 draws");
+}
+
+#[test]
+fn a_scan_goes_on_at_the_next_page_of_a_damaged_table() {
+    let mut run = Run::new(1, Faults::default()).expect("opens");
+    run.store.rescale(Elastic::MEMORY_BYTES_MIN);
+    run.keys = 30_000;
+    for number in 0..run.keys {
+        run.put_value(number, b"value");
+    }
+    run.settle();
+    let (pages, resident) = run.store.stats().table_pages;
+    assert!(resident < pages, "all pages are in memory");
+    for page in 0..pages as u64 {
+        let at = page * 4096 + 100;
+        let byte = |run: &Run| run.device.read(FileName::Spill, at, 1).expect("reads");
+        let whole = byte(&run);
+        assert!(run.device.flip(FileName::Spill, at, 3));
+        let scanned = run.scan_all().len() as u64;
+        if run.passed_over > 0 {
+            assert_eq!(run.passed_over, 1);
+            assert!((run.keys - 400..run.keys).contains(&scanned), "{scanned}");
+            return;
+        }
+        // That one was in memory; it may have been written anew since.
+        assert_eq!(scanned, run.keys);
+        run.settle();
+        if byte(&run) != whole {
+            run.device.flip(FileName::Spill, at, 3);
+        }
+    }
+    panic!("no page was read back");
 }

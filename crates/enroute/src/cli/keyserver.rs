@@ -63,10 +63,14 @@ enum Command {
 /// Where keys are and what seals them.
 #[derive(Debug, Args)]
 struct Vault {
-    /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT
+    /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT, rediss:// for TLS
     /// [default: $ENROUTE_DATABASE, where a password is not seen by everybody]
     #[arg(long, value_name = "ADDRESS")]
     database: Option<database::Address>,
+
+    /// Authorities that may have signed the database's certificate, PEM; with rediss://
+    #[arg(long, value_name = "FILE")]
+    database_authorities: Option<PathBuf>,
 
     /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]
     #[arg(long, value_name = "FILE")]
@@ -74,14 +78,15 @@ struct Vault {
 }
 
 impl Vault {
-    fn database(&self) -> anyhow::Result<database::Address> {
-        match &self.database {
-            Some(address) => Ok(address.clone()),
+    fn place(&self) -> anyhow::Result<database::Place> {
+        let address = match &self.database {
+            Some(address) => address.clone(),
             None => std::env::var(DATABASE_VARIABLE)
                 .map_err(|_| anyhow!("no database: say --database or set {DATABASE_VARIABLE}"))?
                 .parse()
-                .context(DATABASE_VARIABLE),
-        }
+                .context(DATABASE_VARIABLE)?,
+        };
+        database::Place::new(address, self.database_authorities.as_deref())
     }
 }
 

@@ -24,6 +24,7 @@ struct State {
     live_bytes: u64,
     disk_waits: u64,
     damages: u64,
+    scan_passed_over: u64,
 }
 
 impl State {
@@ -37,6 +38,7 @@ impl State {
             memory_bytes: server.parameters.memory_bytes.load(Relaxed),
             resident_bytes: server.host.resident_bytes(),
             disk_waits: server.stats.waits.load(Relaxed),
+            scan_passed_over: server.stats.passed_over.load(Relaxed),
             ..Self::default()
         };
         for index in 0..shared.locks.len() {

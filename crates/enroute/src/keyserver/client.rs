@@ -188,19 +188,24 @@ impl Shared {
 }
 
 fn tls(configuration: &Configuration) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&configuration.authorities)? {
-        roots.add(certificate).with_context(|| configuration.authorities.display().to_string())?;
-    }
     let key = PrivateKeyDer::from_pem_file(&configuration.key).with_context(|| {
         format!("{}: expected a private key in PEM", configuration.key.display())
     })?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
+        .with_root_certificates(authorities(&configuration.authorities)?)
         .with_client_auth_cert(certificates(&configuration.certificate)?, key)
         .with_context(|| format!("{} and its key do not fit", configuration.certificate.display()))
+}
+
+/// The authorities in a PEM file, at least one.
+pub(super) fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).with_context(|| path.display().to_string())?;
+    }
+    Ok(roots)
 }
 
 /// The certificates in a PEM file, at least one.

@@ -1,17 +1,20 @@
 //! The database with the sealed keys, over RESP: one pipelined connection, made when it is needed
 //! and again when it broke.
 
-use std::{collections::VecDeque, fmt, str::FromStr, time::Duration};
+mod place;
+
+use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     sync::{Mutex, mpsc, oneshot},
     time::timeout,
 };
 use wire::resp::{Frame, Limits, frame};
-use zeroize::Zeroizing;
+
+pub use place::{Address, Place};
 
 /// Longest wait for an answer, connecting included.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,47 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const OUTSTANDING_MAX: usize = 4096;
 /// Bytes of answers not yet understood; a scan's answer is the longest.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
-
-/// Where the database is: `redis://[[USER:]PASSWORD@]HOST:PORT`.
-#[derive(Clone)]
-pub struct Address {
-    host: String,
-    login: Option<(String, Zeroizing<String>)>,
-}
-
-impl fmt::Debug for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-/// Without the password.
-impl fmt::Display for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "redis://{}", self.host)
-    }
-}
-
-impl FromStr for Address {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        let form = "expected redis://[[USER:]PASSWORD@]HOST:PORT";
-        let rest = text.strip_prefix("redis://").context(form)?;
-        let (login, host) = match rest.rsplit_once('@') {
-            None => (None, rest),
-            Some((login, host)) => {
-                let (user, password) = login.split_once(':').unwrap_or(("default", login));
-                let user = if user.is_empty() { "default" } else { user };
-                (Some((user.to_owned(), Zeroizing::new(password.to_owned()))), host)
-            }
-        };
-        let host = host.trim_end_matches('/');
-        let (name, port) = host.rsplit_once(':').context(form)?;
-        ensure!(!name.is_empty() && port.parse::<u16>().is_ok(), form);
-        Ok(Self { host: host.to_owned(), login })
-    }
-}
 
 /// An answer of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,26 +45,30 @@ struct Command {
 
 /// A connection to the database, for tasks of one runtime.
 pub struct Database {
-    address: Address,
+    place: Place,
     queue: Mutex<Option<mpsc::Sender<Command>>>,
 }
 
 impl Database {
     /// Connects when first asked.
-    pub fn new(address: Address) -> Self {
-        Self { address, queue: Mutex::new(None) }
+    pub fn new(place: Place) -> Self {
+        Self { place, queue: Mutex::new(None) }
     }
 
     /// Sends one command and waits for its answer; an error reply is an error.
     pub async fn ask(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
-        let reply = timeout(PATIENCE, self.exchange(arguments))
-            .await
-            .unwrap_or_else(|_| Err(anyhow!("no answer within {PATIENCE:?}")))
-            .with_context(|| format!("the database at {}", self.address))?;
-        match reply {
-            Reply::Error(text) => bail!("the database at {} says: {text}", self.address),
+        match self.reply(arguments).await? {
+            Reply::Error(text) => bail!("the database at {} says: {text}", self.place.address()),
             reply => Ok(reply),
         }
+    }
+
+    /// Sends one command and waits for its answer, which may be an error reply.
+    pub async fn reply(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
+        timeout(PATIENCE, self.exchange(arguments))
+            .await
+            .unwrap_or_else(|_| Err(anyhow!("no answer within {PATIENCE:?}")))
+            .with_context(|| format!("the database at {}", self.place.address()))
     }
 
     async fn exchange(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
@@ -125,15 +91,16 @@ impl Database {
     }
 
     async fn connect(&self) -> anyhow::Result<mpsc::Sender<Command>> {
-        let stream = TcpStream::connect(&self.address.host).await?;
+        let stream = TcpStream::connect(self.place.address().host()).await?;
         stream.set_nodelay(true)?;
         let (queue, commands) = mpsc::channel(OUTSTANDING_MAX);
-        tokio::spawn(async move {
-            if let Err(error) = serve(stream, commands).await {
-                tracing::warn!("the connection to the database ended: {error:#}");
+        match self.place.tls() {
+            None => spawn(serve(stream, commands)),
+            Some((connector, name)) => {
+                spawn(serve(connector.connect(name, stream).await?, commands));
             }
-        });
-        if let Some((user, password)) = &self.address.login {
+        }
+        if let Some((user, password)) = self.place.address().login() {
             let (answer, answered) = oneshot::channel();
             let bytes = encode(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
             queue.send(Command { bytes, answer }).await.map_err(|_| anyhow!("it broke"))?;
@@ -145,9 +112,20 @@ impl Database {
     }
 }
 
+fn spawn(serving: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::warn!("the connection to the database ended: {error:#}");
+        }
+    });
+}
+
 /// Writes commands as they come, hands answers to whoever waits longest. Ending drops the senders of
 /// all answers, which tells their receivers.
-async fn serve(mut stream: TcpStream, mut commands: mpsc::Receiver<Command>) -> anyhow::Result<()> {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut commands: mpsc::Receiver<Command>,
+) -> anyhow::Result<()> {
     let limits = Limits::default();
     let mut waiting = VecDeque::new();
     let (mut unread, mut out) = (Vec::new(), Vec::new());
@@ -163,6 +141,7 @@ async fn serve(mut stream: TcpStream, mut commands: mpsc::Receiver<Command>) -> 
                     next = commands.try_recv().ok();
                 }
                 stream.write_all(&out).await?;
+                stream.flush().await?;
             }
             read = stream.read_buf(&mut unread) => {
                 ensure!(read? > 0, "the database closed it");

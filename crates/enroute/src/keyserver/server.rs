@@ -24,7 +24,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{
-    RootCertStore, ServerConfig,
+    ServerConfig,
     pki_types::{PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
@@ -39,8 +39,8 @@ use wire::ski;
 
 use super::{
     audit::SYNC_EVERY,
-    client::certificates,
-    database::{Address, Database},
+    client::{authorities, certificates},
+    database::{Database, Place},
     service::Service,
 };
 
@@ -67,7 +67,7 @@ pub struct Configuration {
     /// Certificates of the authorities that may have signed an edge's, PEM.
     pub edge_authorities: PathBuf,
     /// Where the sealed keys are.
-    pub database: Address,
+    pub database: Place,
     /// Threads that serve connections.
     pub workers: usize,
 }
@@ -156,12 +156,7 @@ fn on_runtime(
 
 fn tls(configuration: &Configuration) -> anyhow::Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&configuration.edge_authorities)? {
-        roots
-            .add(certificate)
-            .with_context(|| configuration.edge_authorities.display().to_string())?;
-    }
+    let roots = authorities(&configuration.edge_authorities)?;
     // Without a certificate of one of these authorities nobody gets past the handshake.
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))

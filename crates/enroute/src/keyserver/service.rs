@@ -208,7 +208,7 @@ fn open(
     rules: &Rules,
     cache: &Mutex<Cache>,
 ) -> keyserver::Result<Arc<SigningKey>> {
-    if let Some(key) = cache.lock().find(id) {
+    if let Some(key) = cache.lock().find_again(id) {
         return Ok(key);
     }
     let key = Arc::new(record::open(id, record, &rules.keyring)?);

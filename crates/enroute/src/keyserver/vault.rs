@@ -61,47 +61,83 @@ pub async fn store(
     Ok(id)
 }
 
+/// What sealing every record anew came to.
+#[derive(Debug, Default)]
+pub struct Rotated {
+    /// Records sealed anew.
+    pub anew: u64,
+    /// Records that were under the first key already.
+    pub already: u64,
+    /// Records that stay as they are, and why: they are damaged, or the keyring does not open them.
+    pub left: Vec<(KeyId, String)>,
+    /// Places the database could not read, so that nobody knows whose records lie there.
+    pub nameless: u64,
+}
+
 /// Seals every record under the keyring's first key; `progress` is told how many were looked at.
-/// Gives how many were sealed anew and how many were already.
+/// One that is damaged does not keep the others from it.
 pub async fn rotate(
     keyring: &Keyring,
     database: &Database,
     mut progress: impl FnMut(u64),
-) -> anyhow::Result<(u64, u64)> {
-    let (mut anew, mut already) = (0, 0);
+) -> anyhow::Result<Rotated> {
+    let mut rotated = Rotated::default();
+    let passed_over = passed_over(database).await?;
     let mut cursor = b"0".to_vec();
     loop {
         let (next, names) = scan(database, &cursor).await?;
         for name in names {
             let Some(id) = record::id_of(&name) else { continue };
-            let count = if rotate_one(id, &name, keyring, database).await? {
-                &mut anew
-            } else {
-                &mut already
-            };
-            *count += 1;
-            progress(anew + already);
+            rotate_one(id, &name, keyring, database, &mut rotated).await?;
+            progress(rotated.anew + rotated.already);
         }
         if next == b"0" {
-            return Ok((anew, already));
+            break;
         }
         cursor = next;
     }
+    rotated.nameless = self::passed_over(database).await?.saturating_sub(passed_over);
+    Ok(rotated)
 }
 
-/// Seals one record anew; false if there was nothing to do.
 async fn rotate_one(
     id: KeyId,
     name: &[u8],
     keyring: &Keyring,
     database: &Database,
-) -> anyhow::Result<bool> {
-    let Reply::Bytes(record) = database.ask(&[b"GET", name]).await? else { return Ok(false) };
-    let rewrapped = with_random(|random| record::rewrap(id, &record, keyring, random))?;
-    let Some(rewrapped) = rewrapped else { return Ok(false) };
-    // XX: a key that was deleted meanwhile stays deleted.
-    database.ask(&[b"SET", name, &rewrapped, b"XX"]).await?;
-    Ok(true)
+    rotated: &mut Rotated,
+) -> anyhow::Result<()> {
+    let record = match database.reply(&[b"GET", name]).await? {
+        Reply::Bytes(record) => record,
+        Reply::Error(text) if text.starts_with("MISCONF") => {
+            rotated.left.push((id, text));
+            return Ok(());
+        }
+        Reply::Error(text) => bail!("the database says: {text}"),
+        // It was deleted meanwhile.
+        _ => return Ok(()),
+    };
+    match with_random(|random| record::rewrap(id, &record, keyring, random)) {
+        Ok(Some(rewrapped)) => {
+            // XX: a key that was deleted meanwhile stays deleted.
+            database.ask(&[b"SET", name, &rewrapped, b"XX"]).await?;
+            rotated.anew += 1;
+        }
+        Ok(None) => rotated.already += 1,
+        Err(error) => rotated.left.push((id, format!("{error:#}"))),
+    }
+    Ok(())
+}
+
+/// How many places scans could not read the names of keys at, as `enroute db` says. Other databases
+/// say nothing of the kind.
+async fn passed_over(database: &Database) -> anyhow::Result<u64> {
+    let Reply::Bytes(text) = database.ask(&[b"INFO", b"stats"]).await? else {
+        bail!("INFO gave no text");
+    };
+    let text = String::from_utf8_lossy(&text);
+    let said = text.lines().find_map(|line| line.strip_prefix("scan_passed_over:"));
+    said.map_or(Ok(0), |count| count.trim().parse().context("INFO: scan_passed_over"))
 }
 
 async fn scan(database: &Database, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {

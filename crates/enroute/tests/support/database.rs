@@ -1,6 +1,8 @@
 //! A running `enroute db`, and certificates for it and its clients.
 
+use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -80,6 +82,37 @@ impl Database {
     /// Where it keeps what it keeps, and files of the test.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Flips a bit of the record of `key` on disk, so many bytes behind the beginning of its name;
+    /// file and offset of the record as errors say them.
+    pub fn flip(&self, key: &str, behind: u64) -> String {
+        let name = [b"\0", key.as_bytes()].concat();
+        for shard in 0..4 {
+            let shard = format!("shard-{shard:03}");
+            let files = fs::read_dir(self.directory.path().join("data").join(&shard));
+            for file in files.expect("a shard").flatten() {
+                let bytes = fs::read(file.path()).expect("its data");
+                // Records begin at sixteen bytes, names 24 behind that.
+                let begins = |&at: &usize| bytes[at + 24..].starts_with(&name);
+                let end = bytes.len().saturating_sub(24 + name.len());
+                let Some(at) = (0..end).step_by(16).find(begins) else { continue };
+                let hit = at as u64 + 24 + behind;
+                let writable = File::options().write(true).open(file.path()).expect("its data");
+                let flipped = [bytes[hit as usize] ^ 4];
+                writable.write_all_at(&flipped, hit).expect("a writable file");
+                let file = file.file_name().into_string().expect("a plain name");
+                return format!("{shard}/{file} is damaged at offset {at}");
+            }
+        }
+        panic!("{key} is not on disk");
+    }
+
+    /// What INFO says of `field`.
+    pub fn info(&self, field: &str) -> u64 {
+        let text: String = redis::cmd("INFO").query(&mut self.connection()).expect("a text");
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{field}: {text}"))
     }
 
     /// A connection for the `redis` crate.

@@ -190,6 +190,13 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// The key of the record at the start of `bytes`, which need not be whole.
+    pub(super) fn name(bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let header = bytes.get(..HEADER_BYTES)?;
+        let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
+        bytes.get(HEADER_BYTES..HEADER_BYTES + key_bytes)
+    }
+
     /// Where in the record its body is.
     pub(super) fn body_range(&self) -> Range<usize> {
         let start = HEADER_BYTES + self.key.len();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::device_work::Purpose;
 use super::entries::{NEVER, body_bytes};
-use super::record::{Body, Record};
+use super::record::{Body, Expiry, Record};
 use super::table::{Location, Slot};
 use super::{Elastic, Error, Ticket};
 use crate::device::{FileName, Operation};
@@ -53,7 +53,7 @@ pub(super) enum State {
     /// The entry, and which record it is.
     Body { bytes: BodyBytes, location: Location },
     /// The key of a record.
-    Found { key: Box<[u8]>, over_at: super::record::Expiry },
+    Found { key: Box<[u8]>, over_at: Expiry },
     /// There is none; or the page is there.
     Absent,
     /// The disk failed. If the record of the key is damaged for good, this is the one to replace.
@@ -232,6 +232,13 @@ impl Elastic {
             Err(broken) => {
                 let error = Error::Damaged { file, offset, found: broken.to_string() };
                 self.report(error.clone());
+                // Who only asks for the name may have it, if its hash says that it is whole.
+                if let StagedKey::Slot { hash, .. } = *key
+                    && let Some(name) = Record::name(&bytes).filter(|name| self.hash(name) == hash)
+                {
+                    let over_at = Expiry::NEVER;
+                    return self.resolve(key, State::Found { key: name.into(), over_at });
+                }
                 // Whose record it was, its hash has to tell: another key of the same forty bits
                 // is a matter of one in a million.
                 let location = Some(slot.location);

@@ -231,11 +231,14 @@ impl Table {
         entries
     }
 
-    /// The first hash after those of the page `hash` belongs to; nothing after the last.
+    /// The first hash after those of the page `hash` belongs to, which may be away; nothing after
+    /// the last.
     pub(super) fn next_page_hash(&self, hash: u64) -> Option<u64> {
-        let page = &self.pages[self.home(hash)];
-        let next = (page.prefix + 1) << (HASH_BITS - u32::from(page.depth));
-        (next < 1 << HASH_BITS).then_some(next)
+        let shift = HASH_BITS - self.depth;
+        let place = (hash >> shift) as usize;
+        let page = self.directory[place];
+        let next = (place + 1..1 << self.depth).find(|&place| self.directory[place] != page)?;
+        Some((next as u64) << shift)
     }
 
     fn add_page(&mut self, prefix: u64, depth: u16) -> usize {

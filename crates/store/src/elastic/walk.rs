@@ -1,7 +1,8 @@
 //! Walking over the keys: scans and random draws, in the order of hashes.
 //!
 //! Hashes do not change as the table grows or shrinks, so a cursor is simply the next hash, and a
-//! scan returns every key that is there from its beginning to its end.
+//! scan returns every key that is there from its beginning to its end. What the disk does not give
+//! as it was written holds up nobody: it is reported like all damage, and passed over.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::entries::NEVER;
 use super::record::{Body, Expiry, Record};
 use super::staged::{StagedKey, State};
 use super::table::{HASH_BITS, Slot};
-use super::{Elastic, Error, RandomKey, Scan, Ticket};
+use super::{Elastic, RandomKey, Scan, Ticket};
 
 /// Keys of one step of a scan at most, as each may have to be read from disk.
 const SCAN_MAX: usize = 512;
@@ -18,27 +19,42 @@ const SCAN_MAX: usize = 512;
 enum SlotKey {
     Known(Box<[u8]>, Expiry),
     Pending(Ticket),
-    Failed(Error),
+    /// The disk does not give it.
+    Lost,
+}
+
+/// A page of the storage table.
+enum Page {
+    Here(u32),
+    Pending(Ticket),
+    /// The disk does not give it.
+    Lost,
 }
 
 impl Elastic {
     /// About `count` keys (512 at most) from `cursor` on, in the order of their hashes; begin with
     /// 0. Every key there from the first call to the last is returned, and none twice unless it was
-    /// removed and stored again.
+    /// removed and stored again. A key is returned though its value is damaged, but records whose
+    /// names the disk does not give are passed over, and counted.
     pub fn scan(&mut self, cursor: u64, count: usize, now: Duration) -> Scan {
         let count = count.clamp(1, SCAN_MAX);
         let (mut keys, mut pending) = (Vec::new(), Vec::new());
-        let (mut from, mut seen) = (cursor, 0);
+        let (mut from, mut seen, mut passed_over) = (cursor, 0, 0);
         let cursor = loop {
             if from >= 1 << HASH_BITS {
                 break 0;
             }
-            let page = self.table.page_of(from);
-            if !self.table.is_resident(page) {
-                pending.push(self.stage(&StagedKey::Page(page), from));
-                break from;
-            }
-            let entries = self.table.page_entries(page, from);
+            let entries = match self.page(from) {
+                Page::Here(page) => self.table.page_entries(page, from),
+                Page::Pending(ticket) => {
+                    pending.push(ticket);
+                    break from;
+                }
+                Page::Lost => {
+                    passed_over += 1;
+                    Vec::new()
+                }
+            };
             // Keys of one hash stay together, as a cursor cannot stand between them.
             let end = (count - seen..entries.len())
                 .find(|&at| at > 0 && entries[at].0 != entries[at - 1].0)
@@ -48,7 +64,7 @@ impl Elastic {
                     SlotKey::Known(key, over_at) if !over_at.is_over(now) => keys.push(key),
                     SlotKey::Known(..) => {}
                     SlotKey::Pending(ticket) => pending.push(ticket),
-                    SlotKey::Failed(error) => return self.give_up_scan(&pending, error),
+                    SlotKey::Lost => passed_over += 1,
                 }
             }
             seen += end;
@@ -63,14 +79,11 @@ impl Elastic {
                 break from;
             }
         };
-        if pending.is_empty() { Scan::Ready { cursor, keys } } else { Scan::Pending(pending) }
-    }
-
-    fn give_up_scan(&mut self, pending: &[Ticket], error: Error) -> Scan {
-        for ticket in pending {
-            self.release(*ticket);
+        if pending.is_empty() {
+            Scan::Ready { cursor, keys, passed_over }
+        } else {
+            Scan::Pending(pending)
         }
-        Scan::Failed(error)
     }
 
     /// A key drawn by `random`, about evenly, expired ones possible.
@@ -78,24 +91,37 @@ impl Elastic {
         if self.is_empty() {
             return RandomKey::Ready(None);
         }
-        let start = random >> (64 - HASH_BITS);
-        let mut from = start;
+        let mut from = random >> (64 - HASH_BITS);
         loop {
-            let page = self.table.page_of(from);
-            if !self.table.is_resident(page) {
-                return RandomKey::Pending(self.stage(&StagedKey::Page(page), from));
-            }
+            let page = match self.page(from) {
+                Page::Here(page) => page,
+                Page::Pending(ticket) => return RandomKey::Pending(ticket),
+                Page::Lost => return RandomKey::Ready(None),
+            };
             let entries = self.table.page_entries(page, 0);
             if !entries.is_empty() {
                 let at = ((random & 0xff_ffff) as usize * entries.len()) >> 24;
                 let (hash, slot) = entries[at];
-                match self.slot_key(hash, slot) {
-                    SlotKey::Known(key, _) => return RandomKey::Ready(Some(key)),
-                    SlotKey::Pending(ticket) => return RandomKey::Pending(ticket),
-                    SlotKey::Failed(error) => return RandomKey::Failed(error),
-                }
+                return match self.slot_key(hash, slot) {
+                    SlotKey::Known(key, _) => RandomKey::Ready(Some(key)),
+                    SlotKey::Pending(ticket) => RandomKey::Pending(ticket),
+                    SlotKey::Lost => RandomKey::Ready(None),
+                };
             }
             from = self.table.next_page_hash(from).unwrap_or(0);
+        }
+    }
+
+    /// The page of the storage table that a hash belongs to.
+    fn page(&mut self, hash: u64) -> Page {
+        let page = self.table.page_of(hash);
+        if self.table.is_resident(page) {
+            return Page::Here(page);
+        }
+        let staged_key = StagedKey::Page(page);
+        match self.staged.get(&staged_key).map(|staged| &staged.state) {
+            Some(State::Failed { .. }) => Page::Lost,
+            _ => Page::Pending(self.stage(&staged_key, hash)),
         }
     }
 
@@ -113,7 +139,7 @@ impl Elastic {
             Some(State::Found { key, over_at }) if self.hash(key) == hash => {
                 SlotKey::Known(key.clone(), *over_at)
             }
-            Some(State::Failed { error, .. }) => SlotKey::Failed(error.clone()),
+            Some(State::Failed { .. }) => SlotKey::Lost,
             Some(State::Absent | State::Found { .. }) => {
                 // There was another record at this place.
                 self.restart(&staged_key);

@@ -103,6 +103,8 @@ pub struct Run {
     written: BTreeMap<Vec<u8>, Vec<Entry>>,
     pub refused_full: u64,
     pub failed_loads: u64,
+    /// What scans could not name.
+    pub passed_over: u64,
 }
 
 pub fn config(random: &mut Random) -> Config {
@@ -152,6 +154,7 @@ impl Run {
             written: BTreeMap::new(),
             refused_full: 0,
             failed_loads: 0,
+            passed_over: 0,
         })
     }
 

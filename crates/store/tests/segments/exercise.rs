@@ -39,7 +39,7 @@ pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
     let (mut cursor, mut count, mut held) = (0, 0, Vec::new());
     for _ in 0..1000 {
         match store.scan(cursor, 100, NOW) {
-            Scan::Ready { cursor: next, keys } => {
+            Scan::Ready { cursor: next, keys, .. } => {
                 held.drain(..).for_each(|ticket| store.release(ticket));
                 count += keys.len();
                 cursor = next;
@@ -47,7 +47,6 @@ pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
                     break;
                 }
             }
-            Scan::Failed(_) => break,
             Scan::Pending(tickets) => {
                 held.extend(tickets);
                 drain(&mut store, &device);

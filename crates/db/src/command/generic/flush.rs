@@ -36,7 +36,7 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         scan::Walk::default()
     });
     for _ in 0..PAGES {
-        if !scan::turn_page(call, &mut walk)? {
+        if !scan::turn_page(call, &mut walk) {
             call.session.walk = Some(walk);
             return Ok(());
         }

@@ -3,6 +3,8 @@
 //! Keys whose names lie on disk have to be read, so a walk over all of them goes in portions and
 //! leaves the shards to others between two: [`Walk`].
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::super::Call;
 use crate::{
     failure::{Failure, SYNTAX},
@@ -26,26 +28,33 @@ pub(crate) struct Cursor(pub(crate) u64);
 /// Names of keys.
 type Names = Vec<Box<[u8]>>;
 
+/// A step of a scan over all shards.
+pub(crate) struct Page {
+    next: Cursor,
+    keys: Names,
+    /// Places that could not be read.
+    passed_over: u64,
+}
+
 /// Keys of the database from `cursor` on, about `count` of those looked at; `None` while the disk
 /// is asked. The cursor is 0 again once all were seen.
-pub(crate) fn page(
-    call: &mut Call<'_, '_>,
-    cursor: Cursor,
-    count: usize,
-) -> Result<Option<(Cursor, Names)>, Failure> {
+pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Option<Page> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     let index = (cursor.0 & ((1 << SHARD_BITS) - 1)) as usize;
     let inner = cursor.0 >> SHARD_BITS;
-    let Some(shard) = call.keys.at(index) else { return Ok(Some((Cursor(0), Vec::new()))) };
+    let Some(shard) = call.keys.at(index) else {
+        return Some(Page { next: Cursor(0), keys: Names::new(), passed_over: 0 });
+    };
     let found = shard.scan(inner, count, client, now);
-    let Some((inner, stored)) = call.keys.unless_missing(index, found)? else { return Ok(None) };
+    let (inner, stored, passed_over) = call.keys.unless_missing(index, found)?;
     let next = match inner {
         0 if index + 1 == call.keys.count => 0,
         0 => index as u64 + 1,
         inner => inner << SHARD_BITS | index as u64,
     };
     let own = stored.iter().filter(|key| key.first() == Some(&database));
-    Ok(Some((Cursor(next), own.map(|key| key[1..].into()).collect())))
+    let keys = own.map(|key| key[1..].into()).collect();
+    Some(Page { next: Cursor(next), keys, passed_over })
 }
 
 /// A walk over all keys that is under way: where it goes on, and what it has found.
@@ -67,44 +76,42 @@ impl Walk {
 
 /// Finds the keys of the next page, unless some are left that were found; false while the disk is
 /// asked.
-pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<bool, Failure> {
+pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> bool {
     if walk.found.is_empty() && !walk.is_over() {
         let from = walk.cursor.unwrap_or_default();
-        let Some((next, keys)) = page(call, from, PAGE)? else { return Ok(false) };
-        (walk.cursor, walk.found) = (Some(next), keys);
+        let Some(page) = page(call, from, PAGE) else { return false };
+        call.server.stats.passed_over.fetch_add(page.passed_over, Relaxed);
+        (walk.cursor, walk.found) = (Some(page.next), page.keys);
     }
-    Ok(true)
+    true
 }
 
 /// Goes on with the walk of this command, and keeps what is to be kept; itself once it is over, or
 /// `most` are found.
-fn walk(
-    call: &mut Call<'_, '_>,
-    most: usize,
-    keep: impl Fn(&[u8]) -> bool,
-) -> Result<Option<Walk>, Failure> {
+fn walk(call: &mut Call<'_, '_>, most: usize, keep: impl Fn(&[u8]) -> bool) -> Option<Walk> {
     let mut walk = call.session.walk.take().unwrap_or_default();
     for _ in 0..PORTION / PAGE {
         let from = walk.cursor.unwrap_or_default();
-        let Some((next, keys)) = page(call, from, PAGE)? else {
+        let Some(page) = page(call, from, PAGE) else {
             call.session.walk = Some(walk);
-            return Ok(None);
+            return None;
         };
-        walk.cursor = Some(next);
-        walk.seen += keys.len() as u64;
-        walk.found.extend(keys.into_iter().filter(|key| keep(key)));
+        call.server.stats.passed_over.fetch_add(page.passed_over, Relaxed);
+        walk.cursor = Some(page.next);
+        walk.seen += page.keys.len() as u64;
+        walk.found.extend(page.keys.into_iter().filter(|key| keep(key)));
         if walk.is_over() || walk.found.len() >= most {
-            return Ok(Some(walk));
+            return Some(walk);
         }
     }
     call.session.walk = Some(walk);
     call.session.again = true;
-    Ok(None)
+    None
 }
 
 pub(crate) fn keys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let pattern = call.args[1];
-    if let Some(walk) = walk(call, usize::MAX, |key| glob::matches(pattern, key))? {
+    if let Some(walk) = walk(call, usize::MAX, |key| glob::matches(pattern, key)) {
         call.reply.array(walk.found.len());
         walk.found.iter().for_each(|key| call.reply.bulk(key));
     }
@@ -135,16 +142,19 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return Err(SYNTAX);
     }
-    let (mut next, mut found) = (cursor, Names::new());
+    let (mut next, mut found, mut passed_over) = (cursor, Names::new(), 0);
     loop {
         let wanted = count.saturating_sub(found.len()).clamp(1, PORTION);
-        let Some((after, keys)) = page(call, next, wanted)? else { return Ok(()) };
-        next = after;
-        found.extend(keys);
+        let Some(page) = page(call, next, wanted) else { return Ok(()) };
+        next = page.next;
+        found.extend(page.keys);
+        passed_over += page.passed_over;
         if next == Cursor(0) || found.len() >= count.min(PORTION) {
             break;
         }
     }
+    // Now, as what waits for the disk on the way begins again.
+    call.server.stats.passed_over.fetch_add(passed_over, Relaxed);
     found.retain(|key| strings && pattern.is_none_or(|pattern| glob::matches(pattern, key)));
     call.reply.array(2);
     call.reply.text(&next.0.to_string());
@@ -165,7 +175,7 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     // Few of the keys are in this database: the first that is.
-    if let Some(walk) = walk(call, 1, |_| true)? {
+    if let Some(walk) = walk(call, 1, |_| true) {
         call.reply.optional(walk.found.first().map(|key| &**key));
     }
     Ok(())
@@ -198,9 +208,13 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
         let Some(index) = index else { break };
         let Some(shard) = call.keys.at(index) else { break };
         let found = shard.random_key(crate::server::mix(random), client, now);
-        let Some(key) = call.keys.unless_missing(index, found)? else { return Ok(Draw::Pending) };
+        let Some(key) = call.keys.unless_missing(index, found) else { return Ok(Draw::Pending) };
         let Some(key) = key.filter(|key| key.first() == Some(&database)) else { continue };
-        call.keys.load(database, &key[1..], false)?;
+        match call.keys.load(database, &key[1..], false) {
+            // Whether its time is over cannot be read: another key will do.
+            Err(failure) if failure.is_of_disk() => continue,
+            loaded => loaded?,
+        }
         if !call.keys.missing.is_empty() {
             return Ok(Draw::Pending);
         }
@@ -220,7 +234,7 @@ pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if call.keys.held().all(|shard| shard.counts_exactly(now)) {
         let count = call.keys.len(database);
         call.reply.integer(count as i64);
-    } else if let Some(walk) = walk(call, usize::MAX, |_| false)? {
+    } else if let Some(walk) = walk(call, usize::MAX, |_| false) {
         call.reply.integer(walk.seen as i64);
     }
     Ok(())

@@ -124,6 +124,7 @@ fn persistence(call: &mut Call<'_, '_>, text: &mut String) {
 
 fn stats(call: &mut Call<'_, '_>, text: &mut String) {
     let (mut hits, mut misses, mut expired, mut tracked, mut pairs) = (0, 0, 0, 0, 0);
+    let mut damages = 0;
     let mut prefixes = BTreeSet::new();
     for shard in call.keys.held() {
         hits += shard.counters.hits;
@@ -131,6 +132,7 @@ fn stats(call: &mut Call<'_, '_>, text: &mut String) {
         expired += shard.counters.expired;
         tracked += shard.tracking.keys();
         pairs += shard.tracking.pairs();
+        damages += shard.store.stats().damages;
         // Every shard knows all of them.
         prefixes.extend(shard.tracking.prefixes().map(<[u8]>::to_vec));
     }
@@ -150,6 +152,8 @@ fn stats(call: &mut Call<'_, '_>, text: &mut String) {
             ("keyspace_misses", misses.to_string()),
             ("total_error_replies", of(&stats.errors)),
             ("disk_waits", of(&stats.waits)),
+            ("damages", damages.to_string()),
+            ("scan_passed_over", of(&stats.passed_over)),
             ("tracking_total_keys", tracked.to_string()),
             ("tracking_total_items", pairs.to_string()),
             ("tracking_total_prefixes", prefixes.len().to_string()),

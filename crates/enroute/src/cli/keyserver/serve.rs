@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         certificate: arguments.certificate.clone(),
         key: arguments.key.clone(),
         edge_authorities: arguments.edge_authorities.clone(),
-        database: arguments.vault.database()?,
+        database: arguments.vault.place()?,
         workers: arguments.workers.unwrap_or(cores).get(),
     };
     let server = Server::start(&configuration, Arc::clone(&service))?;

@@ -8,7 +8,12 @@ use wire::ski::KeyId;
 
 use super::Vault;
 use crate::{
-    keyserver::{audit as log, database::Database, harden::harden, vault},
+    keyserver::{
+        audit as log,
+        database::Database,
+        harden::harden,
+        vault::{self, Rotated},
+    },
     report::Progress,
 };
 
@@ -30,7 +35,7 @@ pub(super) struct Import {
 pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.database()?);
+    let database = Database::new(arguments.vault.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
     runtime()?.block_on(async {
@@ -55,7 +60,7 @@ pub(super) struct Rotate {
 pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.database()?);
+    let database = Database::new(arguments.vault.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
     let show = |done: u64| {
@@ -63,9 +68,25 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
             progress.show(&[format!("{done} records looked at")], began.elapsed());
         }
     };
-    let (anew, already) = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    let rotated = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    let Rotated { anew, already, left, nameless } = rotated;
     eprintln!("{anew} records sealed anew, {already} were already under the first key");
-    Ok(())
+    if left.is_empty() && nameless == 0 {
+        return Ok(());
+    }
+    for (id, why) in &left {
+        eprintln!("not sealed anew: {id}: {why}");
+    }
+    if nameless > 0 {
+        eprintln!(
+            "places of which the names of their keys cannot be read: {nameless}; the database's log says where"
+        );
+    }
+    bail!(
+        "records not under the first key: {}; keep the older keys, import these again or restore them, \
+         then rotate once more",
+        left.len() as u64 + nameless
+    )
 }
 
 #[derive(Debug, Args)]
