@@ -12,9 +12,9 @@ METHOD = (
     "one server, in network namespaces of one machine; clients ask as much as loses 0.5 % to "
     "0.75 %, and a run that lost more than 2 % is left out. Rates are a forty-thousandth of the "
     "paper's: compare ratios. White marks with dotted lines, or alone, are the same rack at the "
-    "paper's rates, simulated packet by packet. At those an item written as often as it is read is "
-    "seldom back in the switch before it is asked for; at ours it is. And the real controller caches "
-    "what becomes hot into what is kept free, so where 10 items are begun with, about 60 are cached."
+    "paper's rates, simulated packet by packet. At those, we think, an item written as often as it is "
+    "read is seldom back in the switch before it is asked for, and at ours it is; and the real "
+    "controller caches what becomes hot into what is kept free, so that 10 items become about 60."
     "</p>"
 )
 
