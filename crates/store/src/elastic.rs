@@ -41,6 +41,7 @@ mod error;
 mod locating;
 mod log;
 mod page;
+mod paging;
 mod record;
 mod recovery;
 mod reuse;
@@ -67,6 +68,7 @@ use compaction::Compaction;
 use device_work::Purpose;
 pub use error::Error;
 use log::Log;
+use paging::Paging;
 pub use recovery::Recovery;
 use reuse::Reuse;
 pub use reuse::{Advice, Point};
@@ -259,7 +261,6 @@ pub struct Elastic {
     table: Table,
     /// Rises when the table is begun anew, so that what was asked for the old one is known.
     table_epoch: u64,
-    leaving_epoch: u64,
     memory: Memory,
     log: Log,
     version: u64,
@@ -273,11 +274,7 @@ pub struct Elastic {
     tickets: HashMap<Ticket, Held>,
     loaded: VecDeque<Ticket>,
     next_ticket: u64,
-    /// Pages being read back, and what waits for them.
-    pages_awaited: HashMap<u32, Vec<StagedKey>>,
-    pages_leaving: usize,
-    /// The spill file has no room until then, or fails.
-    pages_stay_until: Duration,
+    paging: Paging,
     outbox: VecDeque<DeviceCommand>,
     purposes: HashMap<CommandId, Purpose>,
     next_command: u64,
@@ -373,7 +370,7 @@ impl Elastic {
     fn begin_table(&mut self) {
         let old = std::mem::replace(&mut self.table, Table::new());
         self.table_epoch += 1;
-        self.pages_awaited.clear();
+        self.paging.forget();
         for staged in self.staged.values_mut() {
             staged.unpinned();
         }

@@ -1,26 +1,18 @@
 //! One number for all memory, which may change at any moment.
 //!
 //! What the log, the device and waiting commands need comes first; the storage table may have half
-//! of the rest, and leaves page by page what it does not get; values have what remains. Everything
+//! of the rest, and sends away page by page what it does not get; values have what remains. Everything
 //! is given up in bounded steps.
 
 use std::time::Duration;
 
-use super::device_work::Purpose;
 use super::log::BUFFERED_BYTES_MIN;
 use super::{Elastic, Stats};
-use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
 
 /// Items' worth of upkeep of the memory table in one step.
 const MEMORY_WORK: usize = 32;
-/// Table pages written away at once at most.
-const PAGES_LEAVING_MAX: usize = 32;
-/// Pages looked at for one that can leave.
-const PATIENCE: usize = 64;
-/// A spill file that took a page badly is left alone for this time.
-const SPILL_PAUSE: Duration = Duration::from_secs(1);
 /// The table keeps this many pages whatever the budget.
 const PAGES_MIN: usize = 16;
 
@@ -52,11 +44,11 @@ impl Elastic {
         self.share_out();
         let retiring = self.retired.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
-        let leaving = self.send_pages_away(now);
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
         let warming = self.warm_some();
-        retiring || shrinking || leaving || compacting || sweeping || warming
+        let leaving = self.turn_pages(now);
+        retiring || shrinking || compacting || sweeping || warming || leaving
     }
 
     /// Bytes needed whatever is cached: buffers, what commands wait for, and what is on its way
@@ -72,6 +64,7 @@ impl Elastic {
         self.staged_bytes
             + compaction
             + sweep
+            + self.paging.bytes()
             + self.retired.bytes()
             + self.uses.bytes()
             + self.reuse.bytes()
@@ -90,7 +83,7 @@ impl Elastic {
     }
 
     /// Pages the table may keep.
-    fn pages_max(&self) -> usize {
+    pub(super) fn pages_max(&self) -> usize {
         (self.bytes_to_share() / 2 / PAGE_BYTES).max(PAGES_MIN)
     }
 
@@ -100,48 +93,6 @@ impl Elastic {
         let values = self.bytes_to_share().saturating_sub(pages);
         if values != self.memory.config().bytes_max {
             self.memory.resize(usize::MAX, values);
-        }
-    }
-
-    /// Has pages beyond the table's share written to the spill file; true if some could go at once.
-    fn send_pages_away(&mut self, now: Duration) -> bool {
-        let max = self.pages_max();
-        if now < self.pages_stay_until {
-            return false;
-        }
-        // Pages of a table begun anew have the places of the old one's.
-        if self.pages_leaving > 0 && self.leaving_epoch != self.table_epoch {
-            return false;
-        }
-        self.leaving_epoch = self.table_epoch;
-        let mut went = false;
-        for _ in 0..PAGES_LEAVING_MAX {
-            if self.table.pages_resident().saturating_sub(self.pages_leaving) <= max
-                || self.pages_leaving >= PAGES_LEAVING_MAX
-            {
-                break;
-            }
-            let Some(page) = self.table.victim(PATIENCE) else { break };
-            went = true;
-            if let Some(bytes) = self.table.leave(page) {
-                self.pages_leaving += 1;
-                let offset = u64::from(page) * PAGE_BYTES as u64;
-                let write = Operation::Write { offset, bytes: bytes.into() };
-                let purpose = Purpose::PageAway { page, epoch: self.table_epoch };
-                self.command(FileName::Spill, write, purpose);
-            }
-        }
-        went
-    }
-
-    /// The spill file has a page, or failed to take it.
-    pub(super) fn page_left(&mut self, page: u32, epoch: u64, written: bool, now: Duration) {
-        self.pages_leaving -= 1;
-        if !written {
-            self.pages_stay_until = now + SPILL_PAUSE;
-        }
-        if epoch == self.table_epoch {
-            self.table.left(page, written);
         }
     }
 

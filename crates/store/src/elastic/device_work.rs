@@ -54,6 +54,8 @@ impl Elastic {
             self.compact_some(now);
             self.sweep_some(now);
             self.warm_some();
+            // Last, so that they have looked at the pages they asked for.
+            self.turn_pages(now);
         }
         self.outbox.pop_front()
     }
@@ -66,7 +68,7 @@ impl Elastic {
             Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
             Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
             Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
-                self.page_read(page, result, now);
+                self.page_read(page, result);
             }
             Some(Purpose::PageAway { page, epoch }) => {
                 self.page_left(page, epoch, result.is_ok(), now);

@@ -199,7 +199,9 @@ impl Elastic {
             Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
-            Ok(()) if self.is_compaction_behind() => Err(Error::Busy { buffered_bytes: 0 }),
+            Ok(()) if self.is_compaction_behind() || self.are_pages_behind() => {
+                Err(Error::Busy { buffered_bytes: 0 })
+            }
             answer => answer,
         }
     }

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
 
 use super::device_work::Purpose;
 use super::entries::{NEVER, body_bytes};
@@ -13,7 +12,6 @@ use super::record::{Body, Expiry, Record};
 use super::table::{Location, Slot};
 use super::{Elastic, Error, Ticket};
 use crate::device::{FileName, Operation};
-use crate::mapping::PAGE_BYTES;
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -155,7 +153,7 @@ impl Elastic {
     }
 
     /// Does what can be done for a key being read.
-    fn advance(&mut self, key: &StagedKey) {
+    pub(super) fn advance(&mut self, key: &StagedKey) {
         let Some(staged) = self.staged.get(key) else { return };
         let (hash, State::Reading { tried }) = (staged.hash, &staged.state) else { return };
         match *key {
@@ -175,6 +173,9 @@ impl Elastic {
                 if !self.table.is_resident(page) {
                     return self.await_page(page, key.clone());
                 }
+                let tried = tried.clone();
+                // It must not leave again while the record is read.
+                self.pin(key);
                 let candidates = self.table.candidates(hash);
                 let next = candidates.into_iter().find(|slot| !tried.contains(&slot.location));
                 match next {
@@ -277,13 +278,21 @@ impl Elastic {
         self.staged_bytes -= state_bytes(&staged.state);
         staged.state = state;
         self.loaded.extend(staged.waiting.drain(..));
-        if staged.pinned.is_none() {
-            let page = match *key {
-                StagedKey::Page(page) => page,
-                _ => self.table.page_of(staged.hash),
-            };
-            staged.pinned = Some(page);
+        self.pin(key);
+    }
+
+    /// Keeps the page of `key` in memory until its last ticket is released.
+    fn pin(&mut self, key: &StagedKey) {
+        let Some(staged) = self.staged.get_mut(key) else { return };
+        let page = match *key {
+            StagedKey::Page(page) => page,
+            _ => self.table.page_of(staged.hash),
+        };
+        if staged.pinned != Some(page) {
             self.table.pin(page);
+            if let Some(before) = staged.pinned.replace(page) {
+                self.table.unpin(before);
+            }
         }
     }
 
@@ -315,43 +324,6 @@ impl Elastic {
             if matches!(&staged.state, State::Body { location, .. } if *location == gone) {
                 self.staged_bytes -= state_bytes(&staged.state);
                 staged.state = State::Absent;
-            }
-        }
-    }
-
-    /// Has a page of the storage table read back; `waiter` goes on then.
-    pub(super) fn await_page(&mut self, page: u32, waiter: StagedKey) {
-        let is_first = !self.pages_awaited.contains_key(&page);
-        self.pages_awaited.entry(page).or_default().push(waiter);
-        if is_first {
-            self.stats.page_reads += 1;
-            let offset = u64::from(page) * PAGE_BYTES as u64;
-            let read = Operation::Read { offset, bytes: PAGE_BYTES };
-            self.command(FileName::Spill, read, Purpose::Page { page, epoch: self.table_epoch });
-        }
-    }
-
-    /// Takes a page read back.
-    pub(super) fn page_read(&mut self, page: u32, result: io::Result<Vec<u8>>, _now: Duration) {
-        let (file, offset) = (FileName::Spill, u64::from(page) * PAGE_BYTES as u64);
-        let taken = match result {
-            Ok(bytes) if self.table.returned(page, &bytes) => Ok(()),
-            Ok(_) => {
-                let found = "a page of the storage table with a wrong checksum".to_owned();
-                Err(Error::Damaged { file, offset, found })
-            }
-            Err(error) => Err(Error::ReadFailed { file, offset, reason: error.to_string() }),
-        };
-        if let Err(error) = &taken {
-            self.report(error.clone());
-        }
-        for waiter in self.pages_awaited.remove(&page).unwrap_or_default() {
-            match &taken {
-                Ok(()) => self.advance(&waiter),
-                Err(error) => {
-                    let error = error.clone();
-                    self.resolve(&waiter, State::Failed { error, location: None });
-                }
             }
         }
     }

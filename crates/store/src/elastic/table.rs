@@ -6,7 +6,7 @@
 //! Pages stay in the order of hashes, which is what a scan goes by.
 //!
 //! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
-//! Pages can leave memory for the spill file one by one ([`Table::victim`]); what is asked of a page
+//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a page
 //! that is away waits for it, and nothing else does.
 
 use hashbrown::HashMap;
@@ -28,8 +28,6 @@ const RESIDENT: u8 = 1;
 const DIRTY: u8 = 2;
 /// It was used since the clock came by.
 const USED: u8 = 4;
-/// It is on its way to the spill file.
-const LEAVING: u8 = 8;
 
 /// Where a record lies: slot of its segment times units in a segment, plus units. 40 bits.
 pub(super) type Location = u64;
@@ -49,8 +47,10 @@ pub(super) struct Table {
     directory: Mapping<u32>,
     depth: u32,
     pages_used: usize,
-    resident: usize,
+    /// The pages in memory, in no order.
+    residents: Vec<u32>,
     pins: HashMap<u32, u32>,
+    /// Where in `residents` the clock stands.
     hand: usize,
     entries: u64,
     /// Where the slots of the hash asked for last are, in its page: a command asks more than once.
@@ -70,7 +70,7 @@ impl Table {
             directory: Mapping::reserve(1 << DEPTH_MAX),
             depth: 0,
             pages_used: 0,
-            resident: 0,
+            residents: Vec::new(),
             pins: HashMap::new(),
             hand: 0,
             entries: 0,
@@ -86,17 +86,22 @@ impl Table {
 
     /// Bytes resident: pages, their states, the directory.
     pub(super) fn bytes(&self) -> usize {
-        self.resident * PAGE_BYTES + self.bytes_fixed()
+        self.pages_resident() * PAGE_BYTES + self.bytes_fixed()
     }
 
     /// The part of [`Table::bytes`] that no spilling saves.
     pub(super) fn bytes_fixed(&self) -> usize {
         let pages = crate::mapping::pages;
-        pages(self.pages_used) + pages(4 << self.depth) + 64 * self.pins.len()
+        let residents = self.residents.capacity() * size_of::<u32>();
+        pages(self.pages_used) + pages(4 << self.depth) + residents + 64 * self.pins.len()
     }
 
     pub(super) fn pages_resident(&self) -> usize {
-        self.resident
+        self.residents.len()
+    }
+
+    pub(super) fn pages_pinned(&self) -> usize {
+        self.pins.len()
     }
 
     pub(super) fn pages_used(&self) -> usize {
@@ -244,7 +249,7 @@ impl Table {
     fn add_page(&mut self, prefix: u64, depth: u16) -> usize {
         let page = self.pages_used;
         self.pages_used += 1;
-        self.resident += 1;
+        self.residents.push(page as u32);
         self.pages[page] = Page::new(prefix, depth);
         self.states[page] = RESIDENT | DIRTY | USED;
         page
@@ -301,64 +306,50 @@ impl Table {
         }
     }
 
-    /// A page to do without: one not used lately, after looking at up to `patience`.
-    pub(super) fn victim(&mut self, patience: usize) -> Option<u32> {
+    /// Gives up the memory of a page: of up to `patience` looked at, one not used since the clock
+    /// came by, or else the first. Says which page, and its bytes if the spill file does not have
+    /// them; with `clean` only a page is taken of which it does.
+    pub(super) fn send_away(
+        &mut self,
+        patience: usize,
+        clean: bool,
+    ) -> Option<(u32, Option<Vec<u8>>)> {
+        let mut used = None;
         for _ in 0..patience {
-            let page = self.hand;
-            self.hand = (self.hand + 1) % self.pages_used;
-            let state = self.states[page];
-            if state & RESIDENT == 0 || state & LEAVING != 0 {
+            self.hand = if self.hand + 1 < self.residents.len() { self.hand + 1 } else { 0 };
+            let page = *self.residents.get(self.hand)?;
+            let state = self.states[page as usize];
+            if clean && state & DIRTY != 0 || self.pins.contains_key(&page) {
                 continue;
             }
-            if state & USED != 0 {
-                self.states[page] = state & !USED;
-            } else if !self.pins.contains_key(&(page as u32)) {
-                return Some(page as u32);
+            if state & USED == 0 {
+                return Some((page, self.drop_resident(self.hand)));
             }
+            self.states[page as usize] = state & !USED;
+            used = used.or(Some((self.hand, page)));
         }
-        None
+        used.map(|(place, page)| (page, self.drop_resident(place)))
     }
 
-    /// Gives up the memory of a page the spill file has; otherwise its bytes, to be written there
-    /// before [`Table::left`].
-    pub(super) fn leave(&mut self, page: u32) -> Option<Vec<u8>> {
-        let at = page as usize;
-        if self.states[at] & DIRTY == 0 {
-            self.drop_page(at);
-            return None;
-        }
-        self.states[at] = self.states[at] & !DIRTY | LEAVING;
-        Some(self.pages[at].sealed())
-    }
-
-    /// The spill file has the page, or failed to take it.
-    pub(super) fn left(&mut self, page: u32, written: bool) {
-        let at = page as usize;
-        self.states[at] &= !LEAVING;
-        if !written {
-            self.states[at] |= DIRTY;
-        } else if self.states[at] & (DIRTY | USED) == 0 && !self.pins.contains_key(&page) {
-            self.drop_page(at);
-        }
-    }
-
-    fn drop_page(&mut self, page: usize) {
+    fn drop_resident(&mut self, place: usize) -> Option<Vec<u8>> {
+        let page = self.residents.swap_remove(place) as usize;
+        let is_dirty = self.states[page] & DIRTY != 0;
+        let bytes = is_dirty.then(|| self.pages[page].sealed());
         self.seen = None;
-        self.states[page] &= !RESIDENT;
-        self.resident -= 1;
+        self.states[page] = 0;
         self.pages.release(page..page + 1);
+        bytes
     }
 
-    /// Takes a page back from the spill file; false if that is not what was written.
-    pub(super) fn returned(&mut self, page: u32, bytes: &[u8]) -> bool {
+    /// Takes a page back; false if these bytes are not what it was. With `dirty` the spill file does
+    /// not have them.
+    pub(super) fn returned(&mut self, page: u32, bytes: &[u8], dirty: bool) -> bool {
         let at = page as usize;
-        if self.states[at] & RESIDENT != 0 {
-            return true;
-        }
+        debug_assert!(!self.is_resident(page), "page {page} was not away");
         let Some(read) = Page::unsealed(bytes) else { return false };
         self.pages[at] = read;
-        self.states[at] = RESIDENT | USED;
-        self.resident += 1;
+        self.states[at] = RESIDENT | USED | if dirty { DIRTY } else { 0 };
+        self.residents.push(page);
         true
     }
 }

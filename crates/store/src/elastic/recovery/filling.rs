@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use super::{Found, Lines, Opening, read_failed, write_failed};
 use crate::device::{Device, FileName};
 use crate::elastic::log::Log;
+use crate::elastic::paging::PATIENCE;
 use crate::elastic::record::Address;
 use crate::elastic::segment::{Line, Trailer};
 use crate::elastic::table::{HASH_BITS, Slot, Table};
@@ -108,7 +109,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             let offset = u64::from(page) * PAGE_BYTES as u64;
             let file = FileName::Spill;
             let bytes = self.device.read(file, offset, PAGE_BYTES).map_err(read_failed(file))?;
-            if !table.returned(page, &bytes) {
+            if !table.returned(page, &bytes, false) {
                 let found = "a page of the storage table with a wrong checksum".to_owned();
                 return Err(Error::Damaged { file, offset, found });
             }
@@ -130,12 +131,10 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     fn spill(&self, table: &mut Table, pages_max: usize) -> Result<(), Error> {
         let file = FileName::Spill;
         while table.pages_resident() > pages_max {
-            let Some(page) = table.victim(2 * table.pages_used()) else { break };
-            if let Some(bytes) = table.leave(page) {
+            let Some((page, bytes)) = table.send_away(PATIENCE, false) else { break };
+            if let Some(bytes) = bytes {
                 let offset = u64::from(page) * PAGE_BYTES as u64;
-                let written = self.device.write(file, offset, &bytes);
-                table.left(page, written.is_ok());
-                written.map_err(write_failed(file))?;
+                self.device.write(file, offset, &bytes).map_err(write_failed(file))?;
             }
         }
         Ok(())
