@@ -9,6 +9,7 @@ mod support;
 
 use std::{
     env,
+    ops::Range,
     path::Path,
     sync::{
         RwLock,
@@ -44,6 +45,10 @@ const READERS: usize = 4;
 /// A server that keeps or loses its values is killed so often in a run, but not sooner than this.
 const KILLS: u32 = 6;
 const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
+/// A history says something of the program only if the program answered so often; on a busy machine that
+/// may take several, each from a seed of its own.
+const HITS_MIN_PER_SECOND: u64 = 20;
+const RUNS_MAX: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
@@ -80,8 +85,12 @@ fn memcached_history_is_linearizable() {
 #[test]
 fn a_program_that_serves_what_was_written_over_is_found_out() {
     for server in [Server::Agent, Server::Memcached] {
-        let Some(seen) = run(server, Duration::from_secs(3), true) else { return };
-        assert!(!seen.verdict.linearizable, "{}", seen.verdict.text);
+        let is_found = |seed| {
+            let seen = run(server, Duration::from_secs(3), seed, true);
+            // Nothing is there to run it with.
+            seen.is_none_or(|seen| !seen.verdict.linearizable)
+        };
+        assert!(seeds().any(is_found), "linearizable {RUNS_MAX} times");
     }
 }
 
@@ -94,18 +103,26 @@ fn long_histories_are_linearizable() {
 }
 
 fn is_linearizable(server: Server, span: Duration) {
-    let Some(Seen { verdict, hits }) = run(server, span, false) else { return };
-    assert!(verdict.linearizable, "{}", verdict.text);
-    let operations = verdict.operations as u64;
-    // What a connection wrote in the last second is forgotten whenever it is answered, so hits are few; that
-    // they are enough, a program that serves stale ones shows.
-    assert!(hits > operations / 200, "only {hits} hits of {operations}");
+    let mut hits = 0;
+    for seed in seeds() {
+        let Some(seen) = run(server, span, seed, false) else { return };
+        assert!(seen.verdict.linearizable, "{}", seen.verdict.text);
+        hits += seen.hits;
+        if hits >= HITS_MIN_PER_SECOND * span.as_secs() {
+            return;
+        }
+    }
+    panic!("only {hits} hits in {RUNS_MAX} runs");
 }
 
-fn run(server: Server, span: Duration, broken: bool) -> Option<Seen> {
+fn seeds() -> Range<u64> {
+    let first = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    first..first + RUNS_MAX
+}
+
+fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<Seen> {
     history::checker()?;
     let mut rack = Rack::build()?;
-    let seed = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let bad = PathConfig {
         jitter: JITTER,
         loss: 0.02,
@@ -201,7 +218,7 @@ fn ask(
     quiet: &RwLock<()>,
 ) -> Vec<history::Operation> {
     let mut value = (number as u64) << 32;
-    let reads_percent = if number.is_multiple_of(READERS) { 100 } else { asking.reads_percent() };
+    let reads_percent = if number.is_multiple_of(READERS) { 100 } else { 80 };
     while !over.load(Relaxed) {
         // Who waits for quiet gets it.
         thread::yield_now();
@@ -211,7 +228,7 @@ fn ask(
         let key = random.random_range(0..keys);
         value += 1;
         let what = match random.random_range(0..100) {
-            percent if percent < reads_percent => What::Read(None),
+            percent if percent < reads_percent || !asking.may_write() => What::Read(None),
             ..99 => What::Write(value),
             _ => What::Delete,
         };
