@@ -21,9 +21,10 @@ impl Server {
     /// `None` if there is no such binary.
     fn start() -> Option<Self> {
         let binary = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        // The port is free when asked for; should another process take it in between, the server
-        // ends and the test fails to connect.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // The kernel gives none of these to who lets it choose.
+        let ports = 20_000 + (std::process::id() % 10_000) as u16..32_000;
+        let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        let port = free.next().expect("a free port");
         let folder = std::env::temp_dir().join(format!("enroute-command-table-{port}"));
         std::fs::create_dir_all(&folder).unwrap();
         let spawned = Process::new(binary)
