@@ -8,8 +8,6 @@ mod rack;
 mod support;
 
 use std::{
-    env,
-    ops::Range,
     path::Path,
     sync::{
         RwLock,
@@ -45,10 +43,8 @@ const READERS: usize = 4;
 /// A server that keeps or loses its values is killed so often in a run, but not sooner than this.
 const KILLS: u32 = 6;
 const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
-/// A history says something of the program only if the program answered so often; on a busy machine that
-/// may take several, each from a seed of its own.
+/// A history says something of the program only if the program answered so often.
 const HITS_MIN_PER_SECOND: u64 = 20;
-const RUNS_MAX: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
@@ -57,13 +53,6 @@ enum Server {
     /// Loses them.
     Agent,
     Memcached,
-}
-
-/// What a run came to.
-struct Seen {
-    verdict: Verdict,
-    /// Answers of the program.
-    hits: u64,
 }
 
 #[test]
@@ -88,9 +77,9 @@ fn a_program_that_serves_what_was_written_over_is_found_out() {
         let is_found = |seed| {
             let seen = run(server, Duration::from_secs(3), seed, true);
             // Nothing is there to run it with.
-            seen.is_none_or(|seen| !seen.verdict.linearizable)
+            seen.is_none_or(|(verdict, _)| !verdict.linearizable)
         };
-        assert!(seeds().any(is_found), "linearizable {RUNS_MAX} times");
+        assert!(history::seeds().any(is_found), "linearizable every time");
     }
 }
 
@@ -103,24 +92,12 @@ fn long_histories_are_linearizable() {
 }
 
 fn is_linearizable(server: Server, span: Duration) {
-    let mut hits = 0;
-    for seed in seeds() {
-        let Some(seen) = run(server, span, seed, false) else { return };
-        assert!(seen.verdict.linearizable, "{}", seen.verdict.text);
-        hits += seen.hits;
-        if hits >= HITS_MIN_PER_SECOND * span.as_secs() {
-            return;
-        }
-    }
-    panic!("only {hits} hits in {RUNS_MAX} runs");
+    let hits_min = HITS_MIN_PER_SECOND * span.as_secs();
+    history::are_linearizable(hits_min, |seed| run(server, span, seed, false));
 }
 
-fn seeds() -> Range<u64> {
-    let first = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
-    first..first + RUNS_MAX
-}
-
-fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<Seen> {
+/// What the checker says, and how often the program answered.
+fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<(Verdict, u64)> {
     history::checker()?;
     let mut rack = Rack::build()?;
     let bad = PathConfig {
@@ -183,7 +160,7 @@ fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<Seen> 
     println!("seed {seed}: {hits} hits; controller, server, cuts, delays: {:?}", trouble.counts);
     let verdict = history::check(&history)?;
     println!("{}", verdict.text);
-    Some(Seen { verdict, hits })
+    Some((verdict, hits))
 }
 
 fn start(rack: &mut Rack, server: Server, files: &Path) -> Option<u32> {

@@ -3,6 +3,7 @@
 //! Each client records what it asked and what it was told, with times of one clock; `checker`
 //! (porcupine) says whether one copy of the data could have answered so.
 
+use std::env;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -54,8 +55,8 @@ impl Recorder {
     }
 
     /// Does something to `key` and records what came of it; None records nothing, as for a read
-    /// that was never answered.
-    pub fn record(&mut self, key: usize, act: impl FnOnce() -> Option<(What, Outcome)>) {
+    /// that was never answered. Says whether it did.
+    pub fn record(&mut self, key: usize, act: impl FnOnce() -> Option<(What, Outcome)>) -> bool {
         let call_ns = self.start.elapsed().as_nanos();
         let done = act();
         let return_ns = self.start.elapsed().as_nanos();
@@ -63,6 +64,7 @@ impl Recorder {
             let client = self.client;
             self.operations.push(Operation { client, key, what, outcome, call_ns, return_ns });
         }
+        done.is_some()
     }
 
     /// Does something that deletes all those keys.
@@ -140,6 +142,31 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
         _ => panic!("no verdict: {text}{}", String::from_utf8_lossy(&output.stderr)),
     };
     Some(Verdict { linearizable, operations: operations.len(), text })
+}
+
+/// How many runs a test may make: a busy machine may need several until what it looks for was there.
+const RUNS_MAX: u64 = 10;
+
+/// The seeds of the runs of a test. The first is 1 or what `ENROUTE_SEED` says.
+pub fn seeds() -> Range<u64> {
+    let first = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    first..first + RUNS_MAX
+}
+
+/// Runs with one seed after the other, each to a history that is linearizable and to so many answers
+/// that were not the origin's, until these are `hits_min`: else the histories would say little. A run
+/// that comes to nothing ends it.
+pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdict, u64)>) {
+    let mut sum = 0;
+    for seed in seeds() {
+        let Some((verdict, hits)) = run(seed) else { return };
+        assert!(verdict.linearizable, "seed {seed}: {}", verdict.text);
+        sum += hits;
+        if sum >= hits_min {
+            return;
+        }
+    }
+    panic!("only {sum} hits in {RUNS_MAX} runs");
 }
 
 /// Where the checker is; None, with the reason printed, where it is not installed.
