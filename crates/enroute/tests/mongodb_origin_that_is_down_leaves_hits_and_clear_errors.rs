@@ -4,7 +4,6 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bson::{Document, doc};
 use enroute::link::{Relay, RelayConfig};
@@ -68,14 +67,25 @@ fn clients_go_on(start: fn() -> Option<Mongo>) {
 #[test]
 fn a_greeting_is_repeated_for_as_long_as_answers_are() {
     let Some(origin) = Mongo::start_ferretdb() else { return };
+    // On a busy machine a short time may be over before anybody is greeted again.
+    let is_repeated = |ttl: &str| is_repeated_and_ages(&origin, ttl);
+    assert!(["400ms", "4s", "30s"].into_iter().any(is_repeated), "the greeting is not repeated");
+}
+
+/// Whether a greeting was repeated while the origin was away; then it aged.
+fn is_repeated_and_ages(origin: &Mongo, ttl: &str) -> bool {
     let relay = Relay::start(RelayConfig::new(origin.address())).expect("a relay");
-    let cache = Cache::start("mongodb", relay.local_addr(), "[storage]\nttl = \"400ms\"\n");
+    let options = format!("[storage]\nttl = \"{ttl}\"\n");
+    let cache = Cache::start("mongodb", relay.local_addr(), &options);
     let hello = doc! { "hello": 1, "$db": "admin" };
     let ask =
         |command: &Document| message::Client::connect(cache.address()).command(command.clone());
     assert_eq!(ask(&hello).get_bool("isWritablePrimary").ok(), Some(true));
     relay.stop();
     let greeting = ask(&hello);
+    if refusal(&greeting) == Some(HOST_UNREACHABLE) {
+        return false;
+    }
     assert_eq!(greeting.get_bool("isWritablePrimary").ok(), Some(true), "{greeting}");
     assert!(!greeting.contains_key("topologyVersion"), "{greeting}");
     // Who logs in is not told what somebody else was told.
@@ -86,6 +96,7 @@ fn a_greeting_is_repeated_for_as_long_as_answers_are() {
     while refusal(&ask(&hello)) != Some(HOST_UNREACHABLE) {
         assert!(started.elapsed() < support::process::PATIENCE, "the greeting never ages");
     }
+    true
 }
 
 fn refusal(reply: &Document) -> Option<i32> {
@@ -95,7 +106,7 @@ fn refusal(reply: &Document) -> Option<i32> {
 fn users(address: SocketAddr) -> Collection<Document> {
     let url = format!("mongodb://{address}/?directConnection=true");
     let mut options = ClientOptions::parse(url).run().expect("a URL");
-    options.server_selection_timeout = Some(Duration::from_secs(20));
+    options.server_selection_timeout = Some(support::process::PATIENCE);
     options.retry_writes = Some(false);
     options.read_concern = Some(ReadConcern::local());
     let client = Client::with_options(options).expect("good options");

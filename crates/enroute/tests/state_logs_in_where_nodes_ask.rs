@@ -4,7 +4,7 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redis::cmd;
 use support::cluster::{NODES, cluster, connection};
@@ -103,7 +103,7 @@ fn one_user_serves_moves_and_copies() {
     }
     let stranger = Agent::start(&nodes);
     let mut client = connection(stranger.address());
-    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let told = cmd("GET").arg("{foo}0").query::<String>(&mut client).expect_err("nobody is let in");
     assert!(told.to_string().contains("NOAUTH"), "{told}");
 }

@@ -4,16 +4,21 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redis::Commands;
-use support::{database::Database, enroute::Enroute, origins::Redis, process::free_address};
+use support::{
+    database::Database,
+    enroute::Enroute,
+    origins::Redis,
+    process::{PATIENCE, free_address},
+};
 
 /// Retries until the condition holds; the limit only ends a broken run.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
         std::thread::yield_now();
     }
 }
