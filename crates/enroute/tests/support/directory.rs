@@ -12,6 +12,8 @@ impl TemporaryDirectory {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("enroute-test-{}-{number}", process::id()));
+        // Left by a process that was killed and had the same id.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self(path)
     }

@@ -100,7 +100,8 @@ fn order_and_bytes_survive_jitter_loss_and_rate() {
         config.up = PathConfig {
             delay: 2 * MS,
             jitter: MS,
-            loss: 0.002,
+            // Of 1,400 segments: which depends on how the sockets cut the stream, but some are.
+            loss: 0.02,
             bits_per_second: Some(200_000_000),
             ..PathConfig::default()
         };
@@ -194,7 +195,7 @@ fn a_cut_stalls_and_restore_resumes() {
 #[test]
 fn what_a_cut_caught_on_the_way_pays_the_delay_again() {
     let (origin, relay) = relay(|config| {
-        config.up.delay = 400 * MS;
+        config.up.delay = 1000 * MS;
         config.handshake = false;
     });
     let (mut client, mut server) = pair(&origin, &relay);
@@ -207,7 +208,7 @@ fn what_a_cut_caught_on_the_way_pays_the_delay_again() {
     let restoring = Instant::now();
     relay.restore();
     server.read_exact(&mut [0; 1]).unwrap();
-    assert!(restoring.elapsed() >= 400 * MS);
+    assert!(restoring.elapsed() >= 1000 * MS);
 }
 
 #[test]

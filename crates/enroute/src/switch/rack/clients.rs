@@ -305,12 +305,10 @@ mod tests {
         let mut clients = Clients::new(address, &Config::default()).expect("clients");
         // They did not run for three windows: what they ask now counts in the fourth.
         clients.began -= WINDOW * 3;
-        for _ in 0..4 {
+        while clients.windows.last().is_none_or(|window| window.asked == 0) {
             clients.window(10_000.0);
         }
-        let asked: Vec<u64> = clients.windows.iter().map(|window| window.asked).collect();
-        assert_eq!(asked[..3], [0; 3]);
-        assert!(asked[3] > 0);
+        assert!(clients.windows.len() > 3, "a window that is over was asked in");
     }
 
     #[test]
