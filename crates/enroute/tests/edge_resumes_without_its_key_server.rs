@@ -7,7 +7,7 @@ use std::{fs, process::Command};
 
 use support::{
     database::Database,
-    edge::{Origin, workshop},
+    edge::{Origin, until, workshop},
     process::{Process, free_address},
 };
 
@@ -107,7 +107,7 @@ fn sessions_go_on_new_ones_are_told_and_recover() {
     }
     let refused = edge.try_curl("shop.example", "/", &[]).expect_err("a new session");
     assert!(refused.contains("alert internal error"), "{refused}");
-    assert_eq!(edge.counted("handshakes_without_key"), 4);
+    until("four are counted", || edge.counted("handshakes_without_key") == 4);
     edge.enroute.stderr_line("the key server at");
 
     let running = key_server();

@@ -78,7 +78,7 @@ pub fn of_http1() -> Vec<(&'static str, Vec<u8>)> {
 pub fn send(directory: &Path, options: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     std::fs::write(directory.join("attack"), bytes).expect("writable");
     let command =
-        format!("timeout 20 openssl s_client -quiet {options} <attack 2>/dev/null || exit $?");
+        format!("timeout 40 openssl s_client -quiet {options} <attack 2>/dev/null || exit $?");
     let output = Command::new("sh")
         .args(["-c", &command])
         .current_dir(directory)
