@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -16,19 +17,26 @@ struct Both {
     ours: Side,
     theirs: Side,
     queued: Vec<String>,
+    /// The longest time between the same question to one and to the other.
+    apart: Duration,
 }
 
 impl Both {
     fn connect(database: &Database, redis: &Redis) -> Self {
         let (ours, theirs) = (Side::connect(database.address()), Side::connect(redis.address()));
-        Self { ours, theirs, queued: Vec::new() }
+        Self { ours, theirs, queued: Vec::new(), apart: Duration::ZERO }
     }
 
     /// What differs in the answers, if anything does.
     fn compare(&mut self, args: &[Vec<u8>]) -> Option<String> {
+        let asked = Instant::now();
         let (a, b) = (self.ours.ask(args), self.theirs.ask(args));
+        self.apart = self.apart.max(asked.elapsed());
         let name = String::from_utf8_lossy(&args[0]).to_lowercase();
-        let alike = if name == "exec" { self.same_all(&a, &b) } else { same(&name, &a, &b) };
+        let alike = match name.as_str() {
+            "exec" => self.same_all(&a, &b),
+            name => same(name, &a, &b, self.apart),
+        };
         match name.as_str() {
             _ if b == b"+QUEUED\r\n" => self.queued.push(name),
             "exec" | "discard" => self.queued.clear(),
@@ -58,14 +66,23 @@ impl Both {
         };
         let (Some(ours), Some(theirs)) = (split(ours), split(theirs)) else { return false };
         let counts = [ours.len(), theirs.len()] == [self.queued.len(); 2];
-        counts && self.queued.iter().zip(ours.iter().zip(&theirs)).all(|(n, (a, b))| same(n, a, b))
+        let mut pairs = self.queued.iter().zip(ours.iter().zip(&theirs));
+        counts && pairs.all(|(name, (a, b))| same(name, a, b, self.apart))
     }
 }
 
-/// Are these answers to `name` the same, as far as they can be?
-fn same(name: &str, ours: &[u8], theirs: &[u8]) -> bool {
+/// Are these answers to `name` the same, as far as they can be where each is asked so long after the other?
+fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
     let number = |reply: &[u8]| {
         String::from_utf8_lossy(reply).trim_start_matches(':').trim_end().parse::<i64>().ok()
+    };
+    // A lifetime was set so far apart, and asked for so far apart.
+    let apart_ms = 2_000 + 2 * apart.as_millis() as u64;
+    let near = |unit_ms: u64| {
+        let numbers = number(ours).zip(number(theirs));
+        numbers.is_some_and(|(a, b)| {
+            a > 0 && b > 0 && a.abs_diff(b).saturating_mul(unit_ms) <= apart_ms
+        })
     };
     let limits = Limits::default();
     let elements = |reply: &[u8]| -> Option<BTreeSet<Vec<u8>>> {
@@ -75,12 +92,8 @@ fn same(name: &str, ours: &[u8], theirs: &[u8]) -> bool {
     match name {
         _ if ours == theirs => true,
         // The clocks of two processes.
-        "ttl" | "expiretime" => number(ours)
-            .zip(number(theirs))
-            .is_some_and(|(a, b)| a > 0 && b > 0 && (a - b).abs() <= 2),
-        "pttl" | "pexpiretime" => number(ours)
-            .zip(number(theirs))
-            .is_some_and(|(a, b)| a > 0 && b > 0 && (a - b).abs() <= 2_000),
+        "ttl" | "expiretime" => near(1_000),
+        "pttl" | "pexpiretime" => near(1),
         // The client's number is in it.
         "hello" => {
             let plain = |reply: &[u8]| {
@@ -233,7 +246,7 @@ fn draw(random: &mut Pcg64Mcg) -> Vec<Vec<u8>> {
         "move K D",
         "expire K P",
         "expire K P C",
-        "pexpire K 100000 C",
+        "pexpire K 3000000 C",
         "expireat K 4000000000 C",
         "pexpireat K 4000000000123",
         "expire K -1",
@@ -290,15 +303,15 @@ fn fill(word: &str, random: &mut Pcg64Mcg) -> Vec<u8> {
                 "exat",
                 "pxat",
                 "persist",
-                "100000",
+                "3000000",
                 "4000000000",
                 "-5",
                 "0",
             ],
         ),
         "N" => one(random, &["0", "1", "3", "7", "8", "9", "20", "100", "-1", "x"]),
-        // Long enough that no clock matters.
-        "P" => one(random, &["100000", "200000", "-1", "0", "x"]),
+        // Long enough that no clock matters, in milliseconds too.
+        "P" => one(random, &["3000000", "6000000", "-1", "0", "x"]),
         "I" => one(
             random,
             &[

@@ -17,6 +17,8 @@ use support::database::Database;
 
 const CLIENTS: usize = 8;
 const KEYS: u64 = 40;
+/// So many writes at least before a kill.
+const ACKNOWLEDGED: u64 = 6;
 
 /// What one client knows of its keys.
 #[derive(Default)]
@@ -86,9 +88,9 @@ fn check(address: SocketAddr, known: &mut Known) -> usize {
     keys.len()
 }
 
-fn kill_again_and_again(runs: usize) {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
+fn kill_again_and_again(runs: usize, seed: u64) {
+    let said = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = said.unwrap_or(seed);
     eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut database = Database::start_with(&["--sync", "always", "--memory", "32MiB"]);
@@ -97,7 +99,7 @@ fn kill_again_and_again(runs: usize) {
     for run in 0..runs {
         let address = database.address();
         let count = AtomicU64::new(0);
-        // At least one write is acknowledged, and it dies in the midst of others.
+        // Some writes are acknowledged, and it dies in the midst of others.
         let pause = Duration::from_micros(random.random_range(0..60_000));
         let seeds: Vec<u64> = known.iter().map(|_| random.random()).collect();
         thread::scope(|scope| {
@@ -106,7 +108,8 @@ fn kill_again_and_again(runs: usize) {
                 scope.spawn(move || write(address, client, seed, known, count));
             }
             let began = Instant::now();
-            while count.load(SeqCst) == 0 && began.elapsed() < support::process::PATIENCE {
+            while count.load(SeqCst) < ACKNOWLEDGED && began.elapsed() < support::process::PATIENCE
+            {
                 thread::sleep(Duration::from_millis(1));
             }
             thread::sleep(pause);
@@ -122,7 +125,7 @@ fn kill_again_and_again(runs: usize) {
             );
         }
     }
-    assert!(acknowledged > runs as u64 * 5, "only {acknowledged} writes were acknowledged");
+    assert!(acknowledged >= runs as u64 * ACKNOWLEDGED, "only {acknowledged} were acknowledged");
     eprintln!(
         "{runs} kills, {acknowledged} writes acknowledged, {checked} keys checked, nothing lost"
     );
@@ -130,11 +133,11 @@ fn kill_again_and_again(runs: usize) {
 
 #[test]
 fn nothing_acknowledged_is_lost_in_a_dozen_kills() {
-    kill_again_and_again(12);
+    kill_again_and_again(12, 1);
 }
 
 #[test]
 #[ignore = "two minutes: make soak"]
 fn nothing_acknowledged_is_lost_in_two_hundred_kills() {
-    kill_again_and_again(200);
+    kill_again_and_again(200, RandomState::new().hash_one(0_u8));
 }
