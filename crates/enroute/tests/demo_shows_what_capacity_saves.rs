@@ -23,12 +23,14 @@ fn number(row: &Value, column: &str) -> f64 {
 
 #[test]
 fn demo_shows_what_capacity_saves() {
-    let rows = rows(&demo("3").wait());
+    // On a busy machine three seconds may not be enough to ask for a key twice.
+    let mut tables = ["3", "10", "30"].into_iter().map(|seconds| rows(&demo(seconds).wait()));
+    let has_hits = |rows: &Vec<Value>| number(&rows[4], "hit_ratio") > 0.0;
+    let rows = tables.find(has_hits).expect("what was asked for is answered nearby");
     let capacities: Vec<f64> = rows.iter().map(|row| number(row, "capacity")).collect();
     assert_eq!(capacities, [0.0, 10.0, 30.0, 70.0, 100.0]);
     let (none, all) = (&rows[0], &rows[4]);
     assert_eq!(number(none, "hit_ratio"), 0.0);
-    assert!(number(all, "hit_ratio") > 0.0, "{all}");
     // The emulated path never takes less than its round trip.
     assert!(number(none, "mean_ms") >= 164.0, "{none}");
     assert!(number(all, "mean_ms") < number(none, "mean_ms"), "{all} {none}");
