@@ -36,6 +36,21 @@ fn get(connection: &mut redis::Connection) -> String {
     cmd("GET").arg(KEY).query(connection).expect("a value")
 }
 
+/// Reads until the agent answers with a value that was written just now: who asks when a lease is over
+/// is told of it.
+fn until_it_reads(client: &mut redis::Connection, value: &str) {
+    let written = Instant::now();
+    loop {
+        // How long the answer itself takes is the machine's affair.
+        let asked = written.elapsed();
+        let found = get(client);
+        if found == value {
+            return;
+        }
+        assert!(asked < LEASE, "answered with {found:?}, {asked:?} after {value:?} was written");
+    }
+}
+
 /// Reads until the agent answers from copies.
 fn until_copied(client: &mut redis::Connection, nodes: &[SocketAddr]) {
     state::until_copied(client, KEY, nodes, connection);
@@ -99,10 +114,7 @@ fn coherent(nodes: &[SocketAddr]) {
         if number.ends_with("00") {
             // A copy for the next write to drop, and what another agent sees of this one.
             get(&mut reader);
-            let started = Instant::now();
-            while get(&mut elsewhere) != number {
-                assert!(started.elapsed() < LEASE, "another agent answers with what was before");
-            }
+            until_it_reads(&mut elsewhere, &number);
         }
     }
     // The slot moves away and back, written at its new node meanwhile.
@@ -116,10 +128,7 @@ fn coherent(nodes: &[SocketAddr]) {
         assert!(output.status.success(), "{text}");
         let value = format!("moved {round}");
         cmd("SET").arg(KEY).arg(&value).exec(&mut connection(target)).expect("its owner takes it");
-        let started = Instant::now();
-        while get(&mut elsewhere) != value {
-            assert!(started.elapsed() < LEASE, "answered with what was before the move");
-        }
+        until_it_reads(&mut elsewhere, &value);
         until_copied(&mut elsewhere, nodes);
     }
 }
@@ -134,23 +143,29 @@ fn a_copy_expires_with_its_key() {
         let mut node = connection(*node);
         cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut node).expect("debug commands");
     }
-    let written = Instant::now();
-    cmd("SET").arg(KEY).arg("1").arg("PX").arg(700).exec(&mut client).expect("it is set");
-    let mut seen = 0;
-    loop {
-        let asked = written.elapsed();
-        let value: Option<String> = cmd("GET").arg(KEY).query(&mut client).expect("an answer");
-        if value.is_none() {
-            break;
+    // A busy machine may need a longer life to read it as often.
+    let is_read_often = |lives: Duration| {
+        let mut set = cmd("SET");
+        set.arg(KEY).arg("1").arg("PX").arg(lives.as_millis() as u64);
+        set.exec(&mut client).expect("it is set");
+        let written = Instant::now();
+        for seen in 0.. {
+            let asked = written.elapsed();
+            let value: Option<String> = cmd("GET").arg(KEY).query(&mut client).expect("an answer");
+            if value.is_none() {
+                return seen > 100;
+            }
+            assert!(asked < lives + Duration::from_millis(100), "a copy outlives its key");
         }
-        seen += 1;
-        assert!(asked < Duration::from_millis(800), "a copy outlives its key");
-    }
-    assert!(seen > 100, "{seen} reads");
+        false
+    };
+    let lives = [700, 3_000, 20_000].map(Duration::from_millis);
+    assert!(lives.into_iter().any(is_read_often), "a hundred reads take 20 s");
 }
 
 /// A way to a node that can be cut: then nothing passes, and nobody is told.
 struct Wire {
+    node: SocketAddr,
     address: SocketAddr,
     cut: Arc<AtomicBool>,
 }
@@ -172,7 +187,7 @@ impl Wire {
                 }
             }
         });
-        Self { address, cut }
+        Self { node, address, cut }
     }
 }
 
@@ -201,40 +216,41 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
     cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383).exec(&mut direct).expect("slots");
     let wire = Wire::new(listener, node);
     let agent = Agent::start(&[wire.address]);
-    let mut client = connection(agent.address());
     choose(agent.address(), &slot_of(KEY, node));
+    // On a busy machine the lease may be over before anybody has asked.
+    let is_answered = |_| is_answered_for_a_while(&agent, &wire, &mut direct);
+    assert!((0..10).any(is_answered), "no copy is answered from once the agent is cut off");
+}
+
+/// Cuts the agent off and asks it until it does not answer any more: whether it did before.
+fn is_answered_for_a_while(agent: &Agent, wire: &Wire, direct: &mut redis::Connection) -> bool {
+    let mut client = connection(agent.address());
     cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
-    until_copied(&mut client, &[node]);
+    until_copied(&mut client, &[wire.node]);
 
     wire.cut.store(true, Relaxed);
     let cut = Instant::now();
-    cmd("SET").arg(KEY).arg("after").exec(&mut direct).expect("it is set");
+    cmd("SET").arg(KEY).arg("after").exec(direct).expect("it is set");
     client.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-    let mut answered = 0;
+    let mut answered = false;
     loop {
         let asked = cut.elapsed();
-        match cmd("GET").arg(KEY).query::<String>(&mut client) {
-            Ok(value) => {
-                assert_eq!(value, "before", "nothing else can have passed");
-                assert!(
-                    asked < LEASE,
-                    "answered from a copy {asked:?} after the agent was cut off"
-                );
-                answered += 1;
-            }
-            // It asks the node, and the node does not answer.
-            Err(_) => break,
-        }
+        // It asks the node, and the node does not answer.
+        let Ok(value) = cmd("GET").arg(KEY).query::<String>(&mut client) else { break };
+        assert_eq!(value, "before", "nothing else can have passed");
+        assert!(asked < LEASE, "answered from a copy {asked:?} after the agent was cut off");
+        answered = true;
     }
-    assert!(answered > 0, "the lease was over before the agent was cut off");
+    // It may only have been slow to answer.
+    thread::sleep(LEASE.saturating_sub(cut.elapsed()));
     wire.cut.store(false, Relaxed);
-    let mut client = connection(agent.address());
-    assert_eq!(get(&mut client), "after");
+    assert_eq!(get(&mut connection(agent.address())), "after");
+    answered
 }
 
 #[test]
 fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
-    let Some(copying) = Copying::start(&[]) else { return };
+    let Some(copying) = Copying::start(&["--cluster-node-timeout", "2000"]) else { return };
     let Copying { redis, mut client, .. } = copying;
     let has = |node: &Redis| cmd("GET").arg(KEY).query::<String>(&mut node.connection()).is_ok();
     let (owner, others): (Vec<&Redis>, Vec<&Redis>) = redis.iter().partition(|node| has(node));
@@ -252,8 +268,12 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     assert!(fails);
     let failed = Instant::now();
     client.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-    while cmd("GET").arg(KEY).query::<String>(&mut client).is_ok() {
-        assert!(failed.elapsed() < LEASE * 2, "answered from a copy of a node that is cut off");
+    loop {
+        let asked = failed.elapsed();
+        if cmd("GET").arg(KEY).query::<String>(&mut client).is_err() {
+            break;
+        }
+        assert!(asked < LEASE * 2, "answered from a copy of a node that is cut off");
     }
     others.iter().for_each(|node| node.process().signal("CONT"));
 }

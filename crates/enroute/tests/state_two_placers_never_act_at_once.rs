@@ -18,19 +18,19 @@ use support::process::Process;
 use support::state::{by_hand, owner, placer, said};
 
 const SLOT: usize = 12_182; // of {foo}
-/// Its move takes some three hundred steps of two commands: long enough to be stopped in the middle.
+/// Its move takes some three hundred steps of two commands: long enough to be stopped in the middle, mostly.
 const KEYS: usize = 20_000;
+/// A busy machine may need so many.
+const TRIES: usize = 10;
 
 #[test]
 fn a_placer_that_was_stopped_finds_out_that_another_leads() {
     let Some((_running, nodes)) = loaded() else { return };
-    let to = nodes[(owner(&nodes, SLOT) + 1) % NODES];
     let watch = Watch::default();
-    thread::scope(|scope| {
+    let to = thread::scope(|scope| {
         let _end = watch.begin(scope, &nodes);
-        let first = watch.knows(mover(&nodes, to));
-        assert!(first.stderr_line("Move {").is_some(), "{}", first.stderr());
-        first.signal("STOP");
+        let mut tries = (0..TRIES).map(|_| stopped_in_the_middle(&watch, &nodes));
+        let (first, to) = tries.find_map(|stopped| stopped).expect("one is stopped in the middle");
         let second = watch.knows(placer(&nodes, "second"));
         assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
         first.signal("CONT");
@@ -38,10 +38,33 @@ fn a_placer_that_was_stopped_finds_out_that_another_leads() {
         assert!(!first.status.success(), "{}", first.stderr);
         assert!(first.stderr.contains("stopped in the middle of a move"), "{}", first.stderr);
         second.terminate();
+        to
     });
-    assert_eq!(watch.actors_one_after_the_other(), 2);
+    assert!(watch.actors_one_after_the_other() >= 2);
     assert_eq!(nodes[owner(&nodes, SLOT)], to);
     everything_is_there(&nodes);
+}
+
+/// A mover and where it was moving the slot to when it was stopped; none if it had moved it by then.
+fn stopped_in_the_middle(watch: &Watch, nodes: &[SocketAddr]) -> Option<(Process, SocketAddr)> {
+    let from = owner(nodes, SLOT);
+    let to = nodes[(from + 1) % NODES];
+    let mut source = connection(nodes[from]);
+    let mut left = || -> usize {
+        cmd("CLUSTER").arg("COUNTKEYSINSLOT").arg(SLOT).query(&mut source).expect("a count")
+    };
+    let first = watch.knows(mover(nodes, to));
+    while left() == KEYS {
+        assert!(!first.has_ended(), "{}", first.stderr());
+    }
+    first.signal("STOP");
+    if left() > 0 {
+        return Some((first, to));
+    }
+    first.signal("CONT");
+    let ended = first.wait();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    None
 }
 
 #[test]
@@ -51,15 +74,26 @@ fn of_many_that_want_to_move_slots_one_does_at_a_time() {
     thread::scope(|scope| {
         let _end = watch.begin(scope, &nodes);
         let from = owner(&nodes, SLOT);
+        let (watch, nodes) = (&watch, &nodes);
         let targets = (0..4).map(|number| nodes[(from + 1 + number) % NODES]);
-        let movers: Vec<Process> =
-            targets.map(|target| watch.knows(mover(&nodes, target))).collect();
-        let ended: Vec<bool> =
-            movers.into_iter().map(|mover| mover.wait().status.success()).collect();
-        assert!(ended.iter().filter(|&&moved| moved).count() >= 2, "{ended:?}");
+        let movers: Vec<_> = targets
+            .map(|target| scope.spawn(move || moves_at_last(watch, nodes, target)))
+            .collect();
+        movers.into_iter().for_each(|mover| mover.join().expect("it moves"));
     });
     assert!(watch.actors_one_after_the_other() >= 2);
     everything_is_there(&nodes);
+}
+
+/// Who finds somebody else at work all the time gives up, and tries again.
+fn moves_at_last(watch: &Watch, nodes: &[SocketAddr], target: SocketAddr) {
+    let has_moved = |_| {
+        let ended = watch.knows(mover(nodes, target)).wait();
+        let gave_up = ended.stderr.contains("may move slots now");
+        assert!(ended.status.success() || gave_up, "{}", ended.stderr);
+        ended.status.success()
+    };
+    assert!((0..TRIES).any(has_moved), "it never was its turn");
 }
 
 /// Three nodes, and one slot with many keys.

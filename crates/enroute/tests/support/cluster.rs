@@ -13,9 +13,13 @@ use super::process::{PATIENCE, Process, free_address};
 
 pub const NODES: usize = 3;
 
+/// Nodes take each other for gone, and refuse everything, no sooner: a busy machine may keep one waiting
+/// for seconds. An option given later replaces it.
+const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
+
 /// Three nodes that agree on who has which slots, with more of redis-server's options.
 pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
-    let all = [&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"], options].concat();
+    let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     join(&addresses)?;
@@ -96,7 +100,7 @@ pub fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
             "--cluster-enabled",
             "yes",
         ]);
-        command.args(["--cluster-node-timeout", "2000", "--dir"]).arg(directory.path());
+        command.args(GONE).arg("--dir").arg(directory.path());
         let process = Process::start(&mut command);
         assert!(
             process.stdout_line("Ready to accept connections").is_some(),

@@ -128,6 +128,13 @@ pub fn until_copied(
     }
 }
 
+/// Whether the slot is on its way from that node to another.
+pub fn is_open(node: SocketAddr, slot: usize) -> bool {
+    let told: String =
+        redis::cmd("CLUSTER").arg("NODES").query(&mut connection(node)).expect("nodes");
+    told.contains(&format!("[{slot}->-"))
+}
+
 fn listed(nodes: &[SocketAddr]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
