@@ -21,7 +21,7 @@ use support::origins::Redis;
 const CLIENTS: usize = 16;
 const KEYS: usize = 50;
 /// Longer than any write is under way here after its connection was lost, cuts included.
-const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"3s\"\n";
+const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"2s\"\n";
 
 #[test]
 fn redis_history_through_the_cache_is_linearizable() {
