@@ -185,7 +185,7 @@ fn memcached_is_asked_after_a_while_and_lives_are_kept() {
     assert_eq!(commands(&mut controller), []);
     controller.step(Event::Tick, &COLD, NOW + Duration::from_millis(50));
     assert_eq!(commands(&mut controller), [Command::Ask(place, server(), vec![1; 16])]);
-    for (lives_s, expires) in [(Some(10), Some(109)), (Some(1), None), (None, Some(3700))] {
+    for (lives_s, expires) in [(Some(10), Some(108)), (Some(2), None), (None, Some(3700))] {
         let item = Some(Item { flags: 0, lives_s, value: b"v".to_vec() });
         let event = Event::Item { place, version: 5, epoch: 3, asked: NOW, item };
         controller.step(event, &COLD, NOW);

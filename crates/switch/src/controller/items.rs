@@ -8,6 +8,10 @@ use crate::{
     layout::{Protocol, VALUE_BYTES_MAX},
 };
 
+/// The server's clock goes on by whole seconds, whenever its timer runs: the last one may be almost over,
+/// and on a busy machine the next too.
+const SERVER_CLOCK_LATE_S: u64 = 2;
+
 impl Controller {
     /// The key in this place is to be asked for at another time.
     pub fn postpone(&mut self, place: u32, at: Duration) {
@@ -37,9 +41,9 @@ impl Controller {
         } else {
             item.get_text(&cached.key.bytes)
         };
-        // The server counts whole seconds: the last one may be almost over.
         let lives = item.lives_s.map_or(self.config.item_lives_max, |seconds| {
-            Duration::from_secs(seconds.saturating_sub(1)).min(self.config.item_lives_max)
+            let seconds = seconds.saturating_sub(SERVER_CLOCK_LATE_S);
+            Duration::from_secs(seconds).min(self.config.item_lives_max)
         });
         let expires_ns = (asked + lives).as_nanos() as u64;
         if bytes.len() > VALUE_BYTES_MAX || lives.is_zero() {
