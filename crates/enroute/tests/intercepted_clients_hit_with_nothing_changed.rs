@@ -73,10 +73,11 @@ impl Path {
         output
     }
 
-    /// Everything of the router's that an interception could touch.
+    /// Everything of the router's that an interception could touch. The kernel adds an interface's own
+    /// routes of IPv6 once it is sure that nobody else has its address, seconds after it is up.
     fn traces(&self) -> String {
-        self.router.sh("nft list ruleset; ip rule; ip -6 rule; ip route show table all; \
-             ip -6 route show table all | grep -v fe80")
+        self.router.sh("nft list ruleset; ip rule; ip -6 rule; ip -4 route show table all; \
+             ip -6 route show table all | grep -vE 'fe80|ff00'")
     }
 
     fn connect(&self, server: &str) -> redis::Connection {
