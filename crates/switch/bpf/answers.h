@@ -90,9 +90,13 @@ APART u32 hear(struct __sk_buff *context, u32 at, u32 end)
         heard->value_bytes -= skipped;
         return at + skipped;
     }
-    u32 bytes = left < HEARD_BYTES ? left : HEARD_BYTES;
-    CHECKED(bytes);
-    if (bytes - 1 >= HEARD_BYTES || skb_load_bytes(context, at, scratch->payload, bytes))
+    // Older verifiers do not know by a comparison that it is not 0.
+    u32 last = (left < HEARD_BYTES ? left : HEARD_BYTES) - 1;
+    CHECKED(last);
+    last &= HEARD_BYTES - 1;
+    CHECKED(last);
+    u32 bytes = last + 1;
+    if (skb_load_bytes(context, at, scratch->payload, bytes))
         return 0;
     ROLLED
     for (u32 number = 0; number < HEARD_BYTES; number++) {
