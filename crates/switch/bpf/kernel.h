@@ -6,6 +6,7 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef int s32;
 typedef long long s64;
 
 #define SECTION(name) __attribute__((section(name), used))
@@ -36,27 +37,27 @@ typedef long long s64;
 #define OF_VALUE(what) what *value
 #define MAP SECTION(".maps")
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
 // The kernel's functions; where this is compiled for a machine to be tried on, the trial's own.
 #ifdef __bpf__
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
-static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const now_coarse_ns)(void) = (void *)160;                         // 5.11
 static long (*const ringbuf_output)(void *map, void *data, u64 bytes, u64 flags) = (void *)130;
 static u32 (*const processor_number)(void) = (void *)8;
 static long (*const xdp_adjust_head)(void *context, int delta) = (void *)44;
 static long (*const xdp_adjust_tail)(void *context, int delta) = (void *)65;   // growing: 5.8
+static long (*const skb_load_bytes)(const void *context, u32 offset, void *to, u32 bytes) = (void *)26;
 static long (*const skb_pull_data)(void *context, u32 bytes) = (void *)39;
 #else
 void *map_lookup(void *map, const void *key);
-long map_update(void *map, const void *key, const void *value, u64 flags);
 u64 now_coarse_ns(void);
 long ringbuf_output(void *map, void *data, u64 bytes, u64 flags);
 u32 processor_number(void);
 long xdp_adjust_head(void *context, int delta);
 long xdp_adjust_tail(void *context, int delta);
+long skb_load_bytes(const void *context, u32 offset, void *to, u32 bytes);
 long skb_pull_data(void *context, u32 bytes);
 #endif
 
@@ -126,6 +127,7 @@ struct tcp {
 
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_VLAN_OUTER = 0x88a8 };
 enum { IP_TCP = 6, IP_UDP = 17, IP_ICMPV6 = 58 };
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 enum { FRAGMENT_MORE = 0x2000, FRAGMENT_OFFSET = 0x1fff };
 
 char licence[] SECTION("license") = "Dual MIT/GPL";

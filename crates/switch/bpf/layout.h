@@ -42,7 +42,7 @@ struct entry {
     u64 epoch;          // memcached: served only in the epoch it was filled in
     u64 expires_ns;     // by the coarse monotonic clock; no memcached item outlives it
     u64 writing;        // claimed by whoever stores a value
-    u64 written_ns;     // memcached: when a write was seen last
+    u64 ask_from_ns;    // memcached: not asked for before
     u8 key[KEY_BYTES_BUFFER];
     u8 unused[32];
 } __attribute__((aligned(64)));
@@ -92,25 +92,53 @@ struct report {
 };
 _Static_assert(sizeof(struct report) == 320, "layout.rs");
 
-// A connection that sent writes: their keys, until they are answered.
+// A connection; of datagrams, one request: its number is in the upper half of `transport`.
 struct flow_key {
     u8 client[16];
     u8 server[16];
     u16 client_port;
     u16 server_port;
     u32 transport;
+} __attribute__((aligned(8)));
+
+// In ask_from_ns: when the write's answer has left.
+#define ANSWERED (~0ull)
+
+// Where a server is in what it says: its line's first bytes, and what was read of the number in it.
+struct heard {
+    u64 word;
+    u32 bytes;             // of the line
+    u32 blanks;            // in it
+    u32 number;
+    u32 value_bytes;       // that come before the next line
 };
 
-enum { FLOW_WRITES = 8 };
+enum { FLOW_BITS = 15, FLOWS = 1 << FLOW_BITS, FLOW_WRITES = 16 };
 
+// What a connection asked for and has no answer to. Answers are numbered from 1, and come in the order of
+// what they answer. Ingress writes all but what egress knows of the answers.
 struct flow {
-    u64 at_ns;             // of the last write
-    u32 writes;            // recorded since the start; the last FLOW_WRITES are kept
-    u16 binary;            // spoke memcached's binary protocol
-    u16 cut;               // a segment ended where it was not clear what it writes
+    struct flow_key key;
+    u64 at_ns;                  // of the last packet either way; 0: nobody's
+    u64 asked;                  // the last answer that is to come
+    u64 answered;               // the last that has left
+    u64 noted;                  // the last that a write waits for
+    u64 lost;                   // the last that a write waits for of which the key is not known
+    u64 barrier;                // the answer to an mn
+    u32 first, next;            // sequence numbers: of the connection's first byte, of the next one
+    u32 next_answer;            // of the server's next byte
+    u32 writes;                 // noted since the start; the last FLOW_WRITES are kept
+    u8 spoke, spoken;           // `next` and `next_answer` are known
+    u8 unclear;                 // answers are not counted: each forgets everything
+    u8 cut;                     // a segment ended where it was not clear what it writes
+    u8 binary;                  // speaks memcached's binary protocol
+    u8 shared;                  // by connections that had something to wait for at once
+    u8 unused[2];
+    struct heard heard;
+    u64 until[FLOW_WRITES];     // the answer each of the writes waits for
     struct name names[FLOW_WRITES];
-    u64 named_at_ns[FLOW_WRITES];
 };
+_Static_assert(sizeof(struct flow) == 520, "layout.rs");
 
 enum counter {
     COUNT_PACKETS,     // to a port of ours

@@ -18,8 +18,14 @@ const volatile u32 sampled_per_65536 = 65536;
 const volatile u32 threshold = 128;
 const volatile u32 sketch_rows = 4, sketch_bits = 16;
 const volatile u32 filter_rows = 3, filter_bits = 18;
-// A write to memcached that was not answered after so long is no longer waited for.
-const volatile u64 answer_wait_ns = 1000000000;
+enum {
+    // A key is asked for so long after a write that nobody answers, and nothing is stored for so long
+    // after a packet of which nothing is known: what passed has been applied by then.
+    FILL_WAIT_NS = 50000000,
+    UNCLEAR_WAIT_NS = 1000000000,
+};
+// A connection on which nothing was said for so long, and that goes on, waits for nothing.
+static const u64 silent_ns = 60000000000;
 
 #define LINES(bytes) ((bytes) / 64)
 
@@ -34,10 +40,10 @@ ARRAY(shared, 1, struct shared);
 ARRAY(counters, LINES(2 * ENTRIES_DEFAULT), struct line);
 ARRAY(sketch, LINES(2 * 4 << 16), struct line);
 ARRAY(filter, LINES((3 << 18) / 8), struct line);
+ARRAY(flows, FLOWS, struct flow);
 #undef ARRAY
 
 struct { OF_TYPE(MAP_RINGBUF); OF_ENTRIES(1 << 18); } reports MAP;
-struct { OF_TYPE(MAP_LRU_HASH); OF_ENTRIES(65536); OF_KEY(struct flow_key); OF_VALUE(struct flow); } flows MAP;
 struct { OF_TYPE(MAP_PERCPU_ARRAY); OF_ENTRIES(1); OF_KEY(u32); OF_VALUE(struct processor); } processors MAP;
 
 enum { LINES_MAX = 32, ITEMS_MAX = 16 };
@@ -50,7 +56,9 @@ struct scratch {
     struct report report;
     struct name name;
     struct flow_key flow_key;
-    struct flow flow;
+    struct heard heard;
+    u64 answered, barrier;       // the same, of the flow whose answer is read
+    u32 again;                   // a segment that was here before
     u64 hash;
     u32 payload_bytes;
     u32 key_bytes;

@@ -1,5 +1,6 @@
 // memcached's protocols: docs/protocols/memcached.md.
 #pragma once
+#include "answers.h"
 #include "gets.h"
 #include "writes.h"
 
@@ -12,6 +13,7 @@ INLINE int take_flow(struct xdp_md *context, const struct packet *packet, struct
     key->client_port = packet->source;
     key->server_port = packet->destination;
     key->transport = packet->transport;
+    scratch->again = 0;
     name_server(scratch, key->server, key->server_port);
     scratch->payload_bytes = packet->payload_bytes;
     return 1;
@@ -33,16 +35,30 @@ INLINE int take_get(struct scratch *scratch, u32 *meta)
     return whole ? take_items(UDP_FRAME_BYTES + 4, 0) : 0;
 }
 
+// Takes up the connection, over TCP, where this segment stands: 0 if there is nothing in it.
+INLINE int take_segment_of(struct xdp_md *context, const struct packet *packet, struct scratch *scratch)
+{
+    struct tcp *tcp = start_of(context) + packet->layer4;
+    if ((void *)(tcp + 1) > end_of(context))
+        return 0;
+    u32 sequence = HTONL(tcp->sequence);
+    if ((tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
+        open_flow(&scratch->flow_key, sequence);
+    if (packet->payload_bytes)
+        follow(scratch, sequence, packet->payload_bytes);
+    return packet->payload_bytes != 0;
+}
+
 INLINE int memcache(struct xdp_md *context, struct packet *packet)
 {
     struct scratch *scratch = scratch_of_processor();
     struct processor *self = this_processor();
-    if (!packet->payload_bytes)
-        return XDP_PASS;
     if (!scratch || !self || !take_flow(context, packet, scratch)) {
         flush();
         return XDP_PASS;
     }
+    if (packet->transport == IP_TCP ? !take_segment_of(context, packet, scratch) : !packet->payload_bytes)
+        return XDP_PASS;
     self->counts[COUNT_PACKETS] += 1;
     u32 meta = 0, first = 0;
     int items = -1;
@@ -63,11 +79,16 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
         return answer_items(context, packet, scratch, items, meta);
     if (items == 0)
         return XDP_PASS;
+    if (packet->transport == IP_UDP) {
+        scratch->flow_key.transport |= (u32)word_at(scratch, 0) << 16;
+        begin_request(&scratch->flow_key);
+    }
     if (speaks_binary(scratch, first)) {
         flush();
         return XDP_PASS;
     }
-    if (packet->transport != IP_TCP || !go_on())
-        write_payload(first);
+    if (packet->transport == IP_TCP)
+        go_on();
+    write_payload(first);
     return XDP_PASS;
 }

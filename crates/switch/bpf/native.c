@@ -6,28 +6,27 @@
 
 void *malloc(unsigned long), *calloc(unsigned long, unsigned long), *fopen(const char *, const char *);
 void free(void *), *memcpy(void *, const void *, unsigned long);
-int memcmp(const void *, const void *, unsigned long), atoi(const char *), printf(const char *, ...);
+int atoi(const char *), printf(const char *, ...);
 unsigned long fread(void *, unsigned long, unsigned long, void *);
 unsigned int alarm(unsigned int);
 void abort(void);
 
-enum { MAPS_MAX = 16, FLOWS_MAX = 64, FRAMES_MAX = 256, FRAME_MAX = 1600, ROOM = 256 };
+enum { MAPS_MAX = 16, FRAMES_MAX = 256, FRAME_MAX = 1600, ROOM = 256 };
 
 static struct map {
     void *map;
-    u8 *values, *keys;
-    u32 key_bytes, value_bytes, entries, used;
+    u8 *values;
+    u32 value_bytes, entries;
 } maps[MAPS_MAX];
 
-static void add(void *map, u32 key_bytes, u32 value_bytes, u32 entries)
+static void add(void *map, u32 value_bytes, u32 entries)
 {
     struct map *one = maps;
     while (one->map)
         one++;
-    *one = (struct map){map, calloc(entries, value_bytes), calloc(entries, key_bytes), key_bytes,
-                        value_bytes, entries, 0};
+    *one = (struct map){map, calloc(entries, value_bytes), value_bytes, entries};
 }
-#define ADD(map, entries) add(&map, sizeof(*map.key), sizeof(*map.value), entries)
+#define ADD(map, entries) add(&map, sizeof(*map.value), entries)
 
 static struct map *find_map(void *map)
 {
@@ -40,22 +39,7 @@ static struct map *find_map(void *map)
 void *map_lookup(void *map, const void *key)
 {
     struct map *one = find_map(map);
-    if (map != &flows)
-        return *(u32 *)key < one->entries ? one->values + *(u32 *)key * one->value_bytes : 0;
-    for (u32 number = 0; number < one->used; number++)
-        if (!memcmp(one->keys + number * one->key_bytes, key, one->key_bytes))
-            return one->values + number * one->value_bytes;
-    return 0;
-}
-
-long map_update(void *map, const void *key, const void *value, u64 flags)
-{
-    (void)flags;
-    struct map *one = find_map(map);
-    u32 number = one->used < FLOWS_MAX ? one->used++ : *(u8 *)key % FLOWS_MAX;
-    memcpy(one->keys + number * one->key_bytes, key, one->key_bytes);
-    memcpy(one->values + number * one->value_bytes, value, one->value_bytes);
-    return 0;
+    return *(u32 *)key < one->entries ? one->values + *(u32 *)key * one->value_bytes : 0;
 }
 
 static u64 state, roomless;
@@ -74,6 +58,16 @@ static u32 before, bytes;
 u64 now_coarse_ns(void) { static u64 now; return now += 1000; }
 u32 processor_number(void) { return 0; }
 long skb_pull_data(void *context, u32 wanted) { (void)context, (void)wanted; return 0; }
+
+long skb_load_bytes(const void *context, u32 offset, void *to, u32 wanted)
+{
+    (void)context;
+    if (offset > bytes || wanted > bytes - offset)
+        return -14;
+    memcpy(to, block + before + offset, wanted);
+    return 0;
+}
+
 void *start_of(struct xdp_md *context) { (void)context; return block + before; }
 void *end_of(struct xdp_md *context) { (void)context; return block + before + bytes; }
 void *start_of_skb(struct __sk_buff *context) { (void)context; return block + before; }
@@ -171,7 +165,7 @@ int main(int count, char **words)
     u32 frames_read = 0, verdicts[4] = {0};
     ADD(lookup, ENTRIES_DEFAULT), ADD(entries, 64), ADD(slots, 64), ADD(units, 1), ADD(leases, LEASES_MAX);
     ADD(shared, 1), ADD(counters, 64), ADD(sketch, LINES(2 * 4 << 16)), ADD(filter, LINES((3 << 18) / 8));
-    ADD(flows, FLOWS_MAX), ADD(processors, 1), ADD(scratches, 1);
+    ADD(flows, FLOWS), ADD(processors, 1), ADD(scratches, 1);
     alarm(600);
     state = atoi(words[2]);
     for (int word = 3; word < count && frames_read < FRAMES_MAX; word++) {

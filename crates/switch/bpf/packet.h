@@ -8,7 +8,7 @@ enum { VLAN_TAGS_MAX = 2, HOPS = 64 };
 // branches, and every use checks against data_end again.
 struct packet {
     u32 layer3, layer4, payload;
-    u32 payload_bytes;     // as the headers say; what lies behind is padding
+    u32 payload_bytes;     // as the headers say; what lies behind is padding. Not of all that is unclear
     u16 source, destination;
     u8 version;            // 4 or 6
     u8 transport;
@@ -39,10 +39,12 @@ INLINE enum parsed parse_transport(void *start, void *end, struct packet *packet
     } else if (HTONS(udp->bytes) != layer4_bytes) {
         return UNCLEAR;
     }
-    if (header > layer4_bytes || layer4_bytes > 4000)
+    if (header > layer4_bytes)
         return UNCLEAR;
     packet->payload = packet->layer4 + header;
     packet->payload_bytes = layer4_bytes - header;
+    if (layer4_bytes > 4000)
+        return UNCLEAR;
     return start + packet->layer4 + layer4_bytes > end ? UNCLEAR : PARSED;
 }
 

@@ -25,30 +25,16 @@ SECTION("xdp") int serve(struct xdp_md *context)
     return XDP_PASS;
 }
 
-// Where answers leave: keys written by the connection are forgotten once more, so that nothing that
+// Where answers leave: the keys written by the connection are forgotten once more, so that nothing that
 // was stored between the write's passing and its being applied outlives its answer.
 SECTION("classifier") int answered(struct __sk_buff *context)
 {
     skb_pull_data(context, context->len < 128 ? context->len : 128);
-    void *start = start_of_skb(context), *end = end_of_skb(context);
     struct packet packet = {0};
-    if (parse(start, end, &packet) == NOT_OURS || !memcache_port || packet.source != memcache_port)
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch || parse(start_of_skb(context), end_of_skb(context), &packet) == NOT_OURS)
         return TC_ACT_OK;
-    struct flow_key key = {.client_port = packet.destination, .server_port = packet.source,
-                           .transport = packet.transport};
-    if (!addresses(start, end, &packet, key.server, key.client))
-        return TC_ACT_OK;
-    struct flow *flow = map_lookup(&flows, &key);
-    u64 now = now_coarse_ns();
-    if (!flow || now - flow->at_ns >= answer_wait_ns)
-        return TC_ACT_OK;
-    count(COUNT_ANSWERED);
-    ROLLED
-    for (u32 number = 0; number < FLOW_WRITES; number++) {
-        if (flow->named_at_ns[number] && now - flow->named_at_ns[number] < answer_wait_ns) {
-            struct name name = flow->names[number];
-            forget(&name, now);
-        }
-    }
+    if (memcache_port && packet.source == memcache_port && packet.payload)
+        answer(context, scratch, &packet);
     return TC_ACT_OK;
 }

@@ -1,110 +1,15 @@
 // Whatever may change a key: makes its entry invalid before the server sees it, and is noted so that
 // the server's answer makes it invalid once more. What is not understood forgets everything.
 #pragma once
-#include "text.h"
-
-// Everything of memcached's is forgotten, and nothing is stored for as long as a write may take.
-INLINE void flush(void)
-{
-    u32 zero = 0;
-    struct shared *all = map_lookup(&shared, &zero);
-    if (!all)
-        return;
-    WRITE_ONCE(all->fills_blocked_ns, now_coarse_ns() + answer_wait_ns);
-    __sync_fetch_and_add(&all->epoch, 1);
-    count(COUNT_FLUSH);
-}
-
-INLINE void report_entry(const struct entry *entry, const struct name *name, u32 place)
-{
-    struct scratch *scratch = scratch_of_processor();
-    if (!scratch)
-        return;
-    struct report *report = &scratch->report;
-    report->name = *name;
-    report->kind = REPORT_STALE;
-    report->place = place;
-    report->port = entry->port;
-    report->protocol = PROTOCOL_MEMCACHE;
-    report->key_bytes = 0;
-    send_report(report);
-}
-
-// Nobody is served what is stored under this name any more.
-INLINE void forget_name(const struct name *name, u64 now)
-{
-    struct cached cached = find_name(name, hash_of_name(name));
-    struct entry *entry = cached.entry;
-    if (!entry || (entry->kind & KIND_PROTOCOL) != PROTOCOL_MEMCACHE)
-        return;
-    count(COUNT_WRITE);
-    u64 version = READ_ONCE(entry->version);
-    int was_valid = is_valid(entry, version);
-    WRITE_ONCE(entry->written_ns, now);
-    __sync_fetch_and_add(&entry->version, 1);
-    if (was_valid)
-        report_entry(entry, name, cached.place);
-}
-
-// The key's gets and its meta gets.
-INLINE void forget(const struct name *name, u64 now)
-{
-    struct name both = *name;
-    forget_name(&both, now);
-    both.bytes[8] |= 1;
-    forget_name(&both, now);
-}
-
-// What is known of the connection, from now on at the latest; 0 if there is no room.
-INLINE struct flow *flow_of(struct scratch *scratch)
-{
-    struct flow *flow = map_lookup(&flows, &scratch->flow_key);
-    if (flow)
-        return flow;
-    __builtin_memset(&scratch->flow, 0, sizeof(scratch->flow));
-    map_update(&flows, &scratch->flow_key, &scratch->flow, 0);
-    return map_lookup(&flows, &scratch->flow_key);
-}
-
-// What the payload writes is not clear, nor, over TCP, what the next one goes on with.
-INLINE void lose_track(struct scratch *scratch)
-{
-    flush();
-    if (scratch->flow_key.transport != IP_TCP)
-        return;
-    struct flow *flow = flow_of(scratch);
-    if (flow)
-        flow->cut = 1;
-}
-
-// Notes that the connection wrote this key, and forgets it.
-INLINE void write_key(struct scratch *scratch)
-{
-    u64 now = now_coarse_ns();
-    struct flow *flow = flow_of(scratch);
-    if (!flow) {
-        flush();
-        return;
-    }
-    u32 number = flow->writes++ % FLOW_WRITES;
-    // One that is still waited for makes room: nothing is stored until it need not be any more.
-    if (flow->named_at_ns[number] && now - flow->named_at_ns[number] < answer_wait_ns) {
-        u32 zero = 0;
-        struct shared *all = map_lookup(&shared, &zero);
-        if (all)
-            WRITE_ONCE(all->fills_blocked_ns, now + answer_wait_ns);
-    }
-    flow->names[number] = scratch->name;
-    flow->named_at_ns[number] = now;
-    flow->at_ns = now;
-    forget(&scratch->name, now);
-}
+#include "flows.h"
 
 enum shape {
     SHAPE_KEY,      // word, key
     SHAPE_KEYS,     // word, number, keys
     SHAPE_META,     // word, key, flags; a flag may say that the key is coded
     SHAPE_ALL,      // everything
+    SHAPE_READ,     // nothing is written
+    SHAPE_BARRIER,  // nothing is, and whatever was asked for before is done when it is answered
 };
 
 static const struct command {
@@ -155,6 +60,65 @@ APART int command_at(u32 offset)
     return LINE_OTHER;
 }
 
+// Commands that write nothing and that the server answers; of others it is not told when they are done.
+static const struct command reads[] = {
+    {WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), 4, SHAPE_READ},
+    {WORD8('g', 'e', 't', 's', ' ', 0, 0, 0), 5, SHAPE_READ},
+    {WORD8('s', 't', 'a', 't', 's', 0, 0, 0), 5, SHAPE_READ},
+    {WORD8('v', 'e', 'r', 'b', 'o', 's', 'i', 0), 7, SHAPE_READ},
+    {WORD8('m', 'e', ' ', 0, 0, 0, 0, 0), 3, SHAPE_READ},
+    {WORD8('m', 'n', '\r', '\n', 0, 0, 0, 0), 4, SHAPE_BARRIER},
+};
+
+// What the line at `offset` reads, if it is such a command, whole or not.
+APART int read_at(u32 offset)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch || offset >= scratch->payload_bytes)
+        return SHAPE_KEY;
+    u32 available = scratch->payload_bytes - offset;
+    u64 there = available >= 8 ? ~0ull : (1ull << 8 * (available & 7)) - 1;
+    u64 line = word_at(scratch, offset);
+    UNROLL
+    for (u32 number = 0; number < sizeof(reads) / sizeof(reads[0]); number++) {
+        u64 whole = (1ull << 8 * reads[number].bytes) - 1;
+        if (!((line ^ reads[number].word) & whole & there))
+            return reads[number].shape;
+    }
+    return SHAPE_KEY;
+}
+
+INLINE void expect_read(struct scratch *scratch, u32 offset)
+{
+    int shape = read_at(offset);
+    if (shape != SHAPE_READ && shape != SHAPE_BARRIER)
+        return;
+    expect(scratch);
+    struct flow *flow = find_flow(&scratch->flow_key);
+    // Of several on their way the first is known by its answer.
+    if (flow && shape == SHAPE_BARRIER && !scratch->again && flow->barrier <= flow->answered)
+        flow->barrier = flow->asked;
+}
+
+// Whether the rest of the line asks for no answer.
+APART int is_quiet(u32 offset)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch)
+        return 0;
+    u64 last = 0;
+    ROLLED
+    for (u32 at = 0; at < 128; at++) {
+        if (offset + at >= scratch->payload_bytes)
+            return 0;
+        u8 byte = byte_at(scratch, offset + at);
+        if (byte == '\r' || byte == '\n')
+            return last == WORD8('y', 'l', 'p', 'e', 'r', 'o', 'n', ' ');
+        last = last << 8 | byte;
+    }
+    return 0;
+}
+
 // Flags behind a meta command's key: whether the line ends here, and no flag says that the key is
 // coded. 0 if not.
 APART int plain_flags(u32 offset)
@@ -194,7 +158,7 @@ APART int write_keys(u32 offset)
         offset = take_key(offset);
         if (!offset)
             return 0;
-        write_key(scratch);
+        write_key(scratch, 0);
     }
     return 0;
 }
@@ -206,23 +170,27 @@ APART int write_line(u32 offset)
     if (!scratch || offset >= scratch->payload_bytes)
         return 1;
     int number = command_at(offset);
-    if (number == LINE_OTHER || number > COMMANDS)
+    if (number == LINE_OTHER || number > COMMANDS) {
+        expect_read(scratch, offset);
         return 1;
-    if (number == LINE_CUT)
+    }
+    if (number == LINE_CUT) {
+        expect(scratch);
         return 0;
+    }
     const struct command *command = &commands[(number - 1) & 31];
     u32 shape = command->shape, bytes = command->bytes;
-    if (shape == SHAPE_ALL)
-        return 0;
-    offset = skip_blanks(scratch, offset + bytes);
-    if (!offset)
-        return 0;
-    u32 behind = take_key(offset);
+    u32 blanks = offset + bytes;
+    offset = shape == SHAPE_ALL ? 0 : skip_blanks(scratch, blanks);
+    u32 behind = offset ? take_key(offset) : 0;
+    int quiet = behind && shape == SHAPE_KEY && is_quiet(behind);
+    if (!quiet)
+        expect(scratch);
     if (!behind)
         return 0;
     if (shape == SHAPE_KEYS)
         return write_keys(behind);
-    write_key(scratch);
+    write_key(scratch, quiet);
     return shape == SHAPE_KEY || plain_flags(behind);
 }
 
@@ -279,15 +247,22 @@ APART int write_payload(u32 first)
     struct scratch *scratch = scratch_of_processor();
     if (!scratch)
         return 0;
-    int clear = find_lines(first);
+    if (!find_lines(first)) {
+        lose_track(scratch);
+        return 0;
+    }
+    struct flow *flow = find_flow(&scratch->flow_key);
+    u32 before = flow ? flow->writes : 0;
     ROLLED
     for (u32 number = 0; number < LINES_MAX; number++) {
-        if (!clear || number >= scratch->lines)
+        if (number >= scratch->lines)
             break;
-        clear = write_line(scratch->line[number]);
+        if (!write_line(scratch->line[number]))
+            lose_key(scratch);
     }
-    if (!clear)
-        lose_track(scratch);
+    // Any of them may be what the next segment goes on with.
+    if (flow && flow->writes - before > FLOW_WRITES)
+        flow->cut = 1;
     return 0;
 }
 
@@ -311,32 +286,20 @@ INLINE int begins_command(struct scratch *scratch)
 }
 
 // A segment may go on with a line or a value that began in an earlier one, however long ago: the
-// write is done once its last byte is there, so until then each segment makes its key invalid again.
-// 1 if the key is not known, and everything was forgotten.
+// write is done once its last byte is there, so until then each segment makes its key invalid again, or
+// everything if the key is not known.
 APART int go_on(void)
 {
     struct scratch *scratch = scratch_of_processor();
-    struct flow *flow = scratch ? map_lookup(&flows, &scratch->flow_key) : 0;
+    struct flow *flow = scratch ? find_flow(&scratch->flow_key) : 0;
     if (!flow)
         return 0;
-    if (begins_command(scratch)) {
+    if (begins_command(scratch))
         flow->cut = 0;
-        return 0;
-    }
-    if (flow->cut) {
+    else if (flow->cut)
         flush();
-        return 1;
-    }
-    u64 now = now_coarse_ns();
-    flow->at_ns = now;
-    ROLLED
-    for (u32 number = 0; number < FLOW_WRITES; number++) {
-        if (!flow->named_at_ns[number])
-            continue;
-        flow->named_at_ns[number] = now;
-        struct name name = flow->names[number];
-        forget(&name, now);
-    }
+    else
+        forget_noted(flow->answered);
     return 0;
 }
 
@@ -344,13 +307,12 @@ APART int go_on(void)
 // with each packet.
 INLINE int speaks_binary(struct scratch *scratch, u32 first)
 {
-    struct flow *flow = map_lookup(&flows, &scratch->flow_key);
+    struct flow *flow = find_flow(&scratch->flow_key);
     if (flow && flow->binary)
         return 1;
     if (scratch->payload[first] != 0x80)
         return 0;
-    flow = flow_of(scratch);
     if (flow)
-        flow->binary = 1;
+        flow->binary = flow->unclear = 1;
     return 1;
 }

@@ -70,8 +70,8 @@ impl DataPlane {
         }
     }
 
-    /// Forgets everything cached, before the programs come back to where packets passed without
-    /// them.
+    /// Forgets everything cached, and what connections wait for, before the programs come back to
+    /// where packets passed without them.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -81,6 +81,7 @@ impl DataPlane {
             self.evict(place, &name);
         }
         self.shared().epoch.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        self.flows.clear();
         self.counters.clear();
         self.sketch.clear();
         self.filter.clear();

@@ -15,6 +15,8 @@ pub struct Frame {
     pub transport: Transport,
     /// Hops left.
     pub hops: u8,
+    /// TCP: the number of the first byte.
+    pub sequence: u32,
 }
 
 /// What carries the payload.
@@ -38,7 +40,14 @@ impl Transport {
 impl Frame {
     /// A datagram without VLAN tags.
     pub fn udp(source: SocketAddr, destination: SocketAddr) -> Self {
-        Self { vlans: Vec::new(), source, destination, transport: Transport::Udp, hops: 64 }
+        Self {
+            vlans: Vec::new(),
+            source,
+            destination,
+            transport: Transport::Udp,
+            hops: 64,
+            sequence: 1,
+        }
     }
 
     /// The frame around `payload`, all checksums right.
@@ -88,7 +97,8 @@ impl Frame {
                 6
             }
             Transport::Tcp => {
-                out.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+                out.extend(self.sequence.to_be_bytes());
+                out.extend([0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
                 16
             }
         };
@@ -162,7 +172,13 @@ impl Frame {
         let segment = slice(at, at + length)?;
         let (source, destination) =
             (SocketAddr::new(source, u16_at(at)?), SocketAddr::new(destination, u16_at(at + 2)?));
-        let frame = Self { vlans, source, destination, transport, hops };
+        let sequence = match transport {
+            Transport::Udp => 1,
+            Transport::Tcp => {
+                u32::from_be_bytes(slice(at + 4, at + 8)?.try_into().unwrap_or([0; 4]))
+            }
+        };
+        let frame = Self { vlans, source, destination, transport, hops, sequence };
         let header = match transport {
             Transport::Udp if usize::from(u16_at(at + 4)?) != length => {
                 return Err("the lengths of IP and UDP differ".into());

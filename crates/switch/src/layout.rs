@@ -56,10 +56,13 @@ pub struct Entry {
     pub epoch: AtomicU64,
     pub expires_ns: AtomicU64,
     pub writing: AtomicU64,
-    pub written_ns: AtomicU64,
+    pub ask_from_ns: AtomicU64,
     pub key: KeyWords,
     pub unused: [AtomicU64; 4],
 }
+
+/// In [`Entry::ask_from_ns`]: once the answer to a write has left, which is reported.
+pub const ANSWERED: u64 = u64::MAX;
 
 /// In [`Entry::kind`], beside the protocol: the value is that there is none (NetCache).
 pub const KIND_ABSENT: u8 = 4;
@@ -109,6 +112,11 @@ pub type Bucket = Line;
 pub type Slot = [AtomicU64; VALUE_WORDS];
 /// A part of a value in register arrays.
 pub type Unit = [AtomicU64; UNIT_WORDS];
+
+/// What a connection to a memcached waits for; `struct flow` says what the words mean.
+pub type Flow = [AtomicU64; 65];
+/// Connections there is room for.
+pub const FLOWS: usize = 1 << 15;
 
 /// What holds for all of memcached's entries.
 #[repr(C)]

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{
     error::Error,
-    layout::{Entry, Line, Shared, Slot, Unit},
+    layout::{Entry, Flow, Line, Shared, Slot, Unit},
 };
 
 /// What may lie in memory that others write: atomics only, valid whatever the bytes.
@@ -30,6 +30,8 @@ unsafe impl Plain for Line {}
 unsafe impl Plain for Slot {}
 // SAFETY: as above.
 unsafe impl Plain for Unit {}
+// SAFETY: as above.
+unsafe impl Plain for Flow {}
 // SAFETY: as above.
 unsafe impl Plain for AtomicU64 {}
 
@@ -84,10 +86,15 @@ impl Mapped<Line> {
         let word = line.map_or(0, |line| line[number as usize % 32 / 4].load(Relaxed));
         (word >> (number % 4 * 16)) as u16
     }
+}
 
+impl<const WORDS: usize> Mapped<[AtomicU64; WORDS]>
+where
+    [AtomicU64; WORDS]: Plain,
+{
     /// Forgets everything.
     pub fn clear(&self) {
-        // A line nobody counted in is not made dirty.
+        // Memory nobody wrote to is not made dirty.
         for word in self.iter().flatten().filter(|word| word.load(Relaxed) != 0) {
             word.store(0, Relaxed);
         }

@@ -17,7 +17,10 @@ use policy::hotkey;
 
 use crate::{
     Error,
-    layout::{COUNTERS, Entry, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX, Unit},
+    layout::{
+        COUNTERS, Entry, FLOWS, Flow, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX,
+        Unit,
+    },
     lookup::{self, Lookup},
     mapped::Mapped,
     object,
@@ -119,6 +122,8 @@ pub struct DataPlane {
     pub sketch: Mapped<Line>,
     /// The Bloom filter.
     pub filter: Mapped<Line>,
+    /// What connections to memcached servers wait for.
+    pub flows: Mapped<Flow>,
     shared: Mapped<Shared>,
     /// Which entry stands for which name.
     pub lookup: Lookup,
@@ -136,12 +141,14 @@ impl std::fmt::Debug for DataPlane {
     }
 }
 
-const ARRAYS: [&str; 9] =
-    ["entries", "slots", "units", "leases", "shared", "counters", "sketch", "filter", "lookup"];
-const OTHERS: [&str; 3] = ["reports", "flows", "processors"];
+const ARRAYS: [&str; 10] = [
+    "entries", "slots", "units", "leases", "shared", "counters", "sketch", "filter", "lookup",
+    "flows",
+];
+const OTHERS: [&str; 2] = ["reports", "processors"];
 
 /// Elements of each array, in the order of `ARRAYS`.
-fn lengths(config: &Config) -> [u32; 9] {
+fn lengths(config: &Config) -> [u32; 10] {
     let statistics = &config.statistics;
     let (slots, units) = match config.values {
         Values::Slots => (config.entries, 1),
@@ -161,6 +168,7 @@ fn lengths(config: &Config) -> [u32; 9] {
         lines(2 * sketch),
         lines(filter / 8),
         lookup::buckets(config.entries),
+        FLOWS as u32,
     ]
 }
 
@@ -192,7 +200,7 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    fn maps(config: &Config) -> Result<(Ebpf, [u32; 9]), Error> {
+    fn maps(config: &Config) -> Result<(Ebpf, [u32; 10]), Error> {
         let object = object::SWITCH.ok_or(Error::NotBuilt)?;
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Processor(std::env::consts::ARCH));
@@ -240,7 +248,7 @@ impl DataPlane {
         Ok((ebpf, lengths))
     }
 
-    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 9]) -> Result<Self, Error> {
+    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 10]) -> Result<Self, Error> {
         let processors = PerCpuArray::try_from(take(&mut ebpf, "processors")?)
             .map_err(Error::kernel("processors"))?;
         let reports =
@@ -255,6 +263,7 @@ impl DataPlane {
             sketch: array(&mut ebpf, "sketch", lengths[6])?,
             filter: array(&mut ebpf, "filter", lengths[7])?,
             lookup: Lookup::new(array(&mut ebpf, "lookup", lengths[8])?, config.seed),
+            flows: array(&mut ebpf, "flows", lengths[9])?,
             processors,
             reports,
             ebpf,
@@ -318,6 +327,18 @@ impl DataPlane {
     pub fn run(&mut self, frame: &[u8], repeat: u32) -> Result<Outcome, Error> {
         let program = self.ebpf.program("serve").ok_or(Error::Missing("program"))?;
         run(program, frame, repeat)
+    }
+
+    /// Shows one frame that leaves to the program where answers do.
+    ///
+    /// # Errors
+    /// As for [`DataPlane::run`].
+    pub fn leave(&mut self, frame: &[u8]) -> Result<(), Error> {
+        let program = self.ebpf.program("answered").ok_or(Error::Missing("program"))?;
+        let program = <&SchedClassifier>::try_from(program)
+            .map_err(Error::kernel("not a program of the traffic control"))?;
+        let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::new() };
+        program.test_run(options).map(drop).map_err(Error::kernel("cannot run a packet"))
     }
 }
 

@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use support::{at, data_plane, small, to_server, value};
+use support::{at, data_plane, end, small, to_server, value};
 use switch::{
     frame::{Frame, Transport},
     install::{Key, Room},
@@ -101,11 +101,13 @@ fn what_an_earlier_packet_left_changes_nothing() {
         for bytes in 1..=said.len() {
             port = if port == 60_000 { 41_000 } else { port + 1 };
             let cut = &said.as_bytes()[..bytes];
-            let tcp = Frame { transport: Transport::Tcp, ..udp(port) }.bytes(cut);
+            let connection = Frame { transport: Transport::Tcp, ..udp(port) };
+            let tcp = connection.bytes(cut);
             let udp = udp(port).bytes(&Datagram::whole(1, cut).bytes());
             for frame in [tcp, udp] {
                 let expected = outcome(&mut plane, b"x", &frame);
                 for fill in &fills {
+                    end(&mut plane, &connection);
                     let got = outcome(&mut plane, fill, &frame);
                     assert!(
                         got == expected,

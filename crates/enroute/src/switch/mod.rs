@@ -28,7 +28,7 @@ use rustix::{
 use switch::{
     controller::{Command, Config, Controller, Event, View},
     install::Key,
-    layout::Protocol,
+    layout::{ANSWERED, Protocol},
     plane::DataPlane,
 };
 use wire::{
@@ -73,7 +73,6 @@ pub struct Switch {
     questions: HashMap<u16, Question>,
     question: u16,
     period_ends: Duration,
-    config: Config,
 }
 
 struct Counters<'a>(&'a DataPlane);
@@ -114,14 +113,13 @@ impl Switch {
             ..Config::default()
         };
         Ok(Self {
-            controller: Controller::new(config.clone()),
+            controller: Controller::new(config),
             plane,
             control,
             ask,
             questions: HashMap::new(),
             question: 0,
             period_ends: now() + PERIOD,
-            config,
         })
     }
 
@@ -258,7 +256,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Asks for an item, unless it was written so lately that the server may not have done so.
+    /// Asks for an item, unless a write is on its way to the server, or so late that it may be.
     fn question(&mut self, place: u32, server: SocketAddr, key: &[u8]) {
         let now = now();
         let Some((version, valid)) = self.plane.version(place) else { return };
@@ -268,9 +266,11 @@ impl Switch {
         if valid && entry.epoch.load(Relaxed) == epoch {
             return;
         }
-        let written = Duration::from_nanos(entry.written_ns.load(Relaxed)) + self.config.fill_wait;
-        let blocked = Duration::from_nanos(shared.fills_blocked_ns.load(Relaxed));
-        let may = written.max(blocked);
+        let from_ns = entry.ask_from_ns.load(Relaxed);
+        if from_ns == ANSWERED {
+            return;
+        }
+        let may = Duration::from_nanos(from_ns.max(shared.fills_blocked_ns.load(Relaxed)));
         if may > now || self.questions.len() >= QUESTIONS_MAX {
             self.controller.postpone(place, may.max(now + TICK));
             return;

@@ -22,6 +22,7 @@ impl Controller {
         if let Some(Some(cached)) = self.cached.get(place as usize)
             && cached.key.protocol == Protocol::Memcache
         {
+            let at = at.max(cached.asked + self.config.ask_every);
             self.asks.insert((at, place), cached.version);
         }
     }
@@ -59,9 +60,10 @@ impl Controller {
             && at <= now
         {
             self.asks.remove(&(at, place));
-            if let Some(Some(cached)) = self.cached.get(place as usize)
+            if let Some(Some(cached)) = self.cached.get_mut(place as usize)
                 && cached.version == version
             {
+                cached.asked = now;
                 let (server, key) = (cached.key.server, cached.key.bytes.clone());
                 self.ready.push_back(Command::Ask(place, server, key));
             }

@@ -41,8 +41,10 @@ pub struct Config {
     pub wait: Duration,
     /// How long a server is promised to be served under what it said.
     pub lease: Duration,
-    /// memcached: nothing is asked for so soon after a write or an admission.
+    /// memcached: nothing is asked for so soon after an admission.
     pub fill_wait: Duration,
+    /// memcached: a key is not asked for more often, however often it is written.
+    pub ask_every: Duration,
     /// memcached: an item without end is asked for again after so long.
     pub item_lives_max: Duration,
     /// Decides which keys are compared.
@@ -59,6 +61,7 @@ impl Default for Config {
             wait: Duration::from_millis(200),
             lease: Duration::from_secs(5),
             fill_wait: Duration::from_millis(50),
+            ask_every: Duration::from_millis(2),
             item_lives_max: Duration::from_secs(3600),
             seed: 0,
         }
@@ -141,6 +144,8 @@ struct Cached {
     key: Key,
     room: Room,
     version: u64,
+    /// memcached: when it was asked for last.
+    asked: Duration,
     /// Periods it was found invalid in a row.
     invalid: u8,
 }
@@ -212,7 +217,7 @@ impl Controller {
         match event {
             Event::Report(report) => match report.kind {
                 ReportKind::Hot => self.hot(report, view, now),
-                ReportKind::Stale => self.ask_later(report.place, now + self.config.fill_wait),
+                ReportKind::Stale => self.ask_later(report.place, now),
             },
             Event::Message(from, message) => self.message(from, &message, view, now),
             Event::Item { place, version, epoch, asked, item } => {

@@ -1,5 +1,7 @@
 //! Places in the data plane: who gets one, and who leaves for it.
 
+use std::time::Duration;
+
 use super::{Cached, Command, Controller, View};
 use crate::{
     install::{Key, Room},
@@ -47,7 +49,8 @@ impl Controller {
             return None;
         };
         self.by_name.insert(key.name, place);
-        self.cached[place as usize] = Some(Cached { key: key.clone(), room, version, invalid: 0 });
+        let cached = Cached { key: key.clone(), room, version, asked: Duration::ZERO, invalid: 0 };
+        self.cached[place as usize] = Some(cached);
         self.ready.push_back(Command::Admit(place, key, room, version));
         Some(place)
     }

@@ -63,6 +63,19 @@ pub(crate) fn value(bytes: &[u8]) -> Value {
     Value { bytes: bytes.to_vec(), expires_ns: u64::MAX, ..Value::default() }
 }
 
+/// Where the flags of TCP are, in a frame of IPv4 without tags.
+pub(crate) const FLAGS: usize = 14 + 20 + 13;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+
+/// The server of that connection ends it.
+pub(crate) fn end(plane: &mut DataPlane, connection: &Frame) {
+    let (source, destination) = (connection.destination, connection.source);
+    let mut frame = Frame { source, destination, ..connection.clone() }.bytes(b"");
+    frame[FLAGS] = RST;
+    plane.leave(&frame).expect("it runs");
+}
+
 /// Caches `key:number` in the place of the same number, under version 100.
 pub(crate) fn cache(plane: &mut DataPlane, number: u32, bytes: &[u8]) {
     cache_at(plane, number, bytes, SERVER);

@@ -1,0 +1,235 @@
+// What each connection wrote, until its server has answered it (docs/decisions/0033): a value that was
+// asked for before the server applied a write is forgotten when the write's answer leaves.
+#pragma once
+#include "text.h"
+
+// Everything of memcached's is forgotten, and nothing is stored for a while.
+INLINE void flush(void)
+{
+    u32 zero = 0;
+    struct shared *all = map_lookup(&shared, &zero);
+    if (!all)
+        return;
+    WRITE_ONCE(all->fills_blocked_ns, now_coarse_ns() + UNCLEAR_WAIT_NS);
+    __sync_fetch_and_add(&all->epoch, 1);
+    count(COUNT_FLUSH);
+}
+
+INLINE void report_entry(const struct entry *entry, const struct name *name, u32 place)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch)
+        return;
+    struct report *report = &scratch->report;
+    report->name = *name;
+    report->kind = REPORT_STALE;
+    report->place = place;
+    report->port = entry->port;
+    report->protocol = PROTOCOL_MEMCACHE;
+    report->key_bytes = 0;
+    send_report(report);
+}
+
+// Nobody is served what is stored under this name any more. It is asked for anew from then on, unless
+// that is ANSWERED: when the write's answer leaves, then.
+INLINE void forget_name(const struct name *name, u64 ask_from_ns)
+{
+    struct cached cached = find_name(name, hash_of_name(name));
+    struct entry *entry = cached.entry;
+    if (!entry || (entry->kind & KIND_PROTOCOL) != PROTOCOL_MEMCACHE)
+        return;
+    count(COUNT_WRITE);
+    WRITE_ONCE(entry->ask_from_ns, ask_from_ns);
+    __sync_fetch_and_add(&entry->version, 1);
+    if (ask_from_ns != ANSWERED)
+        report_entry(entry, name, cached.place);
+}
+
+// The key's gets and its meta gets.
+INLINE void forget(const struct name *name, u64 ask_from_ns)
+{
+    struct name both = *name;
+    forget_name(&both, ask_from_ns);
+    both.bytes[8] |= 1;
+    forget_name(&both, ask_from_ns);
+}
+
+INLINE struct flow *flow_at(const struct flow_key *key)
+{
+    const u64 *words = (const u64 *)key;
+    u64 hash = seed;
+    UNROLL
+    for (u32 number = 0; number < sizeof(*key) / 8; number++)
+        hash = mix_word(hash, words[number]);
+    u32 place = mix_last(hash) >> (64 - FLOW_BITS);
+    return map_lookup(&flows, &place);
+}
+
+INLINE int is_of(const struct flow *flow, const struct flow_key *key)
+{
+    const u64 *left = (const u64 *)&flow->key, *right = (const u64 *)key;
+    u64 differ = 0;
+    UNROLL
+    for (u32 number = 0; number < sizeof(*key) / 8; number++)
+        differ |= left[number] ^ right[number];
+    return !differ || flow->shared;
+}
+
+// What is known of the connection, or nothing.
+INLINE struct flow *find_flow(const struct flow_key *key)
+{
+    struct flow *flow = flow_at(key);
+    return flow && flow->at_ns && is_of(flow, key) ? flow : 0;
+}
+
+INLINE void begin_flow(struct flow *flow, const struct flow_key *key, u64 now)
+{
+    __builtin_memset(flow, 0, sizeof(*flow) - sizeof(flow->names));
+    flow->key = *key;
+    flow->at_ns = now;
+}
+
+INLINE int is_datagram(const struct flow_key *key)
+{
+    return (u8)key->transport == IP_UDP;
+}
+
+// What is known of the connection, from now on at the latest. One that waits for nothing gives its place to
+// another; two that do share one, and forget everything with each answer. A datagram gives its place in any
+// case, and takes none of a connection that waits: its answer, of which nothing is known then, forgets
+// everything.
+INLINE struct flow *flow_of(const struct flow_key *key, u64 now)
+{
+    struct flow *flow = flow_at(key);
+    if (!flow)
+        return 0;
+    int is_silent = (s64)(now - flow->at_ns) > (s64)silent_ns;
+    if (!flow->at_ns || is_silent) {
+        begin_flow(flow, key, now);
+    } else if (!is_of(flow, key)) {
+        int waits = flow->unclear || flow->asked != flow->answered || flow->noted > flow->answered;
+        if (!waits || is_datagram(&flow->key))
+            begin_flow(flow, key, now);
+        else if (is_datagram(key))
+            return 0;
+        else
+            flow->shared = flow->unclear = 1;
+    }
+    flow->at_ns = now;
+    return flow;
+}
+
+// A connection opens. Its first segment may come twice.
+INLINE void open_flow(const struct flow_key *key, u32 sequence)
+{
+    u64 now = now_coarse_ns();
+    struct flow *flow = flow_of(key, now);
+    if (!flow || flow->shared || (flow->spoke && flow->first == sequence + 1))
+        return;
+    begin_flow(flow, key, now);
+    flow->first = flow->next = sequence + 1;
+    flow->spoke = 1;
+}
+
+// A datagram asks: its number may be that of one that was answered.
+INLINE void begin_request(const struct flow_key *key)
+{
+    u64 now = now_coarse_ns();
+    struct flow *flow = flow_of(key, now);
+    if (flow && flow->answered && !flow->shared)
+        begin_flow(flow, key, now);
+}
+
+// Takes up the connection with a segment of so many bytes.
+INLINE void follow(struct scratch *scratch, u32 sequence, u32 bytes)
+{
+    struct flow *flow = flow_of(&scratch->flow_key, now_coarse_ns());
+    if (!flow)
+        return;
+    u32 end = sequence + bytes;
+    if (!flow->spoke) {
+        flow->spoke = 1;
+        flow->next = sequence;
+    }
+    if (sequence != flow->next) {
+        scratch->again = (s32)(end - flow->next) <= 0;
+        if (scratch->again)
+            return;
+        flow->unclear = 1;
+    }
+    flow->next = end;
+}
+
+// One more answer is to come.
+INLINE void expect(struct scratch *scratch)
+{
+    struct flow *flow = find_flow(&scratch->flow_key);
+    if (flow && !scratch->again)
+        flow->asked += 1;
+}
+
+// What the last that was asked for writes is not known: nothing that is asked for before its answer lasts.
+INLINE void lose_key(struct scratch *scratch)
+{
+    struct flow *flow = find_flow(&scratch->flow_key);
+    flush();
+    if (!flow || scratch->again)
+        return;
+    flow->cut = 1;
+    flow->lost = flow->noted = flow->asked;
+}
+
+// What a packet writes is not known, nor how many answers it has.
+INLINE void lose_track(struct scratch *scratch)
+{
+    struct flow *flow = find_flow(&scratch->flow_key);
+    flush();
+    if (flow)
+        flow->cut = flow->unclear = 1;
+}
+
+// When a key is to be asked for anew whose write waits for this answer.
+INLINE u64 ask_from(const struct flow *flow, u64 until, u64 now)
+{
+    if (until <= flow->answered)
+        return now;
+    return until <= flow->asked && !flow->unclear ? ANSWERED : now + FILL_WAIT_NS;
+}
+
+// Forgets the key in scratch, and notes that its write waits for the answer asked for last; a quiet one has
+// none, and waits for the next.
+INLINE void write_key(struct scratch *scratch, u32 quiet)
+{
+    struct flow *flow = find_flow(&scratch->flow_key);
+    u64 now = now_coarse_ns(), from = now + FILL_WAIT_NS;
+    if (flow && !scratch->again) {
+        u32 number = flow->writes % FLOW_WRITES;
+        u64 until = flow->asked + quiet, before = flow->until[number];
+        if (before > flow->answered && before > flow->lost)
+            flow->lost = before;
+        flow->until[number] = flow->noted = until;
+        flow->names[number] = scratch->name;
+        flow->writes += 1;
+        from = ask_from(flow, until, now);
+    }
+    forget(&scratch->name, from);
+}
+
+// Forgets the keys known of what the connection in scratch wrote and had no answer to when `answered` was
+// the last.
+APART int forget_noted(u64 answered)
+{
+    struct scratch *scratch = scratch_of_processor();
+    struct flow *flow = scratch ? find_flow(&scratch->flow_key) : 0;
+    if (!flow || flow->noted <= answered)
+        return 0;
+    u64 now = now_coarse_ns();
+    ROLLED
+    for (u32 number = 0; number < FLOW_WRITES; number++) {
+        if (flow->until[number] <= answered)
+            continue;
+        struct name name = flow->names[number];
+        forget(&name, ask_from(flow, flow->until[number], now));
+    }
+    return 0;
+}

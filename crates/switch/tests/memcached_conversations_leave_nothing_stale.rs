@@ -1,0 +1,324 @@
+//! Random conversations with a memcached that takes its time, through the real programs: commands are
+//! pipelined, cut anywhere and repeated, answers too, values look like either, and the cache asks for keys
+//! at any time, whatever it is told. Nobody is served what was written over by a write whose answer has left.
+#![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
+
+mod support;
+
+use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed};
+
+use support::{at, data_plane, small, value};
+use switch::{
+    frame::{Frame, Transport},
+    install::{Key, Room, Value},
+    layout::Protocol,
+    name,
+    plane::{DataPlane, PASS},
+};
+use wire::memcache::{frame::Frame as Datagram, item::Item};
+
+const SERVER: &str = "10.0.0.2:11211";
+const KEYS: usize = 3;
+const CONNECTIONS: u16 = 3;
+const STEPS: u32 = 1_500;
+const MISLEADING: u32 = 7;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((u128::from(mixed ^ mixed >> 29) * bound as u128) >> 64) as usize
+    }
+}
+
+/// A command on its way.
+struct Asked {
+    /// Where it ends in what the client says.
+    end: usize,
+    /// What is written, to which key; `None`: it is read, or there is no key.
+    write: Option<(usize, u32)>,
+    /// Key that is read.
+    read: Option<usize>,
+    answer: &'static str,
+}
+
+/// A command that was carried out.
+struct Done {
+    /// Where its answer ends in what the server says.
+    end: usize,
+    /// Which write of which key it was.
+    write: Option<(usize, usize)>,
+}
+
+#[derive(Default)]
+struct Connection {
+    said: Vec<u8>,
+    passed: usize,
+    asked: VecDeque<Asked>,
+    answers: Vec<u8>,
+    left: usize,
+    done: VecDeque<Done>,
+    /// Done, without an answer of their own that has left.
+    quiet: Vec<(usize, usize)>,
+    /// Where the last answer that left whole ended.
+    told: usize,
+    /// Segments that may come again: where they begin and end.
+    segments: Vec<(usize, usize)>,
+    answered: Vec<(usize, usize)>,
+}
+
+/// What a key was, after each of its writes; the first is what it was before.
+#[derive(Default)]
+struct History {
+    values: Vec<u32>,
+    /// The last write of which somebody was told.
+    told: usize,
+}
+
+struct World<'a> {
+    plane: &'a mut DataPlane,
+    random: Random,
+    connections: Vec<Connection>,
+    keys: Vec<History>,
+    written: u32,
+    /// Everything can be counted.
+    is_clear: bool,
+    /// Questions under way: key, version, epoch, and what the server said.
+    questions: Vec<(usize, u64, u64, u32)>,
+    hits: u32,
+}
+
+/// Values say what answers say, and one in `MISLEADING` what commands do.
+fn text_of(number: u32) -> String {
+    let looks = ["", "\r\nSTORED", "\r\nEND\r\nSTORED", "\r\nVALUE k1 0 9"];
+    let misleads = if number.is_multiple_of(MISLEADING) { "\r\nset k0 0 0 1" } else { "" };
+    format!("{number}{}{misleads}", looks[number as usize % looks.len()])
+}
+
+fn frame(connection: usize, to_server: bool, sequence: usize, payload: &[u8]) -> Vec<u8> {
+    let client = format!("10.0.0.1:{}", 1000 + connection);
+    let (source, destination) =
+        if to_server { (at(&client), at(SERVER)) } else { (at(SERVER), at(&client)) };
+    let transport = Transport::Tcp;
+    let sequence = (u32::MAX - 500).wrapping_add(sequence as u32);
+    Frame { transport, sequence, ..Frame::udp(source, destination) }.bytes(payload)
+}
+
+impl<'a> World<'a> {
+    fn new(plane: &'a mut DataPlane, seed: u64) -> Self {
+        plane.clear().expect("it is cleared");
+        for number in 0..KEYS {
+            let bytes = format!("k{number}").into_bytes();
+            let key = Key {
+                name: name::memcache(&bytes, at(SERVER), false, plane.config().seed),
+                bytes,
+                server: at(SERVER),
+                protocol: Protocol::Memcache,
+                lease: 0,
+            };
+            let place = number as u32;
+            assert!(plane.admit(place, &key, Room { place, bitmap: 0 }, 100));
+        }
+        let connections = (0..CONNECTIONS).map(|_| Connection::default()).collect();
+        let keys = (0..KEYS).map(|_| History { values: vec![0], told: 0 }).collect();
+        Self {
+            plane,
+            random: Random(seed),
+            connections,
+            keys,
+            written: 0,
+            is_clear: seed.is_multiple_of(2),
+            questions: Vec::new(),
+            hits: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        let number = self.random.below(CONNECTIONS.into());
+        match self.random.below(12) {
+            0..2 => self.say(number),
+            2..5 => self.pass(number),
+            5..7 => self.carry_out(number),
+            7..9 => self.leave(number),
+            9 => self.ask(),
+            10 => self.fill(),
+            _ => self.look(),
+        }
+    }
+
+    /// A client asks for something more, before it has its answers or not.
+    fn say(&mut self, number: usize) {
+        let key = self.random.below(KEYS);
+        self.written += 1;
+        if self.is_clear && self.written.is_multiple_of(MISLEADING) {
+            self.written += 1;
+        }
+        let value = text_of(self.written);
+        let (bytes, write) = (value.len(), Some((key, self.written)));
+        let (said, write, read, answer) =
+            match self.random.below(if self.is_clear { 13 } else { 15 }) {
+                0..4 => {
+                    (format!("set k{key} 0 0 {bytes}\r\n{value}\r\n"), write, None, "STORED\r\n")
+                }
+                4 => (format!("set k{key} 0 0 {bytes} noreply\r\n{value}\r\n"), write, None, ""),
+                5 => (format!("ms k{key} {bytes}\r\n{value}\r\n"), write, None, "HD\r\n"),
+                6 => (
+                    format!("add k{key} 0 0 {bytes}\r\n{value}\r\n"),
+                    None,
+                    None,
+                    "SERVER_ERROR out of memory storing object\r\n",
+                ),
+                7 => ("mn\r\n".into(), None, None, "MN\r\n"),
+                8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
+                9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
+                13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
+                // What is not stored says so all the same.
+                _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
+            };
+        let one = &mut self.connections[number];
+        one.said.extend(said.as_bytes());
+        one.asked.push_back(Asked { end: one.said.len(), write, read, answer });
+    }
+
+    /// A segment passes, or one that did before.
+    fn pass(&mut self, number: usize) {
+        let one = &mut self.connections[number];
+        let again = self.random.below(6) == 0 && !one.segments.is_empty();
+        let (from, to) = if again {
+            one.segments[self.random.below(one.segments.len())]
+        } else {
+            // Whole, most of the time.
+            let left = one.said.len() - one.passed;
+            let bytes = if self.random.below(3) == 0 { self.random.below(left + 1) } else { left };
+            (one.passed, one.passed + bytes)
+        };
+        let bytes = frame(number, true, from, &one.said[from..to]);
+        assert_eq!(self.plane.run(&bytes, 1).expect("it runs").verdict, PASS);
+        if !again && to > from {
+            one.passed = to;
+            one.segments.push((from, to));
+        }
+    }
+
+    /// The server gets round to the next command of a connection.
+    fn carry_out(&mut self, number: usize) {
+        let one = &mut self.connections[number];
+        let Some(asked) = one.asked.pop_front_if(|asked| asked.end <= one.passed) else { return };
+        let write = asked.write.map(|(key, value)| {
+            self.keys[key].values.push(value);
+            (key, self.keys[key].values.len() - 1)
+        });
+        if let Some(key) = asked.read {
+            let value = text_of(*self.keys[key].values.last().expect("there is one"));
+            one.answers
+                .extend(format!("VALUE k{key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).as_bytes());
+        }
+        one.answers.extend(asked.answer.as_bytes());
+        one.done.push_back(Done { end: one.answers.len(), write });
+    }
+
+    /// Some of what the server said leaves, or what did before.
+    fn leave(&mut self, number: usize) {
+        let one = &mut self.connections[number];
+        let again = self.random.below(6) == 0 && !one.answered.is_empty();
+        let (from, to) = if again {
+            one.answered[self.random.below(one.answered.len())]
+        } else {
+            let left = one.answers.len() - one.left;
+            let bytes = if self.random.below(3) == 0 { self.random.below(left + 1) } else { left };
+            (one.left, one.left + bytes)
+        };
+        if to == from {
+            return;
+        }
+        let bytes = frame(number, false, from, &one.answers[from..to]);
+        self.plane.leave(&bytes).expect("it runs");
+        if again {
+            return;
+        }
+        one.answered.push((from, to));
+        one.left = to;
+        // A quiet write is known to be done by what is said after it.
+        while let Some(done) = one.done.pop_front_if(|done| done.end <= to) {
+            one.quiet.extend(done.write);
+            if done.end > one.told {
+                one.told = done.end;
+                for (key, write) in one.quiet.drain(..) {
+                    self.keys[key].told = self.keys[key].told.max(write);
+                }
+            }
+        }
+    }
+
+    /// The controller asks, and is answered at once.
+    fn ask(&mut self) {
+        let key = self.random.below(KEYS);
+        let (version, _) = self.plane.version(key as u32).expect("an entry");
+        let epoch = self.plane.shared().epoch.load(Relaxed);
+        let value = *self.keys[key].values.last().expect("there is one");
+        self.questions.push((key, version, epoch, value));
+    }
+
+    fn fill(&mut self) {
+        if self.questions.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.questions.len());
+        let (key, version, epoch, number) = self.questions.swap_remove(at);
+        let item = Item { flags: 0, lives_s: None, value: text_of(number).into_bytes() };
+        let text = item.get_text(format!("k{key}").as_bytes());
+        self.plane.fill(key as u32, version, &Value { epoch, ..value(&text) });
+    }
+
+    fn look(&mut self) {
+        for (key, history) in self.keys.iter().enumerate() {
+            let get = Datagram::whole(1, format!("get k{key}\r\n").as_bytes()).bytes();
+            let asked = Frame::udp(at("10.0.0.9:9"), at(SERVER)).bytes(&get);
+            let outcome = self.plane.run(&asked, 1).expect("it runs");
+            if outcome.verdict == PASS {
+                continue;
+            }
+            self.hits += 1;
+            let (_, payload) = Frame::read(&outcome.frame).expect("well-formed");
+            let said = Datagram::decode(&payload).expect("a datagram").payload.to_vec();
+            let current = history.values.iter().skip(history.told).any(|number| {
+                let item = Item { flags: 0, lives_s: None, value: text_of(*number).into_bytes() };
+                let text = item.get_text(format!("k{key}").as_bytes());
+                said.starts_with(&text) && said.len() == text.len() + 5
+            });
+            assert!(
+                current,
+                "k{key} is {} to somebody, of {:?}, of which {} were told of",
+                said.escape_ascii(),
+                history.values,
+                history.told
+            );
+        }
+    }
+}
+
+fn converse(seeds: std::ops::Range<u64>) {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let mut hits = [0; 2];
+    for seed in seeds.clone() {
+        println!("seed {seed}");
+        let mut world = World::new(&mut plane, seed);
+        (0..STEPS).for_each(|_| world.step());
+        hits[usize::from(world.is_clear)] += world.hits;
+    }
+    println!("{hits:?} hits in seeds {seeds:?}");
+    assert!(hits.iter().all(|hits| *hits > 0), "nothing was ever served");
+}
+
+#[test]
+fn a_few_seeds() {
+    converse(0..20);
+}
+
+#[test]
+#[ignore = "minutes: make soak"]
+fn many_seeds() {
+    converse(20..1_000);
+}
