@@ -3,15 +3,13 @@
 
 mod support;
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use state::slot::Slot;
 use support::cluster::{Linked, connection};
-use support::process::PATIENCE;
-use support::state::{Agent, owner, placer_with, said};
+use support::state::{Agent, Ends, owner, placer_with, said, slot_of, tags_at, use_keys, wait_for};
 
 /// The nodes, by how far they are from every agent.
 const NEAR: usize = 0;
@@ -112,100 +110,6 @@ fn a_node_without_room_takes_nothing() {
     });
 }
 
-/// Of keys of all sizes the placer knows the mean: what looks small may not fit.
-#[test]
-fn a_slot_that_its_target_refuses_comes_back_whole_and_is_left_alone() {
-    let Some(mut linked) = Linked::start(&[]) else { return };
-    // The others are so far that only the near one is better.
-    for (link, delay_ms) in linked.links.iter().zip([0, 20, 10]) {
-        let delay = Duration::from_millis(delay_ms);
-        link.set_delay(delay, delay);
-    }
-    let nodes = linked.addresses();
-    let [large, small, _] = tags_at(&nodes, FARTHER);
-    let agent = Agent::start(&nodes);
-    let mut client = connection(agent.address());
-    let (keys, value) = (400, |number: usize| number.to_string().repeat(10_000));
-    let key = |number: usize| format!("{large}:{number}");
-    let mut pipeline = redis::pipe();
-    for number in 0..keys {
-        pipeline.cmd("SET").arg(key(number)).arg(value(number)).ignore();
-        if number % 2 == 0 {
-            pipeline.cmd("EXPIRE").arg(key(number)).arg(3_600).ignore();
-        }
-    }
-    pipeline.query::<()>(&mut client).expect("they are set");
-    let mut pipeline = redis::pipe();
-    for number in 0..20_000 {
-        pipeline.cmd("SET").arg(format!("{small}:{number}")).arg(number).ignore();
-    }
-    pipeline.query::<()>(&mut client).expect("they are set");
-    let memory = |node: usize| -> usize {
-        let info: String = redis::cmd("INFO")
-            .arg("memory")
-            .query(&mut linked.nodes[node].connection())
-            .expect("INFO");
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        used.expect("its memory").trim().parse().expect("bytes")
-    };
-    // The large slot takes 11 MB or so, and is thought to take a fiftieth of that.
-    let limit = memory(NEAR) + (4 << 20);
-    linked.nodes[NEAR].set("maxmemory", &limit.to_string());
-    let why = || said(&nodes, &["why", &large]).1;
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _ends = Ends(&over);
-        // Whoever reads meanwhile reads what is there. Writes may be refused where there is no room.
-        scope.spawn(|| {
-            let mut client = connection(agent.address());
-            for number in (0..keys).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
-                let found: Option<String> =
-                    redis::cmd("GET").arg(key(number)).query(&mut client).expect("an answer");
-                assert!(found == Some(value(number)), "key {number} while its slot goes and comes");
-            }
-        });
-        let placer = placer_with(&nodes, "hopeful", &[]);
-        let refused = placer.stderr_line("not moved: ");
-        let refused = refused.unwrap_or_else(|| panic!("{}", placer.stderr()));
-        assert!(refused.contains("refuses keys: OOM"), "{refused}");
-        let told = || why().contains("its move did not come about");
-        wait_for(told, || format!("{}\n{}", why(), placer.stderr()));
-        assert!(why().contains("refuses keys: OOM"), "{}", why());
-        let status = said(&nodes, &["status"]).1;
-        assert!(status.contains("failed: 1") && status.contains("refuses keys: OOM"), "{status}");
-        assert_eq!(owner(&nodes, slot_of(&large)), FARTHER);
-        let slot = slot_of(&large);
-        let count = |node: usize| -> usize {
-            let mut direct = linked.nodes[node].connection();
-            let mut command = redis::cmd("CLUSTER");
-            command.arg("COUNTKEYSINSLOT").arg(slot).query(&mut direct).expect("a number")
-        };
-        assert_eq!((count(NEAR), count(FARTHER)), (0, keys));
-        placer.terminate();
-    });
-    let (output, text) = said(&nodes, &["doctor"]);
-    assert!(output.status.success() && text.contains("no slot is open"), "{text}");
-    for number in 0..keys {
-        let (found, left): (String, i64) = redis::pipe()
-            .cmd("GET")
-            .arg(key(number))
-            .cmd("TTL")
-            .arg(key(number))
-            .query(&mut client)
-            .expect("a value");
-        assert!(found == value(number), "key {number}");
-        assert_eq!(left > 3_000, number % 2 == 0, "key {number} has {left} s to live");
-    }
-    // By hand it is told at once, and with room it moves.
-    let target = nodes[NEAR].to_string();
-    let (output, text) = said(&nodes, &["move", &large, "--to", &target]);
-    assert!(!output.status.success() && text.contains("refuses keys: OOM"), "{text}");
-    linked.nodes[NEAR].set("maxmemory", "0");
-    let (output, text) = said(&nodes, &["move", &large, "--to", &target]);
-    assert!(output.status.success(), "{text}");
-    assert_eq!(owner(&nodes, slot_of(&large)), NEAR);
-}
-
 #[test]
 fn keys_that_share_a_slot_and_should_not_are_named() {
     let Some(linked) = Linked::start(&[]) else { return };
@@ -234,47 +138,4 @@ fn keys_that_share_a_slot_and_should_not_are_named() {
         };
         wait_for(|| named(&advice()), advice);
     });
-}
-
-/// Sets the flag when the test is over, however it ends.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Three tags whose slots are at that node.
-fn tags_at(nodes: &[SocketAddr], node: usize) -> [String; 3] {
-    let mut tags = (0..).map(|number| format!("{{tag:{number}}}"));
-    std::array::from_fn(|_| {
-        tags.find(|tag| owner(nodes, slot_of(tag)) == node).expect("a third of all")
-    })
-}
-
-fn slot_of(key: &str) -> usize {
-    Slot::of(key.as_bytes()).number()
-}
-
-/// Reads these keys, and writes them now and then, through an agent.
-fn use_keys(agent: SocketAddr, keys: &[String], over: &AtomicBool) {
-    let mut client = connection(agent);
-    for turn in 0_u64.. {
-        for key in keys {
-            let (name, value) = if turn % 11 == 0 { ("SET", Some(turn)) } else { ("GET", None) };
-            redis::cmd(name).arg(key).arg(value).query::<redis::Value>(&mut client).expect("OK");
-        }
-        if over.load(Ordering::Relaxed) {
-            return;
-        }
-    }
-}
-
-fn wait_for(holds: impl Fn() -> bool, or: impl Fn() -> String) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{}", or());
-        thread::sleep(Duration::from_millis(100));
-    }
 }

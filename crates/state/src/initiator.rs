@@ -54,7 +54,7 @@ impl Default for Config {
             share_min: 0.02,
             cool_down: Duration::from_secs(10),
             cool_down_max: Duration::from_secs(3_600),
-            moves_max: 256,
+            moves_max: 2_048,
             moves_window: Duration::from_secs(10),
         }
     }
@@ -214,6 +214,14 @@ impl Initiator {
         if moved {
             known.left.push_front((one.from, now));
             known.left.truncate(LEFT_MAX);
+        }
+    }
+
+    /// The move of `slot` could not begin yet: the next review may want it again, and does not wait for it.
+    pub fn put_off(&mut self, slot: Slot) {
+        if self.moving.remove(&slot).is_some() {
+            self.begun.pop_back();
+            self.note(slot, Stays::Budget);
         }
     }
 

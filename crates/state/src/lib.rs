@@ -3,8 +3,8 @@
 //! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or
 //! Valkey Cluster, as arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access
 //! pattern monitor, [`placement`] says which node should own which slot, and [`initiator`] when a
-//! slot should move there; [`replicas`] which are copied instead. Hosts are where applications run, nodes are servers of the cluster; the
-//! unit of placement is the hash [`slot`].
+//! slot should move there, [`batch`] which move at once; [`replicas`] which are copied instead. Hosts are
+//! where applications run, nodes are servers of the cluster; the unit of placement is the hash [`slot`].
 //!
 //! **What it is not.** No clock, no sockets, no cluster commands: tier 2 measures, reports, and
 //! carries out the moves that leave as values. Not a client of the cluster either.
@@ -14,6 +14,7 @@
 
 pub mod accesses;
 pub mod agent;
+pub mod batch;
 pub mod delays;
 pub mod initiator;
 pub mod members;

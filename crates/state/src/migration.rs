@@ -3,8 +3,11 @@
 //! ```text
 //! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING
 //!                 source: GETKEYSINSLOT, MIGRATE … REPLACE   until none is left
-//! target: SETSLOT NODE target   source: SETSLOT NODE target  others: SETSLOT NODE target
+//! target: SETSLOT NODE target   source: SETSLOT NODE target
 //! ```
+//!
+//! Then the slot has moved. The others hear of it from the target; whoever carries moves out tells them
+//! too, of many moves at once.
 //!
 //! While it is under way a key is at the source, where clients find it, or has gone, and the source
 //! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
@@ -125,7 +128,6 @@ pub struct Migration {
     slot: Slot,
     from: Node,
     to: Node,
-    others: Vec<Node>,
     stage: Stage,
     /// Keys may be at the target.
     begun: bool,
@@ -143,8 +145,6 @@ enum Stage {
     Move(Vec<Vec<u8>>),
     OwnAtTarget,
     OwnAtSource,
-    /// The others, the next one last.
-    Tell(Vec<Node>),
     /// The target is to serve nobody, give back what it has, and then the source is to forget it.
     BackAtTarget,
     BackKeys,
@@ -169,17 +169,23 @@ pub enum End {
 }
 
 impl Migration {
-    /// Moves `slot`; `others` are the nodes with slots beside the two, who are told at the end.
+    /// Moves `slot`.
     #[must_use]
-    pub fn new(slot: Slot, from: Node, to: Node, others: Vec<Node>) -> Self {
+    pub fn new(slot: Slot, from: Node, to: Node) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);
-        Self { slot, from, to, others, stage, begun, refusal: None, failures, not_before }
+        Self { slot, from, to, stage, begun, refusal: None, failures, not_before }
     }
 
     /// The slot.
     #[must_use]
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// Where it comes from, and where it goes.
+    #[must_use]
+    pub fn way(&self) -> (Node, Node) {
+        (self.from, self.to)
     }
 
     /// What is to be said to whom now; nothing while it waits, or once it has ended.
@@ -196,7 +202,6 @@ impl Migration {
             Stage::Move(keys) => (from, Step::Move { to, keys: keys.clone() }),
             Stage::OwnAtTarget => (to, Step::Own { owner: to }),
             Stage::OwnAtSource => (from, Step::Own { owner: to }),
-            Stage::Tell(others) => (*others.last()?, Step::Own { owner: to }),
             Stage::BackAtTarget => (to, Step::Stable),
             Stage::BackKeys => (to, Step::Keys),
             Stage::Read(keys) => (to, Step::Read { from, keys: keys.clone() }),
@@ -229,11 +234,7 @@ impl Migration {
             (Stage::Keys, _) => Stage::OwnAtTarget,
             // From here on the target has it: the cluster agrees whatever happens to us.
             (Stage::OwnAtTarget, _) => Stage::OwnAtSource,
-            (Stage::OwnAtSource, _) => tell(self.others.clone()),
-            (Stage::Tell(others), _) => {
-                others.pop();
-                tell(std::mem::take(others))
-            }
+            (Stage::OwnAtSource, _) => Stage::Over(End::Moved),
             (Stage::BackAtTarget, _) => Stage::BackKeys,
             (Stage::BackKeys, Outcome::Keys(keys)) if !keys.is_empty() => Stage::Read(keys),
             (Stage::BackKeys, _) => Stage::BackAtSource,
@@ -269,18 +270,9 @@ impl Migration {
         self.stage = match &mut self.stage {
             Stage::Import if !self.begun => Stage::BackAtTarget,
             Stage::Move(_) if self.refusal.is_some() => Stage::BackAtTarget,
-            // They hear of it from the others.
-            Stage::Tell(others) => {
-                others.pop();
-                tell(std::mem::take(others))
-            }
             _ => Stage::Over(End::Open),
         };
     }
-}
-
-fn tell(others: Vec<Node>) -> Stage {
-    if others.is_empty() { Stage::Over(End::Moved) } else { Stage::Tell(others) }
 }
 
 /// What one node says of a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
@@ -297,19 +289,11 @@ pub enum Claim {
 }
 
 /// What is to be done about a slot that somebody has left open: `owner` is whose it is, by the nodes'
-/// agreement, `claims` what nodes say of it, and `others` all nodes with slots but two. Nothing if it
-/// is closed.
+/// agreement, and `claims` what nodes say of it. Nothing if it is closed.
 #[must_use]
-pub fn resume(
-    slot: Slot,
-    owner: Node,
-    claims: &[(Node, Claim)],
-    others: impl Fn(Node, Node) -> Vec<Node>,
-) -> Option<Migration> {
-    let begin = |from, to, stage, begun| {
-        let migration = Migration::new(slot, from, to, others(from, to));
-        Some(Migration { stage, begun, ..migration })
-    };
+pub fn resume(slot: Slot, owner: Node, claims: &[(Node, Claim)]) -> Option<Migration> {
+    let begin =
+        |from, to, stage, begun| Some(Migration { stage, begun, ..Migration::new(slot, from, to) });
     let migrating = claims.iter().find(|(_, claim)| matches!(claim, Claim::Migrating(_)));
     let &(node, claim) = migrating.or_else(|| claims.first())?;
     match claim {

@@ -11,6 +11,10 @@ const MS: Duration = Duration::from_millis(1);
 /// By host, then node: there, back, and what the node is busy with before it answers.
 const ROUND_TRIPS_MS: [[u32; 2]; 2] = [[1, 9], [4, 3]];
 
+/// The second has no slots, and may get some.
+const NODES: &str = "a 127.0.0.1:7000@1 master - 0 0 1 connected 0-16383\n\
+    b 127.0.0.1:7001@1 master - 0 0 0 connected\n";
+
 fn node(number: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7_000 + number as u16))
 }
@@ -62,10 +66,7 @@ fn answers_to(mut said: &[u8]) -> Vec<Vec<u8>> {
         let first = request.argument(0).expect("a command");
         answers.push(match first {
             b"PING" => b"+PONG\r\n".to_vec(),
-            b"CLUSTER" => b"*2\r\n\
-                *3\r\n:0\r\n:8000\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n\
-                *3\r\n:8001\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:7001\r\n"
-                .to_vec(),
+            b"CLUSTER" => format!("${}\r\n{NODES}\r\n", NODES.len()).into_bytes(),
             other => panic!("{}", String::from_utf8_lossy(other)),
         });
         said = &said[taken..];

@@ -1,17 +1,25 @@
 //! The cluster as its nodes tell it, and a connection to each.
 
-use std::{collections::HashMap, net::SocketAddr};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::SocketAddr,
+};
 
 use anyhow::{Context, anyhow, bail};
+use parking_lot::Mutex;
 use state::{
     Node as Number,
     agent::Login,
+    batch::is_settled,
     members::{self, Member},
     migration::Claim,
     slot::{SLOTS, Slot},
 };
 
-use super::node::{Node, Reply};
+use super::{
+    node::{Node, Reply},
+    wave::wave,
+};
 
 /// How a cluster is reached.
 #[derive(Debug, Clone)]
@@ -22,10 +30,13 @@ pub struct Access {
     pub login: Option<Login>,
 }
 
+/// Connections kept to one node while nobody uses them.
+const IDLE_MAX: usize = 4;
+
 /// Connections to nodes, made when they are used; one that failed is made anew.
 pub(super) struct Cluster {
     access: Access,
-    nodes: HashMap<SocketAddr, Node>,
+    idle: Mutex<HashMap<SocketAddr, Vec<Node>>>,
     /// Nodes ever seen, by their id: a number stays a node's.
     directory: Vec<String>,
 }
@@ -40,6 +51,8 @@ pub(super) struct View {
     pub(super) members: Vec<Option<Member>>,
     /// By slot.
     pub(super) owners: Vec<Option<Number>>,
+    /// Every primary has heard of an epoch as high as this.
+    heard: u64,
 }
 
 impl View {
@@ -61,12 +74,12 @@ impl View {
         numbers.filter_map(|at| Some((Number(at as u16), self.members.get(at)?.as_ref()?)))
     }
 
-    /// Who is told of a move beside the two.
-    pub(super) fn others(&self, one: Number, other: Number) -> Vec<Number> {
-        self.primaries()
-            .map(|(node, _)| node)
-            .filter(|&node| node != one && node != other)
-            .collect()
+    /// Nodes that a slot may leave: see [`state::batch`].
+    pub(super) fn settled(&self) -> BTreeSet<Number> {
+        let members: Vec<&Member> = self.primaries().map(|(_, member)| member).collect();
+        let settled =
+            self.primaries().filter(|(_, member)| is_settled(member, &members, self.heard));
+        settled.map(|(node, _)| node).collect()
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -77,7 +90,7 @@ impl View {
 
 impl Cluster {
     pub(super) fn new(access: &Access) -> Self {
-        Self { access: access.clone(), nodes: HashMap::new(), directory: Vec::new() }
+        Self { access: access.clone(), idle: Mutex::default(), directory: Vec::new() }
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -86,7 +99,7 @@ impl Cluster {
 
     /// Says one command to the node at `address`.
     pub(super) fn ask(
-        &mut self,
+        &self,
         address: SocketAddr,
         words: &[impl AsRef<[u8]>],
     ) -> anyhow::Result<Reply> {
@@ -94,7 +107,7 @@ impl Cluster {
     }
 
     pub(super) fn ask_all(
-        &mut self,
+        &self,
         address: SocketAddr,
         commands: &[Vec<impl AsRef<[u8]>>],
     ) -> anyhow::Result<Vec<Reply>> {
@@ -102,11 +115,12 @@ impl Cluster {
     }
 
     fn with<T>(
-        &mut self,
+        &self,
         address: SocketAddr,
         act: impl FnOnce(&mut Node) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let mut node = match self.nodes.remove(&address) {
+        let idle = self.idle.lock().get_mut(&address).and_then(Vec::pop);
+        let mut node = match idle {
             Some(node) => node,
             None => Node::connect(address, self.access.login.as_ref())?,
         };
@@ -114,14 +128,18 @@ impl Cluster {
         // A refusal leaves the connection as it was; after anything else it is not used again, and
         // nobody can tell the two apart by the error.
         if outcome.is_ok() {
-            self.nodes.insert(address, node);
+            let mut idle = self.idle.lock();
+            let idle = idle.entry(address).or_default();
+            if idle.len() < IDLE_MAX {
+                idle.push(node);
+            }
         }
         outcome
     }
 
     /// Says one command about `key` to the owner of its slot.
     pub(super) fn ask_owner(
-        &mut self,
+        &self,
         view: &View,
         key: &[u8],
         words: &[impl AsRef<[u8]>],
@@ -139,11 +157,17 @@ impl Cluster {
     /// No node answers, or a primary does not: then nobody knows what is open.
     pub(super) fn view(&mut self) -> anyhow::Result<View> {
         let told = self.anybody()?;
-        let mut found = Vec::new();
-        for member in told.iter().filter(|member| member.primary && !member.failing) {
-            let own = self.members_at(member.address)?;
-            let own = own.into_iter().find(|own| own.myself);
-            found.extend(own.filter(|own| own.primary));
+        let primaries = told.iter().filter(|member| member.primary && !member.failing);
+        let primaries: Vec<SocketAddr> = primaries.map(|member| member.address).collect();
+        let (mut found, mut heard) = (Vec::new(), u64::MAX);
+        for members in wave(&primaries, |&address| self.members_at(address)) {
+            let members = members?;
+            let latest = members.iter().map(|member| member.epoch).max().unwrap_or_default();
+            let own = members.into_iter().find(|own| own.myself && own.primary);
+            if let Some(own) = own {
+                found.push(own);
+                heard = heard.min(latest);
+            }
         }
         if found.is_empty() {
             bail!("no node is a primary: is the cluster set up? `redis-cli --cluster check` says");
@@ -161,7 +185,7 @@ impl Cluster {
                 *place = Some(member);
             }
         }
-        Ok(View { members, owners })
+        Ok(View { members, owners, heard })
     }
 
     /// The number of the node with this id, which it keeps.
@@ -173,10 +197,10 @@ impl Cluster {
         }) as u16)
     }
 
-    fn anybody(&mut self) -> anyhow::Result<Vec<Member>> {
+    fn anybody(&self) -> anyhow::Result<Vec<Member>> {
         let mut why = anyhow!("no node is known; name one with --cluster");
-        for seed in self.access.seeds.clone() {
-            match self.members_at(seed) {
+        for seed in &self.access.seeds {
+            match self.members_at(*seed) {
                 Ok(members) => return Ok(members),
                 Err(error) => why = error,
             }
@@ -184,7 +208,7 @@ impl Cluster {
         Err(why)
     }
 
-    fn members_at(&mut self, address: SocketAddr) -> anyhow::Result<Vec<Member>> {
+    fn members_at(&self, address: SocketAddr) -> anyhow::Result<Vec<Member>> {
         let text = self.ask(address, &["CLUSTER", "NODES"])?.text().unwrap_or_default();
         Ok(members::read(&text, address))
     }
@@ -219,11 +243,7 @@ impl Cluster {
     }
 
     /// How many keys of each slot are at the node.
-    pub(super) fn keys_in(
-        &mut self,
-        address: SocketAddr,
-        slots: &[Slot],
-    ) -> anyhow::Result<Vec<u64>> {
+    pub(super) fn keys_in(&self, address: SocketAddr, slots: &[Slot]) -> anyhow::Result<Vec<u64>> {
         let count = |slot: &Slot| {
             vec!["CLUSTER".to_owned(), "COUNTKEYSINSLOT".to_owned(), slot.number().to_string()]
         };

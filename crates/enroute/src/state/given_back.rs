@@ -35,7 +35,7 @@ const DROP: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[
 
 /// What the target has of `keys`; from then on it serves nobody who wants a key of the slot.
 pub(super) fn read(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     target: SocketAddr,
     slot: Slot,
     source: &str,
@@ -61,7 +61,7 @@ pub(super) fn read(
 
 /// The source takes those that it does not have.
 pub(super) fn restore(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     source: SocketAddr,
     slot: Slot,
     target: &str,
@@ -78,7 +78,7 @@ pub(super) fn restore(
 
 /// The target forgets `keys`, and serves whoever is sent there for others.
 pub(super) fn drop(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     target: SocketAddr,
     slot: Slot,
     source: &str,
@@ -90,7 +90,7 @@ pub(super) fn drop(
 }
 
 fn run(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     node: SocketAddr,
     script: &str,
     slot: Slot,

@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use state::{
-    migration::{Claim, End, resume},
+    initiator::Move,
+    migration::{Claim, resume},
     slot::{Slot, tag},
 };
 
@@ -24,6 +25,8 @@ use super::{
 /// How often the doctor looks again after it mended something.
 const ROUNDS_MAX: usize = 5;
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long nodes may take to hear of each other's epochs before a move begins.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is open, one line each.
 fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<String> {
@@ -62,19 +65,12 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
     if look || found.is_empty() {
         return Ok((found.clone(), found));
     }
-    let mut lease = Lease::new(format!("doctor-{}", std::process::id()));
-    hold(&mut lease, &mut cluster, &view)?;
+    let lease = Lease::new(format!("doctor-{}", std::process::id()));
+    hold(&lease, &cluster, &view)?;
     let mut left = claims;
     for _ in 0..ROUNDS_MAX {
         let view = cluster.view()?;
-        for (slot, claims) in &left {
-            let Some(owner) = view.owner(*slot) else { continue };
-            if let Some(migration) = resume(*slot, owner, claims, |a, b| view.others(a, b)) {
-                mover::carry_out(&mut cluster, &view, migration, &mut |cluster| {
-                    lease.assure(cluster, &view)
-                });
-            }
-        }
+        mover::close(&cluster, &view, &left, &|| lease.assure(&cluster, &view));
         let view = cluster.view()?;
         left = open(&mut cluster, &view)?;
         if left.is_empty() {
@@ -83,20 +79,19 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
         // Nodes may not have heard of each other's news yet.
         thread::sleep(PAUSE);
     }
-    lease.release(&mut cluster, &view);
+    lease.release(&cluster, &view);
     Ok((found, findings(&view, &left)))
 }
 
 fn open(cluster: &mut Cluster, view: &View) -> anyhow::Result<Claims> {
     let claims = cluster.claims(view, true)?;
     let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
-        view.owner(*slot)
-            .is_none_or(|owner| resume(*slot, owner, claims, |a, b| view.others(a, b)).is_some())
+        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims).is_some())
     };
     Ok(claims.into_iter().filter(resumes).collect())
 }
 
-fn hold(lease: &mut Lease, cluster: &mut Cluster, view: &View) -> anyhow::Result<()> {
+fn hold(lease: &Lease, cluster: &Cluster, view: &View) -> anyhow::Result<()> {
     let start = Instant::now();
     while !lease.assure(cluster, view) {
         if start.elapsed() > LEASE + Duration::from_secs(1) {
@@ -114,28 +109,51 @@ fn hold(lease: &mut Lease, cluster: &mut Cluster, view: &View) -> anyhow::Result
 /// There is no such node, or a placer leads.
 pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<String>> {
     let mut cluster = Cluster::new(access);
-    let mut lease = Lease::new(format!("move-{}", std::process::id()));
-    let view = cluster.view()?;
-    hold(&mut lease, &mut cluster, &view)?;
-    let mut left = Vec::new();
-    for &slot in slots {
-        let view = cluster.view()?;
-        let target =
-            view.primaries().find(|(_, member)| member.address == to).map(|(node, _)| node);
-        let target = target.with_context(|| format!("{to} is no primary of the cluster"))?;
-        let end = mover::relocate(&mut cluster, &view, slot, target, &mut |cluster| {
-            lease.assure(cluster, &view)
-        })?;
-        let why = match end {
-            End::Moved => continue,
-            End::Refused(why) => why,
-            End::Stayed => "it was given up".to_owned(),
-            End::Open => "it is open: `enroute state doctor` ends it".to_owned(),
-        };
-        left.push(format!("slot {} did not move: {why}", slot.number()));
+    let lease = Lease::new(format!("move-{}", std::process::id()));
+    let (mut waiting, mut left) = (slots.to_vec(), Vec::new());
+    let mut begun = Instant::now();
+    let mut view = cluster.view()?;
+    while !waiting.is_empty() {
+        hold(&lease, &cluster, &view)?;
+        view = cluster.view()?;
+        let before = waiting.len();
+        let moves = moves(&view, &waiting, to)?;
+        waiting.clear();
+        let may = || lease.assure(&cluster, &view);
+        for (one, outcome) in mover::relocate(&cluster, &view, moves, &may) {
+            match outcome.map(mover::refusal) {
+                None => waiting.push(one.slot),
+                Some(None) => {}
+                Some(Some(why)) => {
+                    left.push(format!("slot {} did not move: {why}", one.slot.number()))
+                }
+            }
+        }
+        if waiting.len() < before {
+            begun = Instant::now();
+        } else if begun.elapsed() > SETTLE_LIMIT {
+            bail!(
+                "the nodes do not agree on their epochs: look at CLUSTER INFO of each, and try again"
+            );
+        } else {
+            thread::sleep(PAUSE);
+        }
     }
-    lease.release(&mut cluster, &view);
+    lease.release(&cluster, &view);
     Ok(left)
+}
+
+/// What is to move, of these slots, to the node at `to`.
+fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move>> {
+    let target = view.primaries().find(|(_, member)| member.address == to);
+    let (to, _) = target.with_context(|| format!("{to} is no primary of the cluster"))?;
+    let way = |&slot: &Slot| {
+        let from = view.owner(slot);
+        let from = from.with_context(|| format!("nobody owns slot {}", slot.number()))?;
+        Ok(Move { slot, from, to, saves_us: 0.0 })
+    };
+    let moves = slots.iter().map(way).collect::<anyhow::Result<Vec<Move>>>()?;
+    Ok(moves.into_iter().filter(|one| one.from != to).collect())
 }
 
 /// Where a slot is, who uses it, and what would move it.
@@ -150,7 +168,7 @@ pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
         .map(|owner| view.member(owner).map(|member| member.address))
         .transpose()?;
     let owner = owner.map_or_else(|| "nobody's".to_owned(), |owner| format!("at {owner}"));
-    let status = status_in(&mut cluster, &view)?;
+    let status = status_in(&cluster, &view)?;
     let known = status.as_ref().and_then(|status| status.why.get(&(slot.number() as u16)));
     let text = match (known, status.is_some()) {
         (Some(why), _) => why.as_str(),
@@ -167,7 +185,7 @@ pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
 pub fn status(access: &Access) -> anyhow::Result<String> {
     let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
-    let holder = Lease::holder(&mut cluster, &view)?;
+    let holder = Lease::holder(&cluster, &view)?;
     let mut lines = vec![match holder {
         Some(holder) => format!("placer: {holder}"),
         None => "placer: none, slots stay where they are".to_owned(),
@@ -178,7 +196,7 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
         let open = if open > 0 { format!(", {open} open") } else { String::new() };
         lines.push(format!("node {}: {slots} slots{open}", member.address));
     }
-    if let Some(status) = status_in(&mut cluster, &view)? {
+    if let Some(status) = status_in(&cluster, &view)? {
         lines.push(format!("agents: {}", status.agents.join(", ")));
         let (used, copied) = (status.slots_in_use, status.copied);
         lines.push(format!(
@@ -191,7 +209,7 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn status_in(cluster: &mut Cluster, view: &View) -> anyhow::Result<Option<Status>> {
+fn status_in(cluster: &Cluster, view: &View) -> anyhow::Result<Option<Status>> {
     let text = cluster.ask_owner(view, TAG.as_bytes(), &["GET", STATUS])?.text();
     text.map(|text| serde_json::from_str(&text).context("the placer's status cannot be read"))
         .transpose()

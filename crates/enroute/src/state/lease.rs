@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::{
@@ -28,40 +29,41 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
 /// A lease, held or not.
 pub(super) struct Lease {
     name: String,
-    asked: Option<Instant>,
+    asked: Mutex<Option<Instant>>,
 }
 
 impl Lease {
     pub(super) fn new(name: String) -> Self {
-        Self { name, asked: None }
+        Self { name, asked: Mutex::new(None) }
     }
 
-    /// Whether it is held, and long enough for one step; renews it where due.
-    pub(super) fn assure(&mut self, cluster: &mut Cluster, view: &View) -> bool {
-        if self.asked.is_none_or(|asked| asked.elapsed() >= RENEW_AFTER) {
-            self.renew(cluster, view);
+    /// Whether it is held, and long enough for one step; renews it where due. Of many who ask at once one
+    /// renews it, and the others wait for what comes of that.
+    pub(super) fn assure(&self, cluster: &Cluster, view: &View) -> bool {
+        let mut asked = self.asked.lock();
+        if asked.is_none_or(|asked| asked.elapsed() >= RENEW_AFTER) {
+            self.renew(&mut asked, cluster, view);
         }
-        self.asked.is_some_and(|asked| asked.elapsed() + LAST < LEASE)
+        asked.is_some_and(|asked| asked.elapsed() + LAST < LEASE)
     }
 
-    fn renew(&mut self, cluster: &mut Cluster, view: &View) {
-        let asked = Instant::now();
+    fn renew(&self, asked: &mut Option<Instant>, cluster: &Cluster, view: &View) {
+        let now = Instant::now();
         let milliseconds = LEASE.as_millis().to_string();
         let key = PLACER.as_bytes();
-        let reply = if self.asked.is_some() {
+        let reply = if asked.is_some() {
             cluster.ask_owner(view, key, &["EVAL", RENEW, "1", PLACER, &self.name, &milliseconds])
         } else {
             cluster.ask_owner(view, key, &["SET", PLACER, &self.name, "NX", "PX", &milliseconds])
         };
         match reply {
             Ok(Reply::Integer(1) | Reply::Text(_)) => {
-                if self.asked.is_none() {
+                if asked.replace(now).is_none() {
                     info!(name = self.name, "this placer leads");
                 }
-                self.asked = Some(asked);
             }
             Ok(_) => {
-                if self.asked.take().is_some() {
+                if asked.take().is_some() {
                     warn!(name = self.name, "another placer leads now");
                 }
             }
@@ -71,13 +73,13 @@ impl Lease {
     }
 
     /// Who holds it, by the cluster.
-    pub(super) fn holder(cluster: &mut Cluster, view: &View) -> anyhow::Result<Option<String>> {
+    pub(super) fn holder(cluster: &Cluster, view: &View) -> anyhow::Result<Option<String>> {
         Ok(cluster.ask_owner(view, PLACER.as_bytes(), &["GET", PLACER])?.text())
     }
 
     /// Leaves it to another at once.
-    pub(super) fn release(&mut self, cluster: &mut Cluster, view: &View) {
-        if self.asked.take().is_some() {
+    pub(super) fn release(&self, cluster: &Cluster, view: &View) {
+        if self.asked.lock().take().is_some() {
             let words = ["EVAL", RELEASE, "1", PLACER, &self.name];
             if let Err(error) = cluster.ask_owner(view, PLACER.as_bytes(), &words) {
                 warn!("cannot release the lease, it runs out by itself: {error:#}");

@@ -5,12 +5,13 @@
 //! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
 //!
 //! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`) while it holds the
-//! lease. [`hand`] is what people ask for.
+//! lease, many at once (`wave.rs`). [`hand`] is what people ask for.
 //!
 //! **Read first:** `agent.rs`, then `placer.rs`.
 
 pub mod agent;
 mod cluster;
+mod engine;
 mod explanation;
 mod given_back;
 pub mod hand;
@@ -21,6 +22,7 @@ mod node;
 pub mod placer;
 mod report;
 mod reporter;
+mod wave;
 
 pub use cluster::Access;
 pub(crate) use report::{default_name, default_placer};

@@ -1,7 +1,6 @@
-//! Carries out moves: SETSLOT and MIGRATE, or `CLUSTER MIGRATESLOTS` where the engine has it.
+//! Carries out moves: SETSLOT and MIGRATE, or what the engine itself does (`engine.rs`) where it can.
 
 use std::{
-    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -9,59 +8,141 @@ use std::{
 use anyhow::bail;
 use state::{
     Node as Number,
-    migration::{End, KEYS_MAX, Migration, Outcome, Step},
+    batch::batch,
+    initiator::Move,
+    members::Member,
+    migration::{self, End, KEYS_MAX, Migration, Step, resume},
     slot::Slot,
 };
 use tracing::{debug, info, warn};
 
 use super::{
-    cluster::{Cluster, View},
-    given_back,
-    node::Reply,
+    cluster::{Claims, Cluster, View},
+    engine, given_back,
+    node::{PIPELINE_MAX, Reply},
+    wave::wave,
 };
 
 /// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
 const MIGRATE_MS: &str = "1500";
 /// What a source's refusal of a MIGRATE begins with that is the target's.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
-/// Between two looks at a migration that the engine carries out.
+/// Between two looks at whether a failed step may be repeated.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// How long such a migration may take.
-const ENGINE_LIMIT: Duration = Duration::from_secs(60);
+
+/// No move of a batch begins later than this: then the next review says which are still worth it.
+const BATCH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Whether a step may still be taken: a placer whose lease may be over takes none.
-pub(super) type May<'a> = &'a mut dyn FnMut(&mut Cluster) -> bool;
+pub(super) type May<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Moves `slot` to `to`, wherever it is.
+/// What came of a move; nothing if it has not begun.
+pub(super) type Outcome = Option<anyhow::Result<End>>;
+
+/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes.
 pub(super) fn relocate(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     view: &View,
-    slot: Slot,
-    to: Number,
+    moves: Vec<Move>,
     may: May<'_>,
-) -> anyhow::Result<End> {
-    let Some(from) = view.owner(slot) else { bail!("nobody owns slot {}", slot.number()) };
-    if from == to {
-        return Ok(End::Moved);
+) -> Vec<(Move, Outcome)> {
+    let (start, settled) = (Instant::now(), view.settled());
+    let (lanes, later) = batch(moves, |node| settled.contains(&node));
+    let ended = wave(&lanes, |lane| {
+        let each = lane.iter().map(|&one| {
+            let begins = start.elapsed() < BATCH_LIMIT && may();
+            (one, begins.then(|| relocate_one(cluster, view, one, may)))
+        });
+        each.collect::<Vec<_>>()
+    });
+    let later = later.into_iter().map(|one| (one, None));
+    let ended: Vec<(Move, Outcome)> = ended.into_iter().flatten().chain(later).collect();
+    let moved = ended.iter().filter(|(_, outcome)| matches!(outcome, Some(Ok(End::Moved))));
+    let moved: Vec<Moved> = moved.map(|(one, _)| (one.slot, one.from, one.to)).collect();
+    tell(cluster, view, &moved, may);
+    if !moved.is_empty() {
+        info!(moved = moved.len(), lanes = lanes.len(), took = ?start.elapsed(), "a batch is over");
     }
-    let source = view.member(from)?.address;
+    ended
+}
+
+/// Why a move did not come about; nothing if it did.
+pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
+    match ended {
+        Ok(End::Moved) => None,
+        Ok(End::Refused(why)) => Some(why),
+        Ok(End::Stayed) => Some("it was given up".to_owned()),
+        Ok(End::Open) => Some("it is open, and will be gone on with".to_owned()),
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
+
+/// Ends moves that somebody has left in the middle; slots that came back to where they were, and why.
+pub(super) fn close(
+    cluster: &Cluster,
+    view: &View,
+    claims: &Claims,
+    may: May<'_>,
+) -> Vec<(Slot, String)> {
+    let (mut moved, mut refused) = (Vec::new(), Vec::new());
+    for (slot, claims) in claims {
+        let migration = view.owner(*slot).and_then(|owner| resume(*slot, owner, claims));
+        let Some(migration) = migration else { continue };
+        info!(slot = slot.number(), ?claims, "going on with a move that was left open");
+        let (from, to) = migration.way();
+        match carry_out(cluster, view, migration, may) {
+            End::Moved => moved.push((*slot, from, to)),
+            End::Refused(why) => refused.push((*slot, why)),
+            End::Stayed | End::Open => {}
+        }
+    }
+    tell(cluster, view, &moved, may);
+    refused
+}
+
+/// A slot, the node it was at, and the one it is at now.
+type Moved = (Slot, Number, Number);
+
+/// Tells nodes where slots are now, but for the two that know. Each is told once: who does not hear it
+/// hears it from the others.
+fn tell(cluster: &Cluster, view: &View, moved: &[Moved], may: May<'_>) {
+    let nodes: Vec<(Number, &Member)> = view.primaries().collect();
+    wave(&nodes, |&(node, member)| {
+        let news = moved.iter().filter(|&&(_, from, to)| from != node && to != node);
+        let news = news.filter_map(|&(slot, _, to)| {
+            let owner = view.member(to).ok()?.id.clone();
+            Some(set_slot(slot, &["NODE", &owner]))
+        });
+        for news in news.collect::<Vec<_>>().chunks(PIPELINE_MAX) {
+            if !may() {
+                return;
+            }
+            if let Err(error) = cluster.ask_all(member.address, news) {
+                warn!("{} was not told what has moved: {error:#}", member.address);
+                return;
+            }
+        }
+    });
+}
+
+fn relocate_one(cluster: &Cluster, view: &View, one: Move, may: May<'_>) -> anyhow::Result<End> {
+    let Move { slot, from, to, .. } = one;
+    let (source, target) = (view.member(from)?, view.member(to)?);
     // A node that does not know the question moves slots step by step.
-    if let Ok(before) = cluster.ask(source, &["CLUSTER", "GETSLOTMIGRATIONS"]) {
-        let (number, target) = (slot.number().to_string(), view.member(to)?.id.clone());
-        let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &target];
-        cluster.ask(source, &words)?;
-        return watch(cluster, source, slot, &before);
+    if let Ok(before) = engine::jobs(cluster, source.address) {
+        return engine::relocate(cluster, source.address, target, slot, &before);
     }
-    Ok(carry_out(cluster, view, Migration::new(slot, from, to, view.others(from, to)), may))
+    Ok(carry_out(cluster, view, Migration::new(slot, from, to), may))
+}
+
+fn set_slot(slot: Slot, what: &[&str]) -> Vec<String> {
+    let number = slot.number().to_string();
+    let words = ["CLUSTER", "SETSLOT", &number].into_iter().chain(what.iter().copied());
+    words.map(str::to_owned).collect()
 }
 
 /// Takes every step of a migration until it ends, or may not go on.
-pub(super) fn carry_out(
-    cluster: &mut Cluster,
-    view: &View,
-    mut migration: Migration,
-    may: May<'_>,
-) -> End {
+fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<'_>) -> End {
     let start = Instant::now();
     let slot = migration.slot();
     loop {
@@ -69,7 +150,7 @@ pub(super) fn carry_out(
             info!(slot = slot.number(), ?end, took = ?start.elapsed(), "a slot's move is over");
             return end;
         }
-        if !may(cluster) {
+        if !may() {
             warn!(
                 slot = slot.number(),
                 "stopped in the middle of a move; who is placer next goes on"
@@ -83,27 +164,23 @@ pub(super) fn carry_out(
         };
         let outcome = take(cluster, view, slot, node, &step).unwrap_or_else(|error| {
             warn!(slot = slot.number(), "a step of a move failed: {error:#}");
-            Outcome::Failed
+            migration::Outcome::Failed
         });
         migration.step(outcome, start.elapsed());
     }
 }
 
 fn take(
-    cluster: &mut Cluster,
+    cluster: &Cluster,
     view: &View,
     slot: Slot,
     node: Number,
     step: &Step,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<migration::Outcome> {
     let address = view.member(node)?.address;
     let number = slot.number().to_string();
     let id = |node: Number| view.member(node).map(|member| member.id.clone());
-    let set = |what: &[&str]| {
-        let mut words = vec!["CLUSTER".to_owned(), "SETSLOT".to_owned(), number.clone()];
-        words.extend(what.iter().map(|&word| word.to_owned()));
-        words
-    };
+    let set = |what: &[&str]| set_slot(slot, what);
     debug!(slot = slot.number(), %address, ?step, "step");
     match step {
         Step::Import { from } => cluster.ask(address, &set(&["IMPORTING", &id(*from)?]))?,
@@ -117,7 +194,7 @@ fn take(
                 Reply::Text(key) => Some(key),
                 _ => None,
             });
-            return Ok(Outcome::Keys(keys.collect()));
+            return Ok(migration::Outcome::Keys(keys.collect()));
         }
         Step::Move { to, keys } => {
             let to = view.member(*to)?.address;
@@ -132,70 +209,26 @@ fn take(
             words.extend(keys.iter().map(Vec::as_slice));
             return match cluster.ask_all(address, &[words])?.pop() {
                 Some(Reply::Error(error)) => match error.strip_prefix(OF_TARGET) {
-                    Some(why) => Ok(Outcome::Refused(format!("{to} refuses keys: {why}"))),
+                    Some(why) => {
+                        Ok(migration::Outcome::Refused(format!("{to} refuses keys: {why}")))
+                    }
                     None => bail!("{address} refuses MIGRATE: {error}"),
                 },
-                _ => Ok(Outcome::Done),
+                _ => Ok(migration::Outcome::Done),
             };
         }
         Step::Read { from, keys } => {
             let values = given_back::read(cluster, address, slot, &id(*from)?, keys)?;
-            return Ok(Outcome::Values(values));
+            return Ok(migration::Outcome::Values(values));
         }
         Step::Restore { to, values } => {
             given_back::restore(cluster, address, slot, &id(*to)?, values)?;
-            return Ok(Outcome::Done);
+            return Ok(migration::Outcome::Done);
         }
         Step::Drop { from, keys } => {
             given_back::drop(cluster, address, slot, &id(*from)?, keys)?;
-            return Ok(Outcome::Done);
+            return Ok(migration::Outcome::Done);
         }
     };
-    Ok(Outcome::Done)
-}
-
-/// Waits until the engine (Valkey 9) has moved the slot in one step, or given up; `before` are the
-/// migrations it knew before it was asked.
-fn watch(
-    cluster: &mut Cluster,
-    source: SocketAddr,
-    slot: Slot,
-    before: &Reply,
-) -> anyhow::Result<End> {
-    let start = Instant::now();
-    let known: Vec<String> = before.list().iter().filter_map(|job| value(job, "name")).collect();
-    let number = slot.number().to_string();
-    let ranges = [format!("{number}-{number}"), number];
-    let is_ours = |job: &&Reply| {
-        value(job, "name").is_some_and(|name| !known.contains(&name))
-            && value(job, "operation").as_deref() == Some("EXPORT")
-            && value(job, "slot_ranges").is_some_and(|found| ranges.contains(&found))
-    };
-    loop {
-        let jobs = cluster.ask(source, &["CLUSTER", "GETSLOTMIGRATIONS"])?;
-        let job = jobs.list().iter().find(is_ours);
-        match job.and_then(|job| value(job, "state")).as_deref() {
-            Some("success") => {
-                info!(slot = slot.number(), took = ?start.elapsed(), "a slot's move is over");
-                return Ok(End::Moved);
-            }
-            Some("failed" | "cancelled") => {
-                let why = job.and_then(|job| value(job, "message")).unwrap_or_default();
-                return Ok(End::Refused(format!("the engine gave the move up: {why}")));
-            }
-            Some(_) if start.elapsed() > ENGINE_LIMIT => return Ok(End::Open),
-            Some(_) => thread::sleep(LOOK_PAUSE),
-            None => bail!(
-                "{source} knows nothing of the move of slot {} it was asked for",
-                slot.number()
-            ),
-        }
-    }
-}
-
-/// A field of a job: names and values stand in turn.
-fn value(job: &Reply, name: &str) -> Option<String> {
-    let fields = job.list();
-    let at = fields.iter().position(|field| field.text().as_deref() == Some(name))?;
-    fields.get(at + 1)?.text()
+    Ok(migration::Outcome::Done)
 }

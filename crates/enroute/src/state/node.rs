@@ -13,7 +13,7 @@ use wire::resp::{Frame, Kind, Limits, frame, request};
 /// How long a node may take to be connected to, and to answer.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
 /// Commands said before their answers are read.
-const PIPELINE_MAX: usize = 512;
+pub(super) const PIPELINE_MAX: usize = 512;
 
 /// What a node answers.
 #[derive(Debug, Clone, PartialEq, Eq)]

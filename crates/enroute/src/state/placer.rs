@@ -9,15 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::{Deserialize, Serialize};
 use state::{
     Host, Node as Number,
     accesses::Accesses,
     delays::{self, Delays},
     initiator::{self, Initiator, Move},
-    members::Member,
-    migration::{End, resume},
-    placement::{Capacity, Demand, MoveCost, Problem},
+    placement::{Demand, MoveCost, Problem},
     replicas,
     slot::Slot,
 };
@@ -25,11 +22,16 @@ use tracing::{info, warn};
 
 use super::{
     cluster::{Access, Cluster, View},
-    explanation::explanation,
     lease::Lease,
     mover,
     report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
 };
+
+mod census;
+mod status;
+
+use census::Census;
+pub(super) use status::Status;
 
 /// How the placer works.
 #[derive(Debug, Clone)]
@@ -56,33 +58,6 @@ pub struct Config {
 
 /// A report that has not changed for so long is of an agent that is gone; it is deleted.
 const GONE_AFTER: Duration = Duration::from_secs(600);
-/// Slots of which the status says why they are where they are; the busiest are.
-const EXPLAINED_MAX: usize = 1_024;
-/// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
-/// are counted again.
-const FILLED_TENTHS: u64 = 9;
-/// How often keys of slots are counted; at once where a slot in use never was.
-const COUNT_PERIOD: Duration = Duration::from_secs(5);
-
-/// What the placer leaves in the cluster for `enroute state status` and `why`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Status {
-    pub(super) placer: String,
-    pub(super) dry_run: bool,
-    pub(super) agents: Vec<String>,
-    pub(super) slots_in_use: usize,
-    /// Of which agents keep copies.
-    pub(super) copied: usize,
-    /// What all accesses wait in a second, in microseconds.
-    pub(super) waits_us: f64,
-    /// Since this placer leads.
-    pub(super) moves: u64,
-    pub(super) moves_failed: u64,
-    pub(super) latest: Vec<String>,
-    /// By slot.
-    pub(super) why: BTreeMap<u16, String>,
-}
-
 struct Known {
     sequence: u64,
     changed: Instant,
@@ -95,14 +70,11 @@ pub struct Placer {
     lease: Lease,
     start: Instant,
     hosts: Vec<String>,
-    /// What slots in use may take at nodes that have a limit, in bytes.
-    room: BTreeMap<Number, u64>,
     reports: BTreeMap<String, Known>,
     accesses: Accesses,
     delays: Delays,
     initiator: Initiator,
-    bytes: BTreeMap<Slot, u64>,
-    counted: Option<Instant>,
+    census: Census,
     /// Slots that agents keep copies of; nothing known before the cluster was asked.
     copied: Option<BTreeSet<Slot>>,
     /// Why slots' latest moves did not come about.
@@ -122,13 +94,11 @@ impl Placer {
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
             hosts: Vec::new(),
-            room: BTreeMap::new(),
             reports: BTreeMap::new(),
             accesses: Accesses::new(config.half_life),
             delays: Delays::new(delays::Config::default(), 0, 0),
             initiator: Initiator::new(config.initiator.clone()),
-            bytes: BTreeMap::new(),
-            counted: None,
+            census: Census::default(),
             copied: None,
             refusals: BTreeMap::new(),
             status,
@@ -154,14 +124,14 @@ impl Placer {
             thread::sleep(self.config.period.saturating_sub(begun.elapsed()));
         }
         if let Some(view) = view {
-            self.lease.release(&mut self.cluster, &view);
+            self.lease.release(&self.cluster, &view);
         }
     }
 
     fn round(&mut self, view: &View) -> anyhow::Result<()> {
         // All placers listen, so that whoever leads next knows as much.
         self.listen(view)?;
-        let leads = self.config.dry_run || self.lease.assure(&mut self.cluster, view);
+        let leads = self.config.dry_run || self.lease.assure(&self.cluster, view);
         if leads && !self.leads {
             // What another decided meanwhile is not known here.
             self.initiator = Initiator::new(self.config.initiator.clone());
@@ -176,7 +146,7 @@ impl Placer {
             // The next round sees what came of it.
             return self.close(view);
         }
-        self.count(view)?;
+        self.census.renew(&self.cluster, view, &self.accesses)?;
         self.review(view)
     }
 
@@ -240,52 +210,11 @@ impl Placer {
 
     /// Ends moves that somebody has left in the middle.
     fn close(&mut self, view: &View) -> anyhow::Result<()> {
-        for (slot, claims) in self.cluster.claims(view, false)? {
-            let Some(owner) = view.owner(slot) else { continue };
-            let Some(migration) = resume(slot, owner, &claims, |a, b| view.others(a, b)) else {
-                continue;
-            };
-            info!(slot = slot.number(), ?claims, "going on with a move that was left open");
-            let lease = &mut self.lease;
-            let end = mover::carry_out(&mut self.cluster, view, migration, &mut |cluster| {
-                lease.assure(cluster, view)
-            });
-            if let End::Refused(why) = end {
-                warn!(slot = slot.number(), "back where it was: {why}");
-                self.refusals.insert(slot, why);
-            }
-        }
-        Ok(())
-    }
-
-    /// Estimates what slots in use take: their keys, each as large as keys at their node are.
-    fn count(&mut self, view: &View) -> anyhow::Result<()> {
-        let known = self.accesses.slots().all(|slot| self.bytes.contains_key(&slot));
-        if known && self.counted.is_some_and(|at| at.elapsed() < COUNT_PERIOD) {
-            return Ok(());
-        }
-        self.counted = Some(Instant::now());
-        self.bytes.clear();
-        self.room.clear();
-        for (node, member) in view.primaries() {
-            let slots: Vec<Slot> =
-                self.accesses.slots().filter(|slot| view.owner(*slot) == Some(node)).collect();
-            let info =
-                self.cluster.ask(member.address, &["INFO", "memory"])?.text().unwrap_or_default();
-            let used = number_in(&info, "used_memory_dataset").unwrap_or_default();
-            let keys_all = match self.cluster.ask(member.address, &["DBSIZE"])? {
-                super::node::Reply::Integer(keys) => u64::try_from(keys).unwrap_or_default(),
-                _ => 0,
-            };
-            let each = used.checked_div(keys_all).unwrap_or_default();
-            let keys = self.cluster.keys_in(member.address, &slots)?;
-            let bytes = keys.iter().map(|keys| keys * each);
-            if let Some(limit) = number_in(&info, "maxmemory").filter(|limit| *limit > 0) {
-                let all = number_in(&info, "used_memory").unwrap_or_default();
-                let others = all.saturating_sub(bytes.clone().sum());
-                self.room.insert(node, (limit / 10 * FILLED_TENTHS).saturating_sub(others));
-            }
-            self.bytes.extend(slots.into_iter().zip(bytes));
+        let claims = self.cluster.claims(view, false)?;
+        let may = || self.lease.assure(&self.cluster, view);
+        for (slot, why) in mover::close(&self.cluster, view, &claims, &may) {
+            warn!(slot = slot.number(), "back where it was: {why}");
+            self.refusals.insert(slot, why);
         }
         Ok(())
     }
@@ -300,14 +229,14 @@ impl Placer {
                 Some(Demand {
                     slot,
                     owner: view.owner(slot)?,
-                    bytes: self.bytes.get(&slot).copied().unwrap_or_default(),
+                    bytes: self.census.bytes(slot),
                     accesses: self.accesses.of(slot, now),
                     pinned: slot == ours || self.config.pins.contains(&slot),
                 })
             })
             .filter(|demand| !demand.accesses.is_empty())
             .collect();
-        let nodes = capacities(view, &self.room, &self.config);
+        let nodes = self.census.capacities(view, &self.config);
         let matrix = self.delays.matrix(now);
         let problem = Problem {
             delays: &matrix,
@@ -318,9 +247,8 @@ impl Placer {
         self.initiator.review(&problem, now);
         self.choose_copies(view, &problem)?;
         self.explain(view, &problem);
-        for one in self.initiator.ready() {
-            self.relocate(view, one);
-        }
+        let moves = self.initiator.ready();
+        self.relocate(view, moves);
         if self.config.dry_run {
             return Ok(());
         }
@@ -352,101 +280,32 @@ impl Placer {
         Ok(())
     }
 
-    fn relocate(&mut self, view: &View, one: Move) {
-        let Move { slot, from, to, saves_us } = one;
-        let at = |node: Number| {
-            view.member(node)
-                .map_or_else(|_| format!("node {}", node.0), |member| member.address.to_string())
-        };
-        let line =
-            format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to));
+    /// Makes those moves that can be made now.
+    fn relocate(&mut self, view: &View, moves: Vec<Move>) {
         if self.config.dry_run {
-            println_line(&format!("would move {line}"));
-            self.initiator.ended(slot, false, self.start.elapsed());
+            for one in moves {
+                println_line(&format!("would move {}", line(view, one)));
+                self.initiator.ended(one.slot, false, self.start.elapsed());
+            }
             return;
         }
-        let lease = &mut self.lease;
-        let moved = mover::relocate(&mut self.cluster, view, slot, to, &mut |cluster| {
-            lease.assure(cluster, view)
-        });
-        let refusal = match moved {
-            Ok(End::Moved) => None,
-            Ok(End::Refused(why)) => Some(why),
-            Ok(End::Stayed) => Some("it was given up".to_owned()),
-            Ok(End::Open) => Some("it is open, and will be gone on with".to_owned()),
-            Err(error) => Some(format!("{error:#}")),
-        };
-        self.initiator.ended(slot, refusal.is_none(), self.start.elapsed());
-        let line = match refusal {
-            None => {
-                info!("moved: {line}");
-                self.status.moves += 1;
-                self.refusals.remove(&slot);
-                line
+        let may = || self.lease.assure(&self.cluster, view);
+        for (one, outcome) in mover::relocate(&self.cluster, view, moves, &may) {
+            match outcome {
+                None => self.initiator.put_off(one.slot),
+                Some(ended) => self.note(one.slot, line(view, one), mover::refusal(ended)),
             }
-            Some(why) => {
-                warn!("not moved: {line}: {why}");
-                self.status.moves_failed += 1;
-                self.refusals.insert(slot, why.clone());
-                format!("failed: {line}: {why}")
-            }
-        };
-        self.status.latest.insert(0, line);
-        self.status.latest.truncate(16);
-    }
-
-    fn explain(&mut self, view: &View, problem: &Problem<'_>) {
-        let mut waits = Vec::new();
-        let status = &mut self.status;
-        (status.agents, status.slots_in_use) =
-            (self.reports.keys().cloned().collect(), problem.demands.len());
-        status.waits_us = 0.0;
-        let mut busiest: Vec<(f64, &Demand)> = Vec::new();
-        for demand in problem.demands {
-            problem.waits(demand, &mut waits);
-            let here = waits.get(usize::from(demand.owner.0)).copied().unwrap_or(f32::INFINITY);
-            if here.is_finite() {
-                status.waits_us += f64::from(here);
-            }
-            busiest.push((demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum(), demand));
-        }
-        busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
-        busiest.truncate(EXPLAINED_MAX);
-        status.why.clear();
-        for (_, demand) in busiest {
-            problem.waits(demand, &mut waits);
-            let why = self.initiator.why(demand.slot);
-            let mut text =
-                explanation(&self.hosts, view, demand, &waits, why, self.start.elapsed());
-            if let Some(refusal) = self.refusals.get(&demand.slot) {
-                text.push_str(&format!("\nits latest move did not come about: {refusal}"));
-            }
-            if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
-                text.push_str("\nread everywhere: agents keep copies");
-            }
-            status.why.insert(demand.slot.number() as u16, text);
         }
     }
 }
 
-/// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no primary
-/// now, has none.
-fn capacities(view: &View, room: &BTreeMap<Number, u64>, config: &Config) -> Vec<Capacity> {
-    let of = |(number, member): (usize, &Option<Member>)| match member {
-        Some(member) if !config.excluded.contains(&member.address) => Capacity {
-            bytes: room.get(&Number(number as u16)).copied().unwrap_or(u64::MAX),
-            accesses: config.load_max,
-            // Redis answers a write before its replicas have it.
-            replication_us: 0.0,
-        },
-        _ => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },
+/// A move as people read it.
+fn line(view: &View, Move { slot, from, to, saves_us }: Move) -> String {
+    let at = |node: Number| {
+        view.member(node)
+            .map_or_else(|_| format!("node {}", node.0), |member| member.address.to_string())
     };
-    view.members.iter().enumerate().map(of).collect()
-}
-
-fn number_in(info: &str, name: &str) -> Option<u64> {
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line?.trim().parse().ok()
+    format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to))
 }
 
 #[expect(clippy::print_stdout, reason = "what a dry run would do is its result")]

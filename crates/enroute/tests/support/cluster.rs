@@ -37,12 +37,7 @@ impl Linked {
     /// With more of redis-server's options.
     pub fn start(options: &[&str]) -> Option<Self> {
         let mut nodes = cluster(options)?;
-        let link = |node: &Redis| {
-            let mut config = RelayConfig::new(node.address());
-            config.handshake = false;
-            Relay::start(config).expect("a relay")
-        };
-        let links: Vec<RelayHandle> = nodes.iter().map(link).collect();
+        let links: Vec<RelayHandle> = nodes.iter().map(|node| link(node.address())).collect();
         for (node, link) in nodes.iter_mut().zip(&links) {
             node.set("cluster-announce-port", &link.local_addr().port().to_string());
         }
@@ -58,15 +53,27 @@ impl Linked {
     /// Waits until every node says that the cluster is complete, and where each is.
     pub fn agree(&self) {
         agree(&self.nodes.iter().map(Redis::address).collect::<Vec<_>>());
-        let started = Instant::now();
-        for node in &self.nodes {
-            let known = || -> String {
-                redis::cmd("CLUSTER").arg("NODES").query(&mut node.connection()).expect("nodes")
-            };
-            while !self.addresses().iter().all(|link| known().contains(&format!("{link}@"))) {
-                assert!(started.elapsed() < PATIENCE, "{}", known());
-                thread::sleep(Duration::from_millis(20));
-            }
+        agree_on(&self.nodes.iter().map(Redis::address).collect::<Vec<_>>(), &self.addresses());
+    }
+}
+
+/// A link before a node.
+pub fn link(node: SocketAddr) -> RelayHandle {
+    let mut config = RelayConfig::new(node);
+    config.handshake = false;
+    Relay::start(config).expect("a relay")
+}
+
+/// Waits until every node says that they are at these addresses.
+pub fn agree_on(nodes: &[SocketAddr], announced: &[SocketAddr]) {
+    let started = Instant::now();
+    for node in nodes {
+        let known = || -> String {
+            redis::cmd("CLUSTER").arg("NODES").query(&mut connection(*node)).expect("nodes")
+        };
+        while !announced.iter().all(|address| known().contains(&format!("{address}@"))) {
+            assert!(started.elapsed() < PATIENCE, "{}", known());
+            thread::sleep(Duration::from_millis(20));
         }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use state::slot::Slot;
 
 use super::cluster::connection;
 use super::enroute::program;
@@ -137,4 +141,47 @@ pub fn is_open(node: SocketAddr, slot: usize) -> bool {
 
 fn listed(nodes: &[SocketAddr]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Sets the flag when the test is over, however it ends.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Three tags whose slots are at that node.
+pub fn tags_at(nodes: &[SocketAddr], node: usize) -> [String; 3] {
+    let mut tags = (0..).map(|number| format!("{{tag:{number}}}"));
+    std::array::from_fn(|_| {
+        tags.find(|tag| owner(nodes, slot_of(tag)) == node).expect("a third of all")
+    })
+}
+
+pub fn slot_of(key: &str) -> usize {
+    Slot::of(key.as_bytes()).number()
+}
+
+/// Reads these keys, and writes them now and then, through an agent.
+pub fn use_keys(agent: SocketAddr, keys: &[String], over: &AtomicBool) {
+    let mut client = connection(agent);
+    for turn in 0_u64.. {
+        for key in keys {
+            let (name, value) = if turn % 11 == 0 { ("SET", Some(turn)) } else { ("GET", None) };
+            redis::cmd(name).arg(key).arg(value).query::<redis::Value>(&mut client).expect("OK");
+        }
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+pub fn wait_for(holds: impl Fn() -> bool, or: impl Fn() -> String) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "{}", or());
+        thread::sleep(Duration::from_millis(100));
+    }
 }

@@ -7,6 +7,7 @@ use rand_pcg::Pcg64;
 use state::{
     Host, Node,
     accesses::{Accesses, Counts},
+    batch::batch,
     delays::Matrix,
     initiator::{Config, Initiator, Move},
     placement::{Capacity, Demand, MoveCost, Problem},
@@ -26,6 +27,8 @@ const MEASURED_EVERY: u32 = 30;
 const MEASURED_WITHIN: f32 = 0.03;
 /// Every node has room for so many times its share of all bytes and accesses.
 const ROOM: u64 = 20;
+/// How long it takes until all have heard of the epoch of a node that took slots, and it may be left.
+const SETTLES: Duration = Duration::from_secs(2);
 /// One access in eleven writes.
 const WRITES_IN: u64 = 11;
 
@@ -69,6 +72,8 @@ pub(crate) struct Course<'w> {
     measured: Matrix,
     owners: Vec<Node>,
     on_their_way: Vec<Move>,
+    /// By node: when it may be left.
+    settled: Vec<Duration>,
     moves_of: Vec<u32>,
     /// Of this window, by slot and place.
     counted: Vec<Vec<u64>>,
@@ -102,11 +107,12 @@ impl<'w> Course<'w> {
             world,
             random,
             accesses: Accesses::new(HALF_LIFE),
-            initiator: Initiator::new(Config { moves_max: size.moves_max, ..Config::default() }),
+            initiator: Initiator::new(Config::default()),
             nodes: vec![room; size.hosts],
             measured: world.delays.clone(),
             owners,
             on_their_way: Vec::new(),
+            settled: vec![Duration::ZERO; size.hosts],
             moves_of: vec![0; size.slots],
             counted: world.groups.iter().map(|group| vec![0; group.places.len()]).collect(),
             waited: vec![0.0; size.slots],
@@ -183,6 +189,7 @@ impl<'w> Course<'w> {
         for one in std::mem::take(&mut self.on_their_way) {
             let number = one.slot.number();
             self.owners[number] = one.to;
+            self.settled[usize::from(one.to.0)] = now + SETTLES;
             self.initiator.ended(one.slot, true, now);
             self.moves_of[number] += 1;
             self.outcome.moves += 1;
@@ -215,7 +222,12 @@ impl<'w> Course<'w> {
             moving: MOVING,
         };
         self.initiator.review(&problem, now);
-        self.on_their_way = self.initiator.ready();
+        let may_leave = |node: Node| self.settled[usize::from(node.0)] <= now;
+        let (lanes, later) = batch(self.initiator.ready(), may_leave);
+        for one in later {
+            self.initiator.put_off(one.slot);
+        }
+        self.on_their_way = lanes.concat();
     }
 
     /// Compares with the best of all places for each slot, knowing all that was counted.

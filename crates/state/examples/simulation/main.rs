@@ -8,7 +8,7 @@
 //! within a window.
 //!
 //! Prints one JSON object a scenario. `make bench-state` runs it; `simulation short mixed` is for trying,
-//! `fast` has the sun go round in an hour, `budget` lets eight times as many slots move as by default.
+//! `fast` has the sun go round in an hour.
 #![allow(clippy::print_stdout, reason = "it is what it is run for")]
 #![allow(
     clippy::indexing_slicing,
@@ -63,9 +63,6 @@ fn main() {
     }
     if wanted.iter().any(|word| word == "fast") {
         size.day = 3_600;
-    }
-    if wanted.iter().any(|word| word == "budget") {
-        size.moves_max *= 8;
     }
     let mut scenarios = Scenario::ALL.to_vec();
     if scenarios.iter().any(|scenario| wanted.iter().any(|word| word == scenario.name())) {

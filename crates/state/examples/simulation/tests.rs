@@ -9,7 +9,6 @@ const SMALL: Size = Size {
     day: 3_600,
     seconds: 360,
     window: 60,
-    moves_max: 256,
 };
 
 #[test]

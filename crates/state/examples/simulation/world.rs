@@ -4,7 +4,7 @@ use std::{f64::consts::PI, time::Duration};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use state::{Host, Node, delays::Matrix, initiator::Config, slot::SLOTS};
+use state::{Host, Node, delays::Matrix, slot::SLOTS};
 
 /// How large a world is, and how long it is watched.
 #[derive(Debug, Clone, Copy)]
@@ -18,15 +18,12 @@ pub(crate) struct Size {
     pub(crate) seconds: u32,
     /// How long a placement found with hindsight stays as it is, in seconds.
     pub(crate) window: u32,
-    /// Moves at most in the initiator's window.
-    pub(crate) moves_max: usize,
 }
 
 impl Default for Size {
     fn default() -> Self {
         let (sites, hosts, functions, slots) = (40, 1_000, 100_000, SLOTS);
-        let moves_max = Config::default().moves_max;
-        Self { sites, hosts, functions, slots, day: 86_400, seconds: 660, window: 60, moves_max }
+        Self { sites, hosts, functions, slots, day: 86_400, seconds: 660, window: 60 }
     }
 }
 

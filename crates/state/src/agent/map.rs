@@ -2,9 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wire::resp::{Frame, Limits, frame};
+use wire::resp::{Limits, frame};
 
-use crate::slot::{SLOTS, Slot};
+use crate::{
+    members,
+    slot::{SLOTS, Slot},
+};
 
 /// Nodes that can be known; a cluster has at most 1,000.
 pub(super) const NODES_MAX: usize = 1_024;
@@ -17,6 +20,8 @@ pub(super) struct Map {
     owners: Box<[u16]>,
     /// How many slots each node owns.
     owned: Vec<u32>,
+    /// Which nodes are primaries that can be reached, with slots or without, as of the last answer.
+    primaries: Vec<bool>,
     /// Grows with every slot that has another owner.
     version: u64,
 }
@@ -25,7 +30,13 @@ impl Map {
     /// Nobody owns anything; `seeds` are nodes to ask.
     pub(super) fn new(seeds: &[SocketAddr]) -> Self {
         let owners = vec![NOBODY; SLOTS].into();
-        let mut map = Self { nodes: Vec::new(), owners, owned: Vec::new(), version: 0 };
+        let mut map = Self {
+            nodes: Vec::new(),
+            owners,
+            owned: Vec::new(),
+            primaries: Vec::new(),
+            version: 0,
+        };
         for &seed in seeds {
             map.node(seed);
         }
@@ -54,6 +65,12 @@ impl Map {
         self.owned.iter().enumerate().filter(|(_, owned)| **owned > 0).map(|(node, _)| node)
     }
 
+    /// Nodes whose delay is worth knowing: slots are there, or could be.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+        let all = self.owned.iter().zip(&self.primaries).enumerate();
+        all.filter(|(_, (owned, primary))| **owned > 0 || **primary).map(|(node, _)| node)
+    }
+
     /// The number of the node at `address`; nothing if there are too many.
     pub(super) fn node(&mut self, address: SocketAddr) -> Option<usize> {
         if let Some(node) = self.nodes.iter().position(|&known| known == address) {
@@ -62,6 +79,7 @@ impl Map {
         (self.nodes.len() < NODES_MAX).then(|| {
             self.nodes.push(address);
             self.owned.push(0);
+            self.primaries.push(false);
             self.nodes.len() - 1
         })
     }
@@ -81,34 +99,22 @@ impl Map {
         }
     }
 
-    /// Takes over an answer to CLUSTER SLOTS of the node at `asked`; whether it named any slot.
+    /// Takes over an answer to CLUSTER NODES of the node at `asked`; whether it named any slot.
     pub(super) fn learn(&mut self, answer: &[u8], asked: SocketAddr) -> bool {
         let Ok(Some((answer, _))) = frame::decode(answer, &Limits::default()) else { return false };
+        let text = String::from_utf8_lossy(answer.payload().unwrap_or_default());
+        let members = members::read(&text, asked);
         let mut named = false;
-        for range in answer.elements() {
-            let mut parts = range.elements();
-            let bounds = (parts.next().and_then(|first| first.integer()), parts.next());
-            let (Some(first), Some(Some(last))) = (bounds.0, bounds.1.map(|last| last.integer()))
-            else {
-                continue;
-            };
-            let Some(node) = parts.next().and_then(|node| self.node_named(&node, asked)) else {
-                continue;
-            };
-            for slot in (first..=last).filter_map(|slot| Slot::new(usize::try_from(slot).ok()?)) {
+        self.primaries.fill(false);
+        for member in members.iter().filter(|member| member.primary) {
+            let Some(node) = self.node(member.address) else { continue };
+            self.primaries[node] = !member.failing;
+            for slot in member.owned() {
                 self.set(slot, node);
                 named = true;
             }
         }
         named
-    }
-
-    fn node_named(&mut self, node: &Frame<'_>, asked: SocketAddr) -> Option<usize> {
-        let mut parts = node.elements();
-        let host = parts.next()?;
-        let port = u16::try_from(parts.next()?.integer()?).ok()?;
-        let ip = host_of(host.payload().unwrap_or_default(), asked)?;
-        self.node(SocketAddr::new(ip, port))
     }
 }
 
@@ -165,16 +171,35 @@ mod tests {
 
     #[test]
     fn an_answer_is_learnt() {
-        let answer = b"*2\r\n*3\r\n:0\r\n:1\r\n*4\r\n$9\r\n127.0.0.1\r\n:1\r\n$1\r\nx\r\n*0\r\n\
-            *4\r\n:2\r\n:16383\r\n*3\r\n$0\r\n\r\n:2\r\n$1\r\ny\r\n*3\r\n$9\r\n127.0.0.9\r\n:9\r\n$1\r\nz\r\n";
+        let said = "a 127.0.0.1:1@2 master - 0 0 1 connected 0-1\n\
+            b :2@3 myself,master - 0 0 2 connected 2-16383\n\
+            c 127.0.0.9:9@10 slave b 0 0 2 connected\n";
+        let answer = |text: &str| format!("${}\r\n{text}\r\n", text.len()).into_bytes();
         let mut map = Map::new(&[at(7)]);
-        assert!(map.learn(answer, at(7)));
+        assert!(map.learn(&answer(said), at(2)));
         assert_eq!((map.owner(slot(1)), map.owner(slot(2))), (Some(1), Some(2)));
         assert_eq!((map.address(2), map.owners().collect()), (Some(at(2)), vec![1, 2]));
         let version = map.version();
-        assert!(map.learn(answer, at(7)));
+        assert!(map.learn(&answer(said), at(2)));
         assert_eq!(map.version(), version);
-        assert!(!map.learn(b"*0\r\n", at(7)) && !map.learn(b"-ERR no\r\n", at(7)));
+        assert!(!map.learn(b"$0\r\n\r\n", at(7)) && !map.learn(b"-ERR no\r\n", at(7)));
+    }
+
+    #[test]
+    fn a_primary_without_slots_is_a_place_while_it_can_be_reached() {
+        let learnt = |map: &mut Map, flags: &str| {
+            let text = format!(
+                "a 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n\
+                 b 127.0.0.1:2@3 {flags} - 0 0 0 connected\n"
+            );
+            map.learn(format!("${}\r\n{text}\r\n", text.len()).as_bytes(), at(1));
+            map.places().collect::<Vec<_>>()
+        };
+        let mut map = Map::new(&[at(1)]);
+        assert_eq!(learnt(&mut map, "master"), [0, 1]);
+        assert_eq!(learnt(&mut map, "master,fail"), [0]);
+        assert_eq!(learnt(&mut map, "slave"), [0]);
+        assert_eq!(map.owners().collect::<Vec<_>>(), [0]);
     }
 
     #[test]

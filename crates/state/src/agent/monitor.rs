@@ -176,7 +176,7 @@ mod tests {
             let links = agent.wishes();
             for &(link, _) in &links {
                 agent.connected(link);
-                let slots = b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:1\r\n";
+                let slots = b"$55\r\na 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\r\n";
                 let output = agent.link_output(link).expect("it is there");
                 output.advance(output.bytes().len());
                 agent.node_receive(link, slots, Duration::ZERO).expect("slots");

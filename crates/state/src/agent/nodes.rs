@@ -17,10 +17,10 @@ const SLOTS_PERIOD: Duration = Duration::from_secs(5);
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has not answered it by then is not asked again.
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
-/// How often the infrastructure monitor pings every node with slots.
+/// How often the infrastructure monitor pings every node that has slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
 
-const SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+const NODES: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const INFO: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n";
 
@@ -159,11 +159,11 @@ impl Agent {
         if self.slots_asked.is_none() && self.slots_due <= now {
             (self.slots_asked, self.slots_due) = (Some(now), now + SLOTS_PERIOD);
             let node = self.any_node();
-            self.say(node, Purpose::Requests(Version::Resp2), Asker::Slots, b"", SLOTS, 1);
+            self.say(node, Purpose::Requests(Version::Resp2), Asker::Slots, b"", NODES, 1);
         }
         if self.pings_due <= now {
             self.pings_due = now + PING_PERIOD;
-            for node in self.map.owners().collect::<Vec<_>>() {
+            for node in self.map.places().collect::<Vec<_>>() {
                 let purpose = Purpose::Requests(Version::Resp2);
                 let link = self.link(node, purpose);
                 if !self.monitor.blind && self.may_ping(link) {

@@ -65,7 +65,7 @@ pub(super) struct Arguments {
     cool_down: Duration,
 
     /// Moves at most in ten seconds
-    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    #[arg(long, value_name = "COUNT", default_value_t = initiator::Config::default().moves_max)]
     moves_max: usize,
 
     /// Accesses a second that slots are planned to bring to a node at most [default: no limit]

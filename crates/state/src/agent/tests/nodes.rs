@@ -131,15 +131,17 @@ impl World {
     }
 
     fn slots(&self, node: usize) -> Vec<u8> {
-        let mut answer = b"*3\r\n".to_vec();
-        for (slot, tag) in TAGS.iter().enumerate() {
-            let number = Slot::of(tag.as_bytes()).number();
-            let port = address(self.servers[node].owner[slot]).port();
-            let text =
-                format!("*3\r\n:{number}\r\n:{number}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
-            answer.extend(text.into_bytes());
-        }
-        answer
+        let of = |number: usize| {
+            let owned = TAGS
+                .iter()
+                .enumerate()
+                .filter(|&(slot, _)| self.servers[node].owner[slot] == number);
+            let slots: String =
+                owned.map(|(_, tag)| format!(" {}", Slot::of(tag.as_bytes()).number())).collect();
+            format!("{number} {}@1 master - 0 0 1 connected{slots}\n", address(number))
+        };
+        let text: String = (0..NODES).map(of).collect();
+        format!("${}\r\n{text}\r\n", text.len()).into_bytes()
     }
 
     /// One step of some slot's move.

@@ -1,0 +1,48 @@
+//! A node that joins the cluster owns nothing. Agents measure how far it is all the same, so slots whose
+//! accesses would wait least there move to it.
+
+mod support;
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use redis::cmd;
+use support::cluster::{Linked, NODES, agree_on};
+use support::origins::Redis;
+use support::state::{Agent, Ends, owner, placer_with, said, slot_of, use_keys, wait_for};
+
+#[test]
+fn state_slots_move_to_a_node_that_joins() {
+    let Some(linked) = Linked::start(&[]) else { return };
+    for link in &linked.links {
+        link.set_delay(Duration::from_millis(5), Duration::from_millis(5));
+    }
+    let mut nodes = linked.addresses();
+    let agent = Agent::start(&nodes);
+    let placer = placer_with(&nodes, "watchful", &[]);
+    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    let Some(joins) = Redis::start_with(&options) else { return };
+    let known = linked.nodes[0].address();
+    let mut meet = cmd("CLUSTER");
+    meet.arg("MEET").arg(known.ip().to_string()).arg(known.port());
+    meet.exec(&mut joins.connection()).expect("it joins");
+    nodes.push(joins.address());
+    let mut direct: Vec<_> = linked.nodes.iter().map(Redis::address).collect();
+    direct.push(joins.address());
+    agree_on(&direct, &nodes);
+
+    let keys = ["{joined}:a".to_owned(), "{joined}:b".to_owned()];
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends = Ends(&over);
+        scope.spawn(|| use_keys(agent.address(), &keys, &over));
+        let arrived = || owner(&nodes, slot_of("{joined}")) == NODES;
+        wait_for(arrived, || {
+            format!("{}\n{}", said(&nodes, &["why", "{joined}"]).1, placer.stderr())
+        });
+    });
+    placer.terminate();
+    let (output, text) = said(&nodes, &["doctor"]);
+    assert!(output.status.success() && text.contains("no slot is open"), "{text}");
+}
