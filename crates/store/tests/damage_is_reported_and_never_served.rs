@@ -3,7 +3,7 @@
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elastic::{Random, Run, key};
 use store::Faults;
@@ -241,4 +241,46 @@ fn a_scan_goes_on_at_the_next_page_of_a_damaged_table() {
         }
     }
     panic!("no page was read back");
+}
+
+/// How often each place was reported.
+fn reports(run: &mut Run) -> BTreeMap<(FileName, u64), usize> {
+    let mut reports = BTreeMap::new();
+    while let Some(error) = run.store.poll_damage() {
+        match error {
+            Error::Damaged { file, offset, .. } | Error::ReadFailed { file, offset, .. } => {
+                *reports.entry((file, offset)).or_default() += 1;
+            }
+            error => panic!("{error}"),
+        }
+    }
+    reports
+}
+
+#[test]
+fn upkeep_that_meets_damaged_pages_of_the_table_reports_each_once_and_goes_on() {
+    let mut run = Run::new(5, Faults::default()).expect("opens");
+    run.store.rescale(Elastic::MEMORY_BYTES_MIN);
+    run.keys = 30_000;
+    for number in 0..run.keys {
+        run.put_value(number, b"value");
+    }
+    run.settle();
+    let (pages, resident) = run.store.stats().table_pages;
+    assert!(resident < pages, "all pages are in memory");
+    for page in (0..pages as u64).step_by(3) {
+        run.device.flip(FileName::Spill, page * 4096 + 100, 3);
+    }
+    // Half of all is written again, as far as that is possible, so that there is much to compact.
+    let reads = run.store.stats().page_reads;
+    for number in 0..run.keys / 2 {
+        run.put(number);
+        run.settle();
+    }
+    run.settle();
+    let reads = run.store.stats().page_reads - reads;
+    let reports = reports(&mut run);
+    assert!(reports.len() > 10, "damage was met only {} times", reports.len());
+    assert!(reports.values().all(|times| *times == 1), "{reports:?}");
+    assert!(reads < 4 * run.keys, "{reads} reads of pages");
 }

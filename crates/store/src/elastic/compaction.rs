@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::device_work::Purpose;
 use super::log::{Segment, Who};
+use super::paging::Missing;
 use super::record::{Address, Kind, Record};
 use super::segment::{Line, Trailer, read_footer};
 use super::staged::StagedKey;
@@ -200,6 +201,11 @@ impl Elastic {
             }
             let page = self.table.page_of(line.hash);
             if !self.table.is_resident(page) {
+                if self.missing_page(page).is_some_and(Missing::is_for_good) {
+                    // What of it is alive nobody can tell: it stays until the table is built anew.
+                    self.log.segments.at_mut(compaction.slot).damaged = true;
+                    return true;
+                }
                 self.await_page(page, StagedKey::Page(page));
                 break;
             }

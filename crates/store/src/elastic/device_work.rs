@@ -68,7 +68,7 @@ impl Elastic {
             Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
             Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
             Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
-                self.page_read(page, result);
+                self.page_read(page, result, now);
             }
             Some(Purpose::PageAway { page, epoch }) => {
                 self.page_left(page, epoch, result.is_ok(), now);

@@ -49,6 +49,9 @@ impl Elastic {
             Some(state) if state.is_known() => self.restart(&staged_key),
             _ => {}
         }
+        if let Some(error) = self.page_error(hash) {
+            return Load::Failed(error);
+        }
         Load::Pending(self.stage(&staged_key, hash))
     }
 
@@ -153,8 +156,16 @@ impl Elastic {
             }
             Some(State::Absent) => Load::Absent,
             Some(State::Failed { error, .. }) => Load::Failed(error.clone()),
-            _ => Load::Pending(self.stage(&StagedKey::Key(key.into()), hash)),
+            _ => match self.page_error(hash) {
+                Some(error) => Load::Failed(error),
+                None => Load::Pending(self.stage(&StagedKey::Key(key.into()), hash)),
+            },
         }
+    }
+
+    /// Why the page of this hash is not to be had, if so.
+    fn page_error(&self, hash: u64) -> Option<Error> {
+        Some(self.missing_page(self.table.page_of(hash))?.error.clone())
     }
 
     fn present_until(&mut self, expires_at: Expiry, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -314,7 +325,7 @@ impl Elastic {
     fn not_loaded(&self, key: &[u8]) -> Error {
         match self.staged_state(key) {
             Some(State::Failed { error, .. }) => error.clone(),
-            _ => Error::NotLoaded,
+            _ => self.page_error(self.hash(key)).unwrap_or(Error::NotLoaded),
         }
     }
 

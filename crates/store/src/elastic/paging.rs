@@ -23,7 +23,7 @@ const LEAVING_MAX: usize = 32;
 pub(super) const PATIENCE: usize = 64;
 /// Pages that writing may have made beyond the share before it has to wait.
 const OVER_MAX: usize = 32;
-/// A spill file that took a page badly is left alone for this time.
+/// A spill file that took a page badly, or did not give one, is left alone for this time.
 const SPILL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pages on their way.
@@ -41,6 +41,23 @@ pub(super) struct Paging {
     is_stale: bool,
     /// The spill file has no room until then, or fails.
     stay_until: Duration,
+    /// Pages that did not come back.
+    missing: HashMap<u32, Missing>,
+}
+
+/// A page that the spill file did not give. It was reported, and is not asked for again and again.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) error: Error,
+    /// When to ask again.
+    until: Option<Duration>,
+}
+
+impl Missing {
+    /// It is damaged: it stays so as long as the table is there.
+    pub(super) fn is_for_good(&self) -> bool {
+        self.until.is_none()
+    }
 }
 
 impl Paging {
@@ -49,6 +66,7 @@ impl Paging {
         self.awaited.clear();
         self.wanted.clear();
         self.reading = 0;
+        self.missing.clear();
         self.is_stale = !self.leaving.is_empty();
     }
 
@@ -59,8 +77,17 @@ impl Paging {
 }
 
 impl Elastic {
+    /// What is known of a page that did not come back and is not to be asked for.
+    pub(super) fn missing_page(&self, page: u32) -> Option<&Missing> {
+        self.paging.missing.get(&page)
+    }
+
     /// Has a page that is away brought back; `waiter` goes on then.
     pub(super) fn await_page(&mut self, page: u32, waiter: StagedKey) {
+        if let Some(missing) = self.missing_page(page) {
+            let error = missing.error.clone();
+            return self.resolve(&waiter, State::Failed { error, location: None });
+        }
         let waiters = self.paging.awaited.entry(page).or_default();
         // One that is still leaving comes back when it has left.
         if waiters.is_empty() && !self.paging.leaving.contains_key(&page) {
@@ -75,6 +102,9 @@ impl Elastic {
     /// Sends pages away that are beyond the table's share or in the place of those waited for, and
     /// has these read; true if some went.
     pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
+        if !self.paging.missing.is_empty() {
+            self.paging.missing.retain(|_, missing| missing.until.is_none_or(|until| until > now));
+        }
         let max = self.pages_max();
         let mut went = 0;
         while went < LEAVING_MAX && self.pages_held() + self.paging.wanted.len() > max {
@@ -127,18 +157,24 @@ impl Elastic {
         if epoch != self.table_epoch {
             self.paging.is_stale = !self.paging.leaving.is_empty();
         } else if !written || self.paging.awaited.contains_key(&page) {
-            self.page_returned(page, Ok(&bytes), !written);
+            self.page_returned(page, Ok(&bytes), !written, now);
         }
     }
 
     /// Takes a page read back.
-    pub(super) fn page_read(&mut self, page: u32, result: io::Result<Vec<u8>>) {
+    pub(super) fn page_read(&mut self, page: u32, result: io::Result<Vec<u8>>, now: Duration) {
         self.paging.reading -= 1;
         let bytes = result.map_err(|error| error.to_string());
-        self.page_returned(page, bytes.as_deref(), false);
+        self.page_returned(page, bytes.as_deref(), false, now);
     }
 
-    fn page_returned(&mut self, page: u32, bytes: Result<&[u8], &String>, dirty: bool) {
+    fn page_returned(
+        &mut self,
+        page: u32,
+        bytes: Result<&[u8], &String>,
+        dirty: bool,
+        now: Duration,
+    ) {
         let (file, offset) = (FileName::Spill, offset_of(page));
         let taken = match bytes {
             Ok(bytes) if self.table.returned(page, bytes, dirty) => Ok(()),
@@ -150,6 +186,8 @@ impl Elastic {
         };
         if let Err(error) = &taken {
             self.report(error.clone());
+            let until = matches!(error, Error::ReadFailed { .. }).then_some(now + SPILL_PAUSE);
+            self.paging.missing.insert(page, Missing { error: error.clone(), until });
         }
         for waiter in self.paging.awaited.remove(&page).unwrap_or_default() {
             match &taken {

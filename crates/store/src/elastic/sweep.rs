@@ -112,6 +112,13 @@ impl Elastic {
             let line = lines[sweep.next];
             if line.class.is_some() && line.expires_s != u32::MAX {
                 let page = self.table.page_of(line.hash);
+                if let Some(missing) = self.missing_page(page) {
+                    if !missing.is_for_good() {
+                        sweep.expires_s = sweep.expires_s.min(now_s + REST_S);
+                    }
+                    sweep.next += 1;
+                    continue;
+                }
                 if !self.table.is_resident(page) {
                     self.await_page(page, StagedKey::Page(page));
                     self.sweep = Some(sweep);

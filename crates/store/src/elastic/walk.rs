@@ -118,6 +118,9 @@ impl Elastic {
         if self.table.is_resident(page) {
             return Page::Here(page);
         }
+        if self.missing_page(page).is_some() {
+            return Page::Lost;
+        }
         let staged_key = StagedKey::Page(page);
         match self.staged.get(&staged_key).map(|staged| &staged.state) {
             Some(State::Failed { .. }) => Page::Lost,

@@ -81,6 +81,10 @@ impl Elastic {
                 (walk.seen_min, walk.next) = (round, 0);
             }
             let page = self.table.page_of(walk.next);
+            if self.missing_page(page).is_some() {
+                walk.next = self.table.next_page_hash(walk.next).unwrap_or(1 << HASH_BITS);
+                continue;
+            }
             if !self.table.is_resident(page) {
                 self.await_page(page, StagedKey::Page(page));
                 self.walk = Some(walk);
