@@ -9,6 +9,7 @@ mod fabric;
 mod keyserver;
 mod memory;
 mod mongo;
+mod noise;
 mod redis;
 mod scenario;
 mod state;
