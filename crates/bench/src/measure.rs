@@ -9,6 +9,7 @@ mod fabric;
 mod keyserver;
 mod memory;
 mod mongo;
+mod noise;
 mod redis;
 mod scenario;
 mod state;
@@ -200,7 +201,12 @@ pub(crate) const FABRIC: &[Measurement] = &[
 pub(crate) const STATE: &[Measurement] = &[
     Measurement { names: &["agent-throughput"], seconds: 5.0, rounds: 2.0, run: state::throughput },
     Measurement { names: &["agent-monitors"], seconds: 5.0, rounds: 2.0, run: state::monitors },
-    Measurement { names: &["agent-local-p50"], seconds: 5.0, rounds: 1.0, run: state::local },
+    Measurement {
+        names: &["agent-local-p50", "agent-local-p50-beside-node"],
+        seconds: 10.0,
+        rounds: 1.0,
+        run: state::local,
+    },
     Measurement {
         names: &["plan-16384x1000-ms"],
         seconds: 10.0,

@@ -165,6 +165,39 @@ fn the_database_is_reached_by_tls_or_not_at_all() {
     assert!(server.process().stderr_line("certificate").is_some(), "the reason is logged");
 }
 
+#[test]
+fn a_database_that_asks_for_a_certificate_is_shown_one() {
+    let Some(mut site) = Site::create() else { return };
+    let path = |name: &str| site.path(name).to_str().expect("a plain path").to_owned();
+    let (certificate, key, ca) = (path("localhost.pem"), path("localhost.key"), path("ca.pem"));
+    let options = ["--tls-cert", &certificate, "--tls-key", &key, "--tls-ca", &ca];
+    site.database = Database::start_with(&[&["--sync", "always"], &options[..]].concat());
+    site.key("site", P256);
+    let tls = format!("rediss://localhost:{}", site.database.address().port());
+    let place = ["--database", &tls, "--database-authorities", "ca.pem"];
+    let shown = ["--database-certificate", "edge1.example.pem"];
+    let its_key = ["--database-key", "edge1.example.key"];
+    let import = |options: &[&str]| {
+        site.run(&[&["import", "--kek-file", "kek"], &place[..], options, &["site.key"]].concat())
+    };
+    // Without one the handshake fails; half of one is refused before anything is asked.
+    for (options, why) in [
+        (&[][..], "CertificateRequired"),
+        (&shown, "--database-key"),
+        (&its_key, "--database-certificate"),
+        (&[&shown[..], &["--database-key", "localhost.key"]].concat(), "do not fit"),
+    ] {
+        let ended = import(options);
+        assert!(!ended.status.success(), "{options:?}");
+        assert!(ended.stderr.contains(why), "{options:?}: {}", ended.stderr);
+    }
+    let both = [shown, its_key].concat();
+    let ended = import(&both);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let server = site.serve(&[&place[..], &both].concat());
+    site.output(&server, &verify_request(&ended.stdout[..64], SCHEME, &[1; 32]));
+}
+
 /// The private number in a key file: what must not lie about.
 fn secret(site: &Site, name: &str) -> Vec<u8> {
     let der = site.sh(&format!("openssl ec -in {name}.key -outform DER"));

@@ -110,27 +110,33 @@ fn carried(run: &Run, name: &str, ours: &Server, peer: &Server) -> anyhow::Resul
     })
 }
 
-/// One connection, one request at a time.
+/// One connection, one request at a time. An agent is beside its applications, so it has the client's core
+/// and the node the other; and, as two cores are few, the same with agent and node on one.
 pub(super) fn local(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let name = "agent-local-p50";
     let node = lone_node(run, SERVER)?;
-    let agent = run.servers.agent(node.address, &[], SERVER)?;
-    let least = run.servers.stub(&["relay", &node.address.to_string()], SERVER)?;
-    let rounds = round_trips(run, name, &agent, &node)?;
-    let floor = round_trips(run, "agent-local-p50-least", &least, &node)?;
-    let figure = Figure::compared(
-        name,
-        rounds.medians(),
-        "µs",
-        "redis-server, directly",
-        Goal::RatioMax(1.15),
-    );
-    let (relayed, direct) = floor.medians();
-    Ok(vec![figure.note(format!(
-        "one connection, 64 B; agent and node on one core, client on the other; a relay is a second hop: one \
-         that only reads and writes, in the agent's place, {relayed:.1} against {direct:.1} µs, ratio {:.3}",
-        relayed / direct
-    ))])
+    let relay = ["relay", &node.address.to_string()];
+    let figure = |name, agent_on, where_it_is| {
+        let agent = run.servers.agent(node.address, &[], agent_on)?;
+        let least = run.servers.stub(&relay, agent_on)?;
+        let rounds = round_trips(run, name, &agent, &node)?;
+        let (relayed, direct) =
+            round_trips(run, &format!("{name}-least"), &least, &node)?.medians();
+        let peer = "redis-server, directly";
+        let figure = Figure::compared(name, rounds.medians(), "µs", peer, Goal::RatioMax(1.15));
+        anyhow::Ok(figure.note(format!(
+            "one connection, 64 B; {where_it_is}; a relay that only reads, writes and sleeps, in the agent's \
+             place: {relayed:.1} against {direct:.1} µs, ratio {:.3}",
+            relayed / direct
+        )))
+    };
+    Ok(vec![
+        figure("agent-local-p50", CLIENT, "agent and client on one core, the node on the other")?,
+        figure(
+            "agent-local-p50-beside-node",
+            SERVER,
+            "agent and node on one core, the client on the other",
+        )?,
+    ])
 }
 
 /// Round trips through `server` beside those to the node.

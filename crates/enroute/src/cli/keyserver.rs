@@ -72,6 +72,14 @@ struct Vault {
     #[arg(long, value_name = "FILE")]
     database_authorities: Option<PathBuf>,
 
+    /// Certificate shown to a database that asks for one, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["database_authorities", "database_key"])]
+    database_certificate: Option<PathBuf>,
+
+    /// The key of --database-certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "database_certificate")]
+    database_key: Option<PathBuf>,
+
     /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]
     #[arg(long, value_name = "FILE")]
     kek_file: Option<PathBuf>,
@@ -86,7 +94,8 @@ impl Vault {
                 .parse()
                 .context(DATABASE_VARIABLE)?,
         };
-        database::Place::new(address, self.database_authorities.as_deref())
+        let identity = self.database_certificate.as_deref().zip(self.database_key.as_deref());
+        database::Place::new(address, self.database_authorities.as_deref(), identity)
     }
 }
 

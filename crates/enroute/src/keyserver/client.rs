@@ -89,7 +89,8 @@ struct Shared {
 impl Client {
     /// Reads the certificates. Connects when first asked.
     pub fn new(configuration: Configuration) -> anyhow::Result<Self> {
-        let mut tls = tls(&configuration)?;
+        let Configuration { authorities, certificate, key, .. } = &configuration;
+        let mut tls = tls(authorities, Some((certificate, key)))?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let (host, _) = configuration
             .address
@@ -187,16 +188,18 @@ impl Shared {
     }
 }
 
-fn tls(configuration: &Configuration) -> anyhow::Result<ClientConfig> {
-    let key = PrivateKeyDer::from_pem_file(&configuration.key).with_context(|| {
-        format!("{}: expected a private key in PEM", configuration.key.display())
-    })?;
+/// What a client needs for TLS: whose signature the other end's certificate must have, and its own
+/// certificate and key, if it shows one. All are files, PEM.
+pub(super) fn tls(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    ClientConfig::builder_with_provider(provider)
+    let tls = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(authorities(&configuration.authorities)?)
-        .with_client_auth_cert(certificates(&configuration.certificate)?, key)
-        .with_context(|| format!("{} and its key do not fit", configuration.certificate.display()))
+        .with_root_certificates(authorities(roots)?);
+    let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
+    let private = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("{}: expected a private key in PEM", key.display()))?;
+    tls.with_client_auth_cert(certificates(certificate)?, private)
+        .with_context(|| format!("{} and its key do not fit", certificate.display()))
 }
 
 /// The authorities in a PEM file, at least one.

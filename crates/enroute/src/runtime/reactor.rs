@@ -8,7 +8,8 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, TcpStream},
     os::fd::{AsFd, OwnedFd},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -21,6 +22,17 @@ use rustix::{
 
 /// Events taken at once; more are taken the next time.
 pub(crate) const EVENTS_MAX: usize = 256;
+
+/// How long to poll before sleeping: an answer from the same host takes no longer, and to be woken for
+/// it would take about as long again.
+const POLL_LIMIT: Duration = Duration::from_micros(100);
+
+/// Whether polling is worth its while. It is not tried again after it was in vain until an answer
+/// has come within [`POLL_LIMIT`] by itself.
+#[derive(Default)]
+pub(crate) struct BusyPolling {
+    pays: bool,
+}
 
 /// Waits for many sockets.
 pub(crate) struct Reactor {
@@ -48,6 +60,28 @@ impl Reactor {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// As [`Reactor::wait`], but polls as long as `polling` thinks it worth its while before it sleeps.
+    pub(crate) fn wait_polling(
+        &mut self,
+        limit: Duration,
+        polling: &mut BusyPolling,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        if polling.pays {
+            while begun.elapsed() < POLL_LIMIT.min(limit) {
+                self.wait(Some(Duration::ZERO))?;
+                if !self.events.is_empty() {
+                    return Ok(());
+                }
+                // Whom it waits for may need this core.
+                thread::yield_now();
+            }
+        }
+        self.wait(Some(limit.saturating_sub(begun.elapsed())))?;
+        polling.pays = begun.elapsed() < POLL_LIMIT;
+        Ok(())
     }
 
     /// What has happened: tokens, and what became possible.
@@ -154,5 +188,18 @@ impl Socket {
     /// Tells the other end that nothing more comes.
     pub(crate) fn end(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_in_vain_is_not_repeated() {
+        let mut reactor = Reactor::new().expect("an epoll");
+        let mut polling = BusyPolling { pays: true };
+        reactor.wait_polling(POLL_LIMIT * 10, &mut polling).expect("a wait");
+        assert!(!polling.pays);
     }
 }

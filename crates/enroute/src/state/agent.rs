@@ -17,7 +17,7 @@ use state::agent::Agent;
 use tracing::{info, warn};
 
 use super::{cluster::Access, links::Links, reporter::Reporter};
-use crate::runtime::reactor::{Possible, Reactor, Socket};
+use crate::runtime::reactor::{BusyPolling, Possible, Reactor, Socket};
 
 /// What an agent needs to know.
 #[derive(Debug, Clone)]
@@ -59,6 +59,9 @@ pub struct Service {
     accepts: bool,
     address: SocketAddr,
     reactor: Reactor,
+    polling: BusyPolling,
+    /// One request has just gone to a node, and nothing else is to be done.
+    asked: bool,
     agent: Agent,
     seats: Vec<Option<Seat>>,
     clients: usize,
@@ -91,6 +94,8 @@ impl Service {
             accepts: false,
             address,
             reactor,
+            polling: BusyPolling::default(),
+            asked: false,
             agent,
             seats: Vec::new(),
             clients: 0,
@@ -135,7 +140,9 @@ impl Service {
             self.reporter.advance(&mut self.agent, now);
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);
-            self.links.write(&mut self.agent, now);
+            let wrote = self.links.write(&mut self.agent, now);
+            // With many at once the next event is never far, and processor time is dear.
+            self.asked = wrote && self.reactor.events().count() == 1;
             self.write();
         }
     }
@@ -149,6 +156,9 @@ impl Service {
             !self.called.is_empty() || !self.called_links.is_empty() || self.links.is_called();
         let due = self.agent.next_timeout().min(self.reporter.due());
         let due = due.saturating_sub(self.now()).min(LOOK_PAUSE);
+        if self.asked && !busy {
+            return self.reactor.wait_polling(due, &mut self.polling);
+        }
         self.reactor.wait(Some(if busy { Duration::ZERO } else { due }))
     }
 

@@ -110,19 +110,22 @@ impl Links {
         true
     }
 
-    /// Writes what is to be said to nodes.
-    pub(super) fn write(&mut self, agent: &mut Agent, now: Duration) {
+    /// Writes what is to be said to nodes; whether there was anything.
+    pub(super) fn write(&mut self, agent: &mut Agent, now: Duration) -> bool {
         let mut spoken = std::mem::take(&mut self.spoken);
         agent.links_spoken(&mut spoken);
+        let mut wrote = false;
         for at in spoken.drain(..) {
             let Some(Some(link)) = self.links.get_mut(at) else { continue };
             let Some(output) = agent.link_output(at) else { continue };
+            wrote |= !output.is_empty();
             if let Err(error) = write(&mut link.socket, output) {
                 // What it said before it hung up is not waited for: its requests are uncertain.
                 self.lose(at, &error.to_string(), agent, now);
             }
         }
         self.spoken = spoken;
+        wrote
     }
 
     /// Whether something can be written at once.

@@ -233,7 +233,7 @@ fn store_keys(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let keyring = Keyring::parse(kek)?;
     runtime.block_on(async {
-        let database = Database::new(Place::new(place.parse()?, None)?);
+        let database = Database::new(Place::new(place.parse()?, None, None)?);
         if let Some(pem) = own {
             vault::store(&key::pkcs8_of(pem)?, &[], &keyring, &database).await?;
             done.fetch_add(1, Relaxed);
@@ -251,7 +251,7 @@ fn store_keys(
 /// Keys the database says it has; it holds nothing else yet.
 fn stored(address: &str) -> anyhow::Result<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let database = Database::new(Place::new(format!("redis://{address}").parse()?, None)?);
+    let database = Database::new(Place::new(format!("redis://{address}").parse()?, None, None)?);
     match runtime.block_on(database.ask(&[b"DBSIZE"]))? {
         Reply::Integer(count) => Ok(count.try_into()?),
         other => bail!("DBSIZE is answered with {other:?}"),

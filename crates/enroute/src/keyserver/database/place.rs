@@ -3,11 +3,11 @@
 use std::{fmt, path::Path, str::FromStr, sync::Arc};
 
 use anyhow::{Context, bail, ensure};
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use crate::keyserver::client::authorities;
+use crate::keyserver::client::tls;
 
 const PLAIN: &str = "redis://";
 const TLS: &str = "rediss://";
@@ -83,10 +83,15 @@ impl fmt::Debug for Place {
 
 impl Place {
     /// The database at `address`; with TLS if that says so, and then its certificate must be for
-    /// that host and signed by one of the authorities in the file, PEM.
-    pub fn new(address: Address, roots: Option<&Path>) -> anyhow::Result<Self> {
-        let roots = match (address.scheme, roots) {
-            (TLS, Some(roots)) => authorities(roots)?,
+    /// that host and signed by one of the authorities in the file `roots`, PEM. `identity` is the
+    /// certificate and key shown to a database which asks for one.
+    pub fn new(
+        address: Address,
+        roots: Option<&Path>,
+        identity: Option<(&Path, &Path)>,
+    ) -> anyhow::Result<Self> {
+        let tls = match (address.scheme, roots) {
+            (TLS, Some(roots)) => tls(roots, identity)?,
             (TLS, None) => bail!(
                 "{address}: say --database-authorities FILE, those that may have signed the \
                  database's certificate"
@@ -95,11 +100,6 @@ impl Place {
             // Whoever names authorities does not want to talk to just anybody.
             (_, Some(_)) => bail!("{address}: with --database-authorities say {TLS}, not {PLAIN}"),
         };
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let (name, _) = address.host.rsplit_once(':').context("an address has a port")?;
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let server_name = ServerName::try_from(name.clone())
