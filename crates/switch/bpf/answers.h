@@ -71,6 +71,7 @@ INLINE void end_line(struct scratch *scratch)
         scratch->answered = scratch->barrier;
     else if (said != SAID_NOTHING && said != SAID_ITEM)
         scratch->answered += 1;
+    scratch->barriers_answered += said == SAID_BARRIER;
     heard->word = 0;
     heard->bytes = heard->blanks = heard->number = 0;
 }
@@ -162,6 +163,7 @@ INLINE void count_answers(struct __sk_buff *context, struct scratch *scratch, st
     scratch->heard = flow->heard;
     scratch->answered = flow->answered;
     scratch->barrier = flow->barrier;
+    scratch->barriers_answered = flow->barriers_answered;
     u32 behind = at + bytes;
     ROLLED
     for (u32 step = 0; step < HEARD_STEPS; step++) {
@@ -179,6 +181,7 @@ INLINE void count_answers(struct __sk_buff *context, struct scratch *scratch, st
         scratch->answered = flow->asked;
     }
     WRITE_ONCE(flow->answered, scratch->answered);
+    WRITE_ONCE(flow->barriers_answered, scratch->barriers_answered);
 }
 
 INLINE void take_segment(struct __sk_buff *context, struct scratch *scratch, const struct packet *packet,

@@ -124,7 +124,9 @@ struct flow {
     u64 answered;               // the last that has left
     u64 noted;                  // the last that a write waits for
     u64 lost;                   // the last that a write waits for of which the key is not known
-    u64 barrier;                // the answer to an mn
+    u64 barrier;                // the answer to an mn that was asked for when no other was
+    u32 barriers;               // how many of them were asked for
+    u32 barriers_answered;
     u32 first, next;            // sequence numbers: of the connection's first byte, of the next one
     u32 next_answer;            // of the server's next byte
     u32 writes;                 // noted since the start; the last FLOW_WRITES are kept
@@ -138,7 +140,7 @@ struct flow {
     u64 until[FLOW_WRITES];     // the answer each of the writes waits for
     struct name names[FLOW_WRITES];
 };
-_Static_assert(sizeof(struct flow) == 520, "layout.rs");
+_Static_assert(sizeof(struct flow) == 528, "layout.rs");
 
 enum counter {
     COUNT_PACKETS,     // to a port of ours

@@ -57,6 +57,7 @@ struct scratch {
     struct name name;
     struct flow_key flow_key;
     struct heard heard;
+    u32 barriers_answered;
     u64 answered, barrier;       // the same, of the flow whose answer is read
     u32 again;                   // a segment that was here before
     u64 hash;

@@ -95,8 +95,10 @@ INLINE void expect_read(struct scratch *scratch, u32 offset)
         return;
     expect(scratch);
     struct flow *flow = find_flow(&scratch->flow_key);
-    // Of several on their way the first is known by its answer.
-    if (flow && shape == SHAPE_BARRIER && !scratch->again && flow->barrier <= flow->answered)
+    if (!flow || shape != SHAPE_BARRIER || scratch->again)
+        return;
+    // Of several on their way only the first is known by its answer.
+    if (flow->barriers++ == READ_ONCE(flow->barriers_answered))
         flow->barrier = flow->asked;
 }
 

@@ -114,7 +114,7 @@ pub type Slot = [AtomicU64; VALUE_WORDS];
 pub type Unit = [AtomicU64; UNIT_WORDS];
 
 /// What a connection to a memcached waits for; `struct flow` says what the words mean.
-pub type Flow = [AtomicU64; 65];
+pub type Flow = [AtomicU64; 66];
 /// Connections there is room for.
 pub const FLOWS: usize = 1 << 15;
 

@@ -193,6 +193,13 @@ fn answers_are_counted() {
     assert_eq!(one.hear("MN\r\n"), "ab");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
+    // Of several on their way only the first is known.
+    one.say("mn\r\nmn\r\n");
+    assert_eq!(one.hear("MN\r\n"), "");
+    one.say(&[set("a"), "mn\r\n".into()].concat());
+    assert_eq!(one.hear("MN\r\n"), "a");
+    assert_eq!(one.hear(STORED), "a");
+    assert_eq!(one.hear("MN\r\n"), "");
 }
 
 #[test]

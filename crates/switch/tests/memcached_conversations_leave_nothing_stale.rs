@@ -141,10 +141,12 @@ impl<'a> World<'a> {
             0..2 => self.say(number),
             2..5 => self.pass(number),
             5..7 => self.carry_out(number),
-            7..9 => self.leave(number),
-            9 => self.ask(),
-            10 => self.fill(),
-            _ => self.look(),
+            7..9 => {
+                self.leave(number);
+                self.look();
+            }
+            9..11 => self.ask(),
+            _ => self.fill(),
         }
     }
 
@@ -252,21 +254,22 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The controller asks, and is answered at once.
+    /// The controller asks, and is answered at once, whatever is on its way.
     fn ask(&mut self) {
         let key = self.random.below(KEYS);
         let (version, _) = self.plane.version(key as u32).expect("an entry");
         let epoch = self.plane.shared().epoch.load(Relaxed);
         let value = *self.keys[key].values.last().expect("there is one");
         self.questions.push((key, version, epoch, value));
+        // It takes its time, too, but not often.
+        if self.random.below(4) > 0 {
+            self.fill();
+        }
     }
 
+    /// The newest answer to the controller is stored.
     fn fill(&mut self) {
-        if self.questions.is_empty() {
-            return;
-        }
-        let at = self.random.below(self.questions.len());
-        let (key, version, epoch, number) = self.questions.swap_remove(at);
+        let Some((key, version, epoch, number)) = self.questions.pop() else { return };
         let item = Item { flags: 0, lives_s: None, value: text_of(number).into_bytes() };
         let text = item.get_text(format!("k{key}").as_bytes());
         self.plane.fill(key as u32, version, &Value { epoch, ..value(&text) });
