@@ -154,6 +154,12 @@ impl Matrix {
         self.from(host).get(node.index()).copied().unwrap_or(f32::INFINITY)
     }
 
+    /// How many hosts there are.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.delays_us.len().checked_div(self.nodes).unwrap_or_default()
+    }
+
     /// How many nodes there are.
     #[must_use]
     pub fn nodes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Replacement initiator (AnnaBellaDB §II): when a slot should move.
 //!
 //! A slot is looked at again when its accesses have changed by more than the threshold since it was
-//! looked at last (20 % in the paper). It moves when the plan wants it elsewhere in several reviews in
+//! looked at last (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere in several reviews in
 //! a row, when what that saves over the dwell time exceeds the price of the move by a margin, and when
 //! neither its cool-down nor the budget of moves stands against it. Of a slot whose accesses wait much,
 //! a move must save a share that measuring can tell from nothing. A slot that soon goes back to where
@@ -137,6 +137,9 @@ const SWINGS_WITHIN: u32 = 4;
 /// does at a moment has changed before it may go again.
 const USUAL_FROM: u32 = 4;
 
+/// Agents ask for nodes every few seconds, and a delay is known when some round trips were measured.
+const LOOKS_AROUND_FOR: Duration = Duration::from_secs(30);
+
 /// Decides which moves of a plan are made.
 #[derive(Debug)]
 pub struct Initiator {
@@ -146,6 +149,9 @@ pub struct Initiator {
     /// When the moves within the window began.
     begun: VecDeque<Duration>,
     ready: Vec<Move>,
+    /// Nodes that had room and were measured in the last review.
+    places: BTreeSet<Node>,
+    looks_around_until: Duration,
 }
 
 impl Initiator {
@@ -158,6 +164,8 @@ impl Initiator {
             moving: BTreeMap::new(),
             begun: VecDeque::new(),
             ready: Vec::new(),
+            places: BTreeSet::new(),
+            looks_around_until: Duration::ZERO,
         }
     }
 
@@ -166,6 +174,7 @@ impl Initiator {
         while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
             self.begun.pop_front();
         }
+        self.look_around(problem, now);
         let demands: Vec<Demand> =
             problem.demands.iter().map(|demand| self.admit(demand, now)).collect();
         let plan = Problem { demands: &demands, ..*problem }.plan();
@@ -229,6 +238,22 @@ impl Initiator {
     #[must_use]
     pub fn why(&self, slot: Slot) -> Option<Stays> {
         self.slots.get(&slot)?.stays
+    }
+
+    /// For a while after a node has come all slots are looked at anew: hosts hear of it one after the other,
+    /// and a slot that is used as before may be better there.
+    fn look_around(&mut self, problem: &Problem<'_>, now: Duration) {
+        let places: BTreeSet<Node> = problem.places().collect();
+        if places.is_empty() {
+            return;
+        }
+        if !self.places.is_empty() && !places.is_subset(&self.places) {
+            self.looks_around_until = now + LOOKS_AROUND_FOR;
+        }
+        self.places = places;
+        if now < self.looks_around_until {
+            self.slots.values_mut().for_each(|known| known.settled.clear());
+        }
     }
 
     /// The demand as the plan is to see it: pinned if it does not take part.

@@ -111,6 +111,18 @@ impl Problem<'_> {
         }
     }
 
+    /// Nodes that have room at all and that some host has measured.
+    pub fn places(&self) -> impl Iterator<Item = Node> {
+        let hosts = 0..self.delays.hosts();
+        let nodes = self.nodes.iter().enumerate().map(|(node, room)| (Node(node as u16), room));
+        nodes
+            .filter(|(_, room)| room.bytes > 0 && room.accesses > 0.0)
+            .map(|(node, _)| node)
+            .filter(move |&node| {
+                hosts.clone().any(|host| self.delays.between(Host(host as u16), node).is_finite())
+            })
+    }
+
     /// What they wait at one node.
     pub fn wait_at(&self, demand: &Demand, node: Node) -> f32 {
         let mut writes = 0.0;

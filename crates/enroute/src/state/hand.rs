@@ -125,7 +125,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
                 None => waiting.push(one.slot),
                 Some(None) => {}
                 Some(Some(why)) => {
-                    left.push(format!("slot {} did not move: {why}", one.slot.number()))
+                    left.push(format!("slot {} did not move: {why}", one.slot.number()));
                 }
             }
         }

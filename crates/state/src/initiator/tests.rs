@@ -72,6 +72,22 @@ fn a_function_that_moved_is_followed_after_two_reviews() {
 }
 
 #[test]
+fn a_slot_that_is_used_as_before_goes_to_a_node_that_has_come() {
+    let mut cluster = Cluster::new(&EVEN, Config::default());
+    let all = cluster.delays.clone();
+    cluster.delays = Matrix::unknown(3, 3);
+    for (host, node) in [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)] {
+        cluster.delays.set(Host(host), Node(node), Duration::from_millis(5));
+    }
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], S), Some(Stays::Best));
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 2 * S), Some(Stays::Unchanged));
+    cluster.delays = all;
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 3 * S), Some(Stays::Wanted { reviews: 1 }));
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 4 * S), Some(Stays::Moving));
+    assert_eq!(cluster.moves, [(4 * S, Node(1))]);
+}
+
+#[test]
 fn what_does_not_pay_stays() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
     // One access a second, 4.95 ms less each: 0.15 s in the dwell time, and the move costs 0.5.

@@ -81,12 +81,10 @@ impl Census {
     }
 }
 
-/// What each of `slots` takes at the node, and its room if it has a limit.
-fn count(
-    cluster: &Cluster,
-    member: &Member,
-    slots: Vec<Slot>,
-) -> anyhow::Result<(Vec<(Slot, u64)>, Option<u64>)> {
+/// What each slot takes at its node, and the node's room if it has a limit, all in bytes.
+type Count = (Vec<(Slot, u64)>, Option<u64>);
+
+fn count(cluster: &Cluster, member: &Member, slots: Vec<Slot>) -> anyhow::Result<Count> {
     let info = cluster.ask(member.address, &["INFO", "memory"])?.text().unwrap_or_default();
     let used = number_in(&info, "used_memory_dataset").unwrap_or_default();
     let keys_all = match cluster.ask(member.address, &["DBSIZE"])? {
