@@ -99,7 +99,9 @@ mod tests {
         // However much one alone wants.
         turns.keep(100, MAX);
         assert!(!turns.may_begin());
-        [&first, &second, &third].map(|client| turns.join(client, MAX));
+        for client in [&first, &second, &third] {
+            turns.join(client, MAX);
+        }
         turns.let_go(80, MAX);
         assert!(!first.is_ready());
         turns.let_go(10, MAX);
