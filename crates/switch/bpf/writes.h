@@ -177,6 +177,10 @@ APART int write_line(u32 offset)
         return 1;
     }
     if (number == LINE_CUT) {
+        // It may become an mn: one too many is never answered, and none is trusted any more.
+        struct flow *flow = find_flow(&scratch->flow_key);
+        if (flow && !scratch->again)
+            flow->barriers += 1;
         expect(scratch);
         return 0;
     }
