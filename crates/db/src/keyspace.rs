@@ -17,6 +17,9 @@ use crate::{
 
 /// Databases a client can SELECT.
 pub const DATABASES: u8 = 16;
+/// What a key that is awaited keeps beside its record: a page of the storage table, in bytes. If even
+/// that is away, it stands for the record, of which nothing is known.
+const PAGE_BYTES: usize = 4096;
 /// Longest value, in bytes: `proto-max-bulk-len`.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
@@ -70,6 +73,12 @@ pub struct Keyspace<'k> {
     pub(crate) now: Duration,
     /// What must arrive from disk before the command can be answered, by shard.
     pub(crate) missing: SmallVec<[(usize, Ticket); 2]>,
+    /// What that will keep in memory, in bytes.
+    pub(crate) missing_bytes: usize,
+    /// It is the command's turn to wait for the disk ([`crate::turns`]).
+    pub(crate) may_wait: bool,
+    /// It has to wait for its turn first.
+    pub(crate) crowded: bool,
     /// The disk is behind: nothing can be written now.
     pub(crate) busy: bool,
     /// What may be read from disk for the command, in bytes.
@@ -171,12 +180,19 @@ impl Keyspace<'_> {
     pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
         let stored = StoredKey::new(database, key);
+        if !self.may_wait {
+            self.crowded |= !self.shard(database, key).is_at_hand(&stored, to_write);
+            if self.crowded {
+                return Ok(());
+            }
+        }
         match self.shard(database, key).load(&stored, to_write, client, now) {
             Loaded::Ready => Ok(()),
             Loaded::Failed(failure) => Err(failure),
             Loaded::Pending(ticket) => {
                 self.missing.push((shard_of(database, key, self.count), ticket));
                 let bytes = self.shard(database, key).store.bytes_on_disk(&stored.0);
+                self.missing_bytes += bytes + PAGE_BYTES;
                 let left = self.load_bytes_left.checked_sub(bytes);
                 self.load_bytes_left = left.ok_or(TOO_MUCH_AT_ONCE)?;
                 Ok(())
@@ -184,9 +200,21 @@ impl Keyspace<'_> {
         }
     }
 
+    /// Has the command to be given again: is something missing, or is it not its turn to ask?
+    pub(crate) fn must_wait(&self) -> bool {
+        !self.missing.is_empty() || self.crowded
+    }
+
+    /// May the disk be asked for what cannot be known without trying?
+    pub(crate) fn may_ask(&mut self) -> bool {
+        self.crowded |= !self.may_wait;
+        self.may_wait
+    }
+
     /// Waits for nothing that is missing; says whether something was.
     pub(crate) fn release_missing(&mut self) -> bool {
         let missing = std::mem::take(&mut self.missing);
+        self.missing_bytes = 0;
         for &(index, ticket) in &missing {
             if let Some(shard) = self.at(index) {
                 shard.release(ticket);
@@ -198,6 +226,10 @@ impl Keyspace<'_> {
     /// Makes it known how many keys each database has in the shards held.
     pub(crate) fn load_counts(&mut self) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
+        if !self.may_wait && !self.held().all(Shard::are_counts_at_hand) {
+            self.crowded = true;
+            return Ok(());
+        }
         let loaded: SmallVec<[_; 16]> = self
             .held_with_index()
             .map(|(index, shard)| (index, shard.load_counts(client, now)))
@@ -206,7 +238,10 @@ impl Keyspace<'_> {
             match loaded {
                 Loaded::Ready => {}
                 Loaded::Failed(failure) => return Err(failure),
-                Loaded::Pending(ticket) => self.missing.push((index, ticket)),
+                Loaded::Pending(ticket) => {
+                    self.missing.push((index, ticket));
+                    self.missing_bytes += 2 * PAGE_BYTES;
+                }
             }
         }
         Ok(())
@@ -219,6 +254,7 @@ impl Keyspace<'_> {
         found: Result<T, Vec<Ticket>>,
     ) -> Option<T> {
         let note = |tickets: Vec<Ticket>| {
+            self.missing_bytes += tickets.len() * 2 * PAGE_BYTES;
             self.missing.extend(tickets.into_iter().map(|ticket| (index, ticket)));
         };
         found.map_err(note).ok()

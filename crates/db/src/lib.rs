@@ -26,6 +26,7 @@ pub mod server;
 pub mod session;
 pub mod shard;
 pub mod tracking;
+mod turns;
 
 pub use server::{Host, Server};
 pub use session::{Session, Step};

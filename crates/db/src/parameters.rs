@@ -86,6 +86,11 @@ impl Parameters {
         self.clients_bytes_max() / 2
     }
 
+    /// What commands that wait for the disk may keep when another begins to, in bytes.
+    pub(crate) fn waiting_bytes_max(&self) -> usize {
+        self.clients_bytes_max() / 4
+    }
+
     /// How writes are made durable.
     pub fn sync(&self) -> Sync {
         *self.sync.read()

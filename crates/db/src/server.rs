@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{acl::Acl, clients::Clients, parameters::Parameters, tracking::Notice};
+use crate::{acl::Acl, clients::Clients, parameters::Parameters, tracking::Notice, turns::Turns};
 
 /// What the database wants of the process around it.
 pub trait Host: Send + Sync {
@@ -88,6 +88,7 @@ pub struct Server {
     pub began: Duration,
     /// Forty random hexadecimal digits.
     pub run_id: String,
+    pub(crate) turns: Turns,
     random: AtomicU64,
 }
 
@@ -103,6 +104,7 @@ impl Server {
             host,
             began: now,
             run_id: run_id[..40].to_owned(),
+            turns: Turns::default(),
             random: AtomicU64::new(seed),
         }
     }

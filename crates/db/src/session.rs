@@ -82,6 +82,12 @@ pub struct Session {
     reply_end_max: usize,
     /// What is being loaded, or is loaded, for the command that waits.
     tickets: Vec<(usize, Ticket)>,
+    /// What they keep in memory, in bytes.
+    awaited_bytes: usize,
+    /// It is its turn to wait for the disk, or it does already.
+    may_wait: bool,
+    /// It waits for its turn, or was told that it has come.
+    is_queued: bool,
     unsynced: SmallVec<[(usize, Position); 2]>,
 }
 
@@ -119,6 +125,9 @@ impl Session {
             looks_up: false,
             reply_end_max: usize::MAX,
             tickets: Vec::new(),
+            awaited_bytes: 0,
+            may_wait: true,
+            is_queued: false,
             unsynced: SmallVec::new(),
         }
     }
@@ -191,11 +200,21 @@ impl Session {
 
     fn attempt<S: Shards>(&mut self, args: &[&[u8]], scene: &mut Scene<'_, S>) -> Step {
         let before = std::mem::take(&mut self.tickets);
+        let before_bytes = std::mem::take(&mut self.awaited_bytes);
+        let (turns, parameters) = (&scene.server.turns, &scene.server.parameters);
+        // It is given again when it is its turn.
+        let was_queued = std::mem::take(&mut self.is_queued);
+        self.may_wait = was_queued || !before.is_empty() || turns.may_begin();
         let step = self.dispatch(args, scene);
         if matches!(step, Step::Wait | Step::Busy) && self.walk.is_none() {
             self.tickets.extend(before);
+            self.awaited_bytes += before_bytes;
         } else {
             release(before, scene.shards);
+            turns.let_go(before_bytes, parameters.waiting_bytes_max());
+        }
+        if was_queued {
+            turns.leave(&self.client, parameters.waiting_bytes_max());
         }
         if matches!(step, Step::Done | Step::Sleep(_)) {
             (self.walk, self.draw) = (None, None);
@@ -245,9 +264,20 @@ impl Session {
         Reply::new(scene.out, self.version).error(&failure.0);
     }
 
+    /// The command that waits will not be given again for a while: what it keeps, and its turn, are
+    /// others'.
+    pub fn let_go<S: Shards>(&mut self, server: &Server, shards: &S) {
+        release(std::mem::take(&mut self.tickets), shards);
+        let bytes_max = server.parameters.waiting_bytes_max();
+        server.turns.let_go(std::mem::take(&mut self.awaited_bytes), bytes_max);
+        if std::mem::take(&mut self.is_queued) {
+            server.turns.leave(&self.client, bytes_max);
+        }
+    }
+
     /// The connection is gone.
     pub fn close<S: Shards>(&mut self, server: &Server, shards: &S) {
-        release(std::mem::take(&mut self.tickets), shards);
+        self.let_go(server, shards);
         if self.tracking.broadcasts() {
             for index in 0..shards.count() {
                 shards.lock(index).tracking.forget(self.client.id);

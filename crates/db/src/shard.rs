@@ -155,6 +155,17 @@ impl Shard {
         self.wait_for(load, client)
     }
 
+    /// Can `key` be loaded without asking the disk? Not of every key that can this is known.
+    pub(crate) fn is_at_hand(&mut self, key: &StoredKey, to_write: bool) -> bool {
+        self.store.is_at_hand(&key.0, to_write)
+            && (!to_write || key.database() == 0 || self.are_counts_at_hand())
+    }
+
+    /// See [`Self::load_counts`].
+    pub(crate) fn are_counts_at_hand(&mut self) -> bool {
+        self.store.is_at_hand(COUNTS, true)
+    }
+
     fn wait_for(&mut self, load: Load, client: u64) -> Loaded {
         match load {
             Load::Present | Load::Absent => Loaded::Ready,

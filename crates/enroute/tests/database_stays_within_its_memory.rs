@@ -6,6 +6,8 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -94,6 +96,37 @@ fn half_a_million_entries_in_sixty_four_mebibytes() {
 #[ignore = "ten minutes: make soak"]
 fn ten_million_entries_in_sixty_four_mebibytes() {
     fill(10_000_000, 64);
+}
+
+#[test]
+fn many_clients_that_wait_for_the_disk_at_once() {
+    // A third of it is the code of a debug build.
+    const MEMORY_MIB: u64 = 48;
+    const CLIENTS: u64 = 50;
+    const ENTRIES: u64 = 500_000;
+    let database = Database::start_with(&["--memory", "48MiB", "--sync", "no"]);
+    let next = AtomicU64::new(0);
+    // Each of these keys lies in a page of the index of its own, nearly.
+    let write = || {
+        let mut connection = database.connection();
+        loop {
+            let start = next.fetch_add(BATCH, Relaxed);
+            if start >= ENTRIES {
+                return;
+            }
+            let mut mset = redis::cmd("MSET");
+            (start..start + BATCH).for_each(|number| {
+                mset.arg(key(number)).arg(number);
+            });
+            let () = mset.query(&mut connection).expect("OK");
+        }
+    };
+    thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(write))));
+    let most = status(&database, "VmHWM:");
+    eprintln!("{:.1} MiB at most", most as f64 / MIB as f64);
+    let count: u64 = redis::cmd("DBSIZE").query(&mut database.connection()).expect("an answer");
+    assert_eq!(count, ENTRIES);
+    assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 
 /// What the server answered, or that it closed the connection.

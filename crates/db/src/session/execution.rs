@@ -61,6 +61,9 @@ impl Session {
             client: self.client.id,
             now: scene.now,
             missing: SmallVec::new(),
+            missing_bytes: 0,
+            may_wait: self.may_wait,
+            crowded: false,
             busy: false,
             load_bytes_left: scene.server.parameters.command_bytes_max(),
         }
@@ -81,6 +84,9 @@ impl Session {
         if !keys.missing.is_empty() {
             return self.park(&mut keys, scene);
         }
+        if keys.crowded {
+            return self.queue(scene.server);
+        }
         if keys.busy {
             return Step::Busy;
         }
@@ -99,7 +105,17 @@ impl Session {
     pub(super) fn park<S>(&mut self, keys: &mut Keyspace<'_>, scene: &Scene<'_, S>) -> Step {
         self.client.wait_for(keys.missing.len());
         self.tickets.extend(keys.missing.drain(..));
+        let bytes_max = scene.server.parameters.waiting_bytes_max();
+        scene.server.turns.keep(keys.missing_bytes, bytes_max);
+        self.awaited_bytes += keys.missing_bytes;
         scene.server.stats.waits.fetch_add(1, Relaxed);
+        Step::Wait
+    }
+
+    /// Waits for its turn to wait for the disk.
+    pub(super) fn queue(&mut self, server: &Server) -> Step {
+        self.is_queued = true;
+        server.turns.join(&self.client, server.parameters.waiting_bytes_max());
         Step::Wait
     }
 
@@ -120,7 +136,7 @@ impl Session {
             // What is damaged can be replaced; where it cannot, the write says so.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
-        if !keys.missing.is_empty() {
+        if keys.must_wait() {
             return Ok(());
         }
         if command.flags.has(Flags::WRITE) && !keys.accept(command.flags.has(Flags::FREES))? {

@@ -92,6 +92,10 @@ impl Session {
             self.transaction = Some(transaction);
             return step;
         }
+        if keys.crowded {
+            self.transaction = Some(transaction);
+            return self.queue(scene.server);
+        }
         if keys.busy {
             self.transaction = Some(transaction);
             return Step::Busy;
@@ -114,6 +118,8 @@ impl Session {
         } else {
             Reply::new(scene.out, self.version).array(transaction.commands.len());
             self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
+            // What asks from here on is refused, see below.
+            keys.may_wait = true;
             let (entries, bytes) = transaction.entries_written();
             keys.held().for_each(|shard| shard.store.begin_step(entries, bytes));
             for queued in &transaction.commands {
@@ -207,7 +213,7 @@ impl Session {
         for watched in &self.watched {
             keys.load(watched.database, &watched.key, false)?;
         }
-        if writes && keys.missing.is_empty() {
+        if writes && !keys.must_wait() {
             keys.accept(only_frees)?;
         }
         Ok(())

@@ -199,6 +199,11 @@ impl Connection {
         if self.input.is_empty() {
             return;
         }
+        if self.parked == Parked::No && !self.may_execute() {
+            // Its client takes no answers: others shall not wait for what it was to have.
+            self.session.let_go(&turn.shared.server, &*turn.shared.locks);
+            return;
+        }
         let mut input = std::mem::take(&mut self.input);
         let taken = self.execute(&input, turn);
         input.drain(..taken);

@@ -9,7 +9,6 @@ use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord
 use super::staged::{StagedKey, State};
 use super::table::{Location, Slot};
 use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
-use crate::mapping::PAGE_BYTES;
 
 /// Lines of memory fetched at once, before the first is used.
 const FETCHED_AHEAD: usize = 16;
@@ -60,16 +59,6 @@ impl Elastic {
     pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
         let hash = self.hash(key);
         self.load_hashed(hash, key, now)
-    }
-
-    /// About what reading an entry from disk takes, in bytes.
-    pub fn bytes_on_disk(&mut self, key: &[u8]) -> usize {
-        let hash = self.hash(key);
-        if !self.table.is_resident(self.table.page_of(hash)) {
-            // Its page tells; entries that small make a table that large.
-            return PAGE_BYTES;
-        }
-        self.table.candidates(hash).iter().map(|slot| slot.class.bytes()).sum()
     }
 
     /// The entry, loaded and read in one step by a command that touches nothing else.

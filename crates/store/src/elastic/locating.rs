@@ -6,6 +6,7 @@ use super::staged::State;
 use super::table::{Location, Slot};
 use super::{Elastic, Fresh};
 use crate::item;
+use crate::mapping::PAGE_BYTES;
 
 /// Where the record of a key is, as far as memory can tell.
 pub(super) enum Located {
@@ -64,6 +65,31 @@ impl Elastic {
             }
         }
         if unknown { Located::Unknown } else { Located::Nowhere }
+    }
+
+    /// True if loading `key`, as for a command that `writes` it, will not ask the disk. Not every time
+    /// when it would not this is known.
+    pub fn is_at_hand(&mut self, key: &[u8], writes: bool) -> bool {
+        if let Some(state) = self.staged_state(key) {
+            return state.is_known();
+        }
+        let hash = self.hash(key);
+        let is_in_memory = self.memory.peek(hash, key, NEVER).is_some();
+        match self.locate(hash, key) {
+            Located::Nowhere => true,
+            Located::At(slot) => is_in_memory || self.log.buffered(slot.location).is_some(),
+            Located::Unknown => is_in_memory && !writes,
+        }
+    }
+
+    /// About what reading an entry from disk takes, in bytes.
+    pub fn bytes_on_disk(&mut self, key: &[u8]) -> usize {
+        let hash = self.hash(key);
+        if !self.table.is_resident(self.table.page_of(hash)) {
+            // Its page tells; entries that small make a table that large.
+            return PAGE_BYTES;
+        }
+        self.table.candidates(hash).iter().map(|slot| slot.class.bytes()).sum()
     }
 
     pub(super) fn buffered_record(&self, location: Location) -> Option<LogRecord<'_>> {

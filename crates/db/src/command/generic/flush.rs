@@ -22,7 +22,7 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     options(call)?;
     let (own, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    if !call.keys.missing.is_empty() {
+    if call.keys.must_wait() {
         return Ok(());
     }
     if own == 0 && call.keys.held().all(|shard| shard.only_database_0(now)) {
@@ -43,7 +43,7 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         for key in &walk.found {
             call.keys.load(own, key, true)?;
         }
-        if !call.keys.missing.is_empty() {
+        if call.keys.must_wait() {
             call.session.walk = Some(walk);
             return Ok(());
         }

@@ -74,7 +74,7 @@ pub(crate) fn copy(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return Err(SAME);
     }
     call.keys.load(target, to, true)?;
-    if !call.keys.missing.is_empty() {
+    if call.keys.must_wait() {
         return Ok(());
     }
     let Some(entry) = call.keys.get(from) else {
@@ -97,7 +97,7 @@ pub(crate) fn move_key(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return Err(SAME);
     }
     call.keys.load(target, key, true)?;
-    if !call.keys.missing.is_empty() {
+    if call.keys.must_wait() {
         return Ok(());
     }
     let free = call.keys.get_of(target, key).is_none();

@@ -42,6 +42,9 @@ pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Opt
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     let index = (cursor.0 & ((1 << SHARD_BITS) - 1)) as usize;
     let inner = cursor.0 >> SHARD_BITS;
+    if !call.keys.may_ask() {
+        return None;
+    }
     let Some(shard) = call.keys.at(index) else {
         return Some(Page { next: Cursor(0), keys: Names::new(), passed_over: 0 });
     };
@@ -191,6 +194,9 @@ enum Draw {
 /// Draws among all keys until one is of this database.
 fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
+    if !call.keys.may_ask() {
+        return Ok(Draw::Pending);
+    }
     let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
     let total: u64 = lengths.iter().sum();
     // The same draws again when what they need has come from disk.
@@ -215,7 +221,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
             Err(failure) if failure.is_of_disk() => continue,
             loaded => loaded?,
         }
-        if !call.keys.missing.is_empty() {
+        if call.keys.must_wait() {
             return Ok(Draw::Pending);
         }
         if call.keys.exists(&key[1..]) {
@@ -228,7 +234,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
 pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (database, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    if !call.keys.missing.is_empty() {
+    if call.keys.must_wait() {
         return Ok(());
     }
     if call.keys.held().all(|shard| shard.counts_exactly(now)) {

@@ -21,7 +21,7 @@ pub(crate) fn debug(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             let key = *key;
             let database = call.keys.database;
             call.keys.load(database, key, false)?;
-            if !call.keys.missing.is_empty() {
+            if call.keys.must_wait() {
                 return Ok(());
             }
             let length = call.keys.get(key).ok_or(NO_SUCH_KEY)?.value.len();

@@ -1,0 +1,121 @@
+//! Whose turn it is to wait for the disk.
+//!
+//! What a waiting command has asked for stays in memory until it has run: values, and pages of the
+//! storage table. So commands of many clients that ask for much at once queue before they ask. One
+//! that has begun goes on whatever the others keep, and ends, so the next has its turn.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use parking_lot::Mutex;
+
+use crate::clients::Client;
+
+/// What waiting commands keep, and who waits to become one of them.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// Whoever comes now has to queue.
+    crowded: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: usize,
+    /// Each client once, at most.
+    queue: VecDeque<Arc<Client>>,
+    /// The first was told that it may begin, and has not yet.
+    called: bool,
+}
+
+impl Turns {
+    /// May a command that waits for nothing yet begin to, without queueing?
+    #[inline]
+    pub(crate) fn may_begin(&self) -> bool {
+        !self.crowded.load(Relaxed)
+    }
+
+    /// A command waits for so many bytes more; further ones queue if all keep more than `bytes_max`.
+    pub(crate) fn keep(&self, bytes: usize, bytes_max: usize) {
+        self.change(bytes_max, |state| state.bytes += bytes);
+    }
+
+    /// It lets go of them.
+    pub(crate) fn let_go(&self, bytes: usize, bytes_max: usize) {
+        if bytes > 0 {
+            self.change(bytes_max, |state| state.bytes -= bytes);
+        }
+    }
+
+    /// `client` queues; it is told when it may begin, as when something has come from disk.
+    pub(crate) fn join(&self, client: &Arc<Client>, bytes_max: usize) {
+        client.wait_for(1);
+        self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));
+    }
+
+    /// A client that queued has begun, or does not want to any more.
+    pub(crate) fn leave(&self, client: &Client, bytes_max: usize) {
+        self.change(bytes_max, |state| {
+            match state.queue.iter().position(|queued| queued.id == client.id) {
+                Some(place) => drop(state.queue.remove(place)),
+                None => state.called = false,
+            }
+        });
+    }
+
+    fn change(&self, bytes_max: usize, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        // One at a time: how much it will keep is known when it has begun.
+        if state.bytes <= bytes_max
+            && !state.called
+            && let Some(next) = state.queue.pop_front()
+        {
+            state.called = true;
+            next.arrived();
+        }
+        let crowded = state.bytes > bytes_max || state.called || !state.queue.is_empty();
+        self.crowded.store(crowded, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Clients;
+
+    #[test]
+    fn whoever_came_first_begins_first() {
+        const MAX: usize = 10;
+        let (turns, clients) = (Turns::default(), Clients::default());
+        let [first, second, third] =
+            [(); 3].map(|()| clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {})));
+        assert!(turns.may_begin());
+        // However much one alone wants.
+        turns.keep(100, MAX);
+        assert!(!turns.may_begin());
+        [&first, &second, &third].into_iter().for_each(|client| turns.join(client, MAX));
+        turns.let_go(80, MAX);
+        assert!(!first.is_ready());
+        turns.let_go(10, MAX);
+        assert!(first.is_ready() && !second.is_ready() && !turns.may_begin());
+        turns.keep(5, MAX);
+        turns.leave(&first, MAX);
+        // It keeps too much: the next waits for it, and whoever comes now for all of them.
+        assert!(!second.is_ready());
+        // One that is gone holds nobody up.
+        turns.leave(&second, MAX);
+        turns.let_go(15, MAX);
+        assert!(third.is_ready() && !turns.may_begin());
+        turns.leave(&third, MAX);
+        assert!(turns.may_begin());
+        // The last had let go before it queued.
+        turns.join(&first, MAX);
+        assert!(first.is_ready());
+    }
+}
