@@ -99,9 +99,7 @@ mod tests {
         // However much one alone wants.
         turns.keep(100, MAX);
         assert!(!turns.may_begin());
-        for client in [&first, &second, &third] {
-            turns.join(client, MAX);
-        }
+        [&first, &second, &third].into_iter().for_each(|client| turns.join(client, MAX));
         turns.let_go(80, MAX);
         assert!(!first.is_ready());
         turns.let_go(10, MAX);
