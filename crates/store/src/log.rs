@@ -11,6 +11,8 @@
 //!
 //! What counts as charged is pages, not items: dead items and padding included.
 
+mod compaction;
+
 use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
@@ -20,6 +22,7 @@ use crate::item::{self, Header, Item, Key, LINE_BYTES, Location, MARKS, Shape, U
 use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
 use crate::replacement::Arena;
 use crate::slots::Slots;
+use compaction::Scan;
 
 /// Lines of an item fetched ahead: a value of 64 bytes under a short key ends in the third.
 const LINES_FETCHED: usize = 3;
@@ -30,10 +33,6 @@ pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 /// Larger items get slots of their own: packed, they could leave an eighth of a segment unused.
 pub(crate) const PACKED_BYTES_MAX: usize = SEGMENT_BYTES / 8;
 const SLOTS: usize = Config::BYTES_MAX / SEGMENT_BYTES;
-/// Compact when more than one part in this many is dead. Lower wastes memory, higher copies more:
-/// at 8 and uniformly random deaths each byte is copied about three times, at 5 twice.
-const DEAD_SHARE: usize = 8;
-
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Segment {
@@ -53,13 +52,6 @@ struct Segment {
 enum Stream {
     New,
     Survivors,
-}
-
-/// The segment being compacted and how far.
-#[derive(Debug, Clone, Copy)]
-struct Scan {
-    slot: usize,
-    offset: usize,
 }
 
 pub(crate) struct Log {
@@ -228,69 +220,6 @@ impl Log {
         } else {
             self.free(slot);
         }
-    }
-
-    /// Chooses the segment with the most dead bytes for compaction, if enough of everything is
-    /// dead and at least one page would be won. Not while one is being compacted.
-    pub(crate) fn begin_compaction(&mut self) -> bool {
-        debug_assert!(self.compacting.is_none());
-        if (self.filled - self.live.min(self.filled)) * DEAD_SHARE <= self.filled {
-            return false;
-        }
-        let gain = |segment: &Segment| match segment.large {
-            0 => pages(segment.used as usize) - pages(segment.live as usize),
-            _ => 0,
-        };
-        let best = (0..self.slots_end).max_by_key(|&slot| gain(&self.segments[slot]));
-        // One page may be lost again where the survivors go.
-        let Some(slot) = best.filter(|&slot| gain(&self.segments[slot]) > PAGE_BYTES) else {
-            return false;
-        };
-        for open in &mut self.open {
-            *open = open.filter(|&other| other != slot);
-        }
-        self.filled -= pages(self.segments[slot].used as usize);
-        self.compacting = Some(Scan { slot, offset: 0 });
-        true
-    }
-
-    pub(crate) fn is_compacting(&self) -> bool {
-        self.compacting.is_some()
-    }
-
-    /// The next live item of the segment being compacted, to be relocated or killed before the
-    /// next call. Subtracts what it looked at from `budget`, in bytes, and stops at zero.
-    pub(crate) fn survivor(&mut self, budget: &mut usize) -> Option<Location> {
-        while let Some(Scan { slot, offset }) = self.compacting
-            && *budget > 0
-        {
-            let segment = self.segments[slot];
-            if segment.live == 0 || offset >= segment.used as usize {
-                debug_assert_eq!(segment.live, 0, "survivors left behind");
-                self.compacting = None;
-                self.free(slot);
-                return None;
-            }
-            let location = location_at(slot, offset);
-            let bytes = self.shape(location).bytes();
-            self.compacting = Some(Scan { slot, offset: offset + bytes });
-            *budget = budget.saturating_sub(bytes);
-            if !self.header(location).is_dead() {
-                return Some(location);
-            }
-        }
-        None
-    }
-
-    /// Moves a survivor; `None` when no addresses are left for it.
-    pub(crate) fn relocate(&mut self, from: Location) -> Option<Location> {
-        let bytes = self.shape(from).bytes();
-        let to = self.allocate(Stream::Survivors, bytes)?;
-        let start = from as usize * UNIT_BYTES;
-        self.arena.copy_within(start..start + bytes, to as usize * UNIT_BYTES);
-        self.note_expiry(to);
-        self.kill(from);
-        Some(to)
     }
 
     /// A segment in which something may have expired by `now`.

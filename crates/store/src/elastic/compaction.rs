@@ -44,6 +44,8 @@ const REST_FULL: Duration = Duration::from_millis(10);
 const RUN_BYTES: usize = 256 << 10;
 /// Dead bytes read along rather than making two reads.
 const GAP_BYTES: u64 = 4 << 10;
+/// Longest record read without asking whether it is alive.
+const SHORT_BYTES: usize = 512;
 /// Footer lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
 /// How many lines ahead the table's page is fetched.
@@ -196,7 +198,9 @@ impl Elastic {
         let until = lines.len().min(compaction.next + LINES_PER_STEP);
         while compaction.next < until {
             let line = lines[compaction.next];
-            if let Some(ahead) = lines.get(compaction.next + LINES_AHEAD) {
+            if let Some(ahead) = lines.get(compaction.next + LINES_AHEAD)
+                && !is_short(ahead)
+            {
                 self.table.prefetch(ahead.hash);
             }
             let page = self.table.page_of(line.hash);
@@ -209,7 +213,7 @@ impl Elastic {
                 self.await_page(page, StagedKey::Page(page));
                 break;
             }
-            if self.live_slot(compaction.slot, &line).is_some() {
+            if self.is_to_be_read(compaction.slot, &line) {
                 if !joins_run(lines, &compaction.run, &line) {
                     break;
                 }
@@ -236,7 +240,15 @@ impl Elastic {
         looked && !at_end
     }
 
-    fn live_slot(&self, segment: usize, line: &Line) -> Option<Slot> {
+    /// A short record is read whether it is alive or not: that costs less than asking the table, which is
+    /// asked when the record is there.
+    fn is_to_be_read(&mut self, segment: usize, line: &Line) -> bool {
+        line.class.is_some()
+            && self.log.segments.at(segment).live > 0
+            && (is_short(line) || self.live_slot(segment, line).is_some())
+    }
+
+    fn live_slot(&mut self, segment: usize, line: &Line) -> Option<Slot> {
         line.class?;
         self.table.find(line.hash, self.log.segments.location(segment, line.offset))
     }
@@ -290,8 +302,11 @@ impl Elastic {
         let run = std::mem::take(&mut compaction.run);
         let lines = compaction.lines.as_ref().expect("a run is of lines");
         let base = lines[run[0]].offset;
-        for at in run {
+        for (place, &at) in run.iter().enumerate() {
             let line = lines[at];
+            if let Some(&ahead) = run.get(place + LINES_AHEAD) {
+                self.table.prefetch(lines[ahead].hash);
+            }
             let stays = |line: &Line| !self.table.is_resident(self.table.page_of(line.hash));
             if stays(&line) {
                 compaction.next = at;
@@ -351,6 +366,10 @@ fn joins_run(lines: &[Line], run: &[usize], line: &Line) -> bool {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else { return true };
     line.offset <= line_end(&lines[last]) + GAP_BYTES
         && line_end(line) - lines[first].offset <= RUN_BYTES as u64
+}
+
+fn is_short(line: &Line) -> bool {
+    line.class.is_some_and(|class| class.bytes() <= SHORT_BYTES)
 }
 
 fn line_end(line: &Line) -> u64 {

@@ -169,10 +169,9 @@ impl Table {
     }
 
     /// The slot of the record at `location`.
-    pub(super) fn find(&self, hash: u64, location: Location) -> Option<Slot> {
-        let page = &self.pages[self.home(hash)];
-        let mut slots = page.places_of(hash).into_iter().map(|at| page.slot(usize::from(at)));
-        slots.find(|slot| slot.location == location)
+    pub(super) fn find(&mut self, hash: u64, location: Location) -> Option<Slot> {
+        let (home, at) = self.place(hash, location)?;
+        Some(self.pages[home].slot(at))
     }
 
     /// The page of the record at `location`, and its place there.

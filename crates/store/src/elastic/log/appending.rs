@@ -1,0 +1,170 @@
+//! Records put into the open segment, and segments opened and sealed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::spares::{self, Spare, Who};
+use super::{Job, Log, Open, Segment, WRITE_BYTES, kills_of};
+use crate::elastic::Error;
+use crate::elastic::record::{Address, Class, Kind, Record, UNIT_BYTES};
+use crate::elastic::segment::{BLOCK_BYTES, Header, LINE_BYTES, Line, Trailer, write_footer};
+use crate::elastic::table::Location;
+
+impl Log {
+    /// Appends a record of a key of `hash`; `hash` of a `Kills` record means nothing.
+    ///
+    /// # Errors
+    /// When another segment is needed and there is none.
+    pub(in crate::elastic) fn append(
+        &mut self,
+        who: Who,
+        hash: u64,
+        record: Record<'_>,
+        now: Duration,
+    ) -> Result<(Location, Class), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let lines = match record.kind {
+            Kind::Put => 1,
+            Kind::Kills => record.body.value.len() / 16,
+        };
+        let need = spares::need(record.bytes(), lines * LINE_BYTES);
+        if !self.fits(record.bytes(), lines) {
+            self.rotate(who, need)?;
+        }
+        self.spares.note_need(need);
+        let open = self.open.as_mut().expect("rotating opened a segment");
+        let offset = open.end();
+        let durable = (open.durable / UNIT_BYTES as u64) as u32;
+        let record = Record { more: self.step.is_open, durable, ..record };
+        self.step.last = self.step.is_open.then_some(offset);
+        record.write(Address::new(open.number, offset), &mut open.buffer);
+        let class = Class::of(record.bytes());
+        let line = Line {
+            hash,
+            offset,
+            class: Some(class),
+            kills: record.kills,
+            expires_s: Line::expires_s(record.body.expires_at),
+        };
+        let slot = open.slot;
+        open.kills += if record.kills == Address::NONE { 0 } else { 1 };
+        match record.kind {
+            Kind::Put => open.lines.push(line),
+            Kind::Kills => {
+                open.kills += lines as u64;
+                open.lines.extend(kills_of(record.body.value).map(|(hash, kills)| Line {
+                    hash,
+                    offset,
+                    class: None,
+                    kills,
+                    expires_s: u32::MAX,
+                }));
+            }
+        }
+        open.version_max = open.version_max.max(record.body.version);
+        self.appended += record.bytes() as u64;
+        self.unwritten_since.get_or_insert(now);
+        self.segments.note_expiry(slot, line.expires_s);
+        Ok((self.segments.location(slot, offset), class))
+    }
+
+    pub(super) fn fits(&self, bytes: usize, lines: usize) -> bool {
+        let Some(open) = &self.open else { return false };
+        let whole = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES) as u64;
+        let footer = whole((open.lines.len() + lines) * LINE_BYTES);
+        whole(open.end() as usize + bytes) + footer + BLOCK_BYTES as u64 <= open.bytes
+    }
+
+    /// The longest record that fits a segment, in bytes.
+    pub(in crate::elastic) fn record_bytes_max(&self) -> usize {
+        self.segments.bytes_max() as usize - 4 * BLOCK_BYTES
+    }
+
+    /// Seals the open segment and opens the next spare one, for a record that needs so much of it.
+    pub(super) fn rotate(&mut self, who: Who, need: u64) -> Result<(), Error> {
+        let Some(spare) = self.spares.take(who) else { return Err(self.no_spare()) };
+        self.seal();
+        let Spare { number, bytes } = spare;
+        // A file that is too short grows as it is written.
+        let bytes = bytes.max(need);
+        let slot = self.segments.adopt(Segment::new(number, bytes));
+        let mut buffer = std::mem::take(&mut self.unused.0);
+        buffer.reserve(WRITE_BYTES + BLOCK_BYTES);
+        Header { number, floor: self.floor }.write(&mut buffer);
+        self.open = Some(Open {
+            slot,
+            number,
+            bytes,
+            base: 0,
+            buffer,
+            written: 0,
+            durable: 0,
+            lines: std::mem::take(&mut self.unused.1),
+            kills: 0,
+            version_max: 0,
+        });
+        Ok(())
+    }
+
+    /// Drops all segments there are, in favour of a new one.
+    pub(in crate::elastic) fn clear(&mut self, now: Duration) -> Result<(), Error> {
+        let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
+        // What ends before the clearing says nothing of it.
+        self.seal();
+        self.floor = number;
+        // It frees everything, so it may have the last.
+        self.rotate(Who::Mover, 0)?;
+        self.appended += 1;
+        self.unwritten_since.get_or_insert(now);
+        self.segments.clear(self.segments.slot_of(number), self.appended);
+        self.flush_wanted = self.appended;
+        Ok(())
+    }
+
+    fn seal(&mut self) {
+        self.end_records();
+        let Some(mut open) = self.open.take() else { return };
+        let mut trailer = Trailer {
+            number: open.number,
+            floor: self.floor,
+            data_end: open.end(),
+            lines: open.lines.len() as u64,
+            footer_checksum: 0,
+            version_max: open.version_max,
+        };
+        open.buffer.resize(open.buffer.len().next_multiple_of(BLOCK_BYTES), 0);
+        trailer.footer_checksum = write_footer(&open.lines, &mut open.buffer);
+        let mut last = Vec::new();
+        trailer.write(&mut last);
+        self.push_job(open.number, open.base, open.buffer, false);
+        self.push_job(open.number, open.bytes - BLOCK_BYTES as u64, last, true);
+        self.segments.seal(open.slot, trailer);
+        self.segments.note_kills(open.slot, open.kills);
+        open.lines.clear();
+        self.unused.1 = open.lines;
+    }
+
+    fn push_job(&mut self, number: u64, base: u64, bytes: Vec<u8>, seals: bool) {
+        let position = self.appended;
+        self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, seals });
+        self.unwritten_since = None;
+    }
+
+    /// Turns what is buffered into a job, keeping the last block begun.
+    pub(super) fn cut_job(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let end = open.end();
+        let kept = (end / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 - open.base) as usize;
+        let mut next = std::mem::take(&mut self.unused.0);
+        next.reserve(WRITE_BYTES + BLOCK_BYTES);
+        next.extend_from_slice(&open.buffer[kept..]);
+        let mut bytes = std::mem::replace(&mut open.buffer, next);
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        let (number, base) = (open.number, open.base);
+        open.base += kept as u64;
+        open.written = end;
+        self.push_job(number, base, bytes, false);
+    }
+}
