@@ -245,7 +245,7 @@ const TEMPLATES: &[&str] = &[
     "move K D",
     "expire K P",
     "expire K P C",
-    "pexpire K 100000 C",
+    "pexpire K 3000000 C",
     "expireat K 4000000000 C",
     "pexpireat K 4000000000123",
     "expire K -1",
