@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command as Process, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use wire::resp::command::{self, Command, Effect, Flags, Keys};
 use wire::resp::{Frame, Limits, frame, request};
@@ -21,10 +22,7 @@ impl Server {
     /// `None` if there is no such binary.
     fn start() -> Option<Self> {
         let binary = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        // The kernel gives none of these to who lets it choose.
-        let ports = 20_000 + (std::process::id() % 10_000) as u16..32_000;
-        let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-        let port = free.next().expect("a free port");
+        let port = free_port();
         let folder = std::env::temp_dir().join(format!("enroute-command-table-{port}"));
         std::fs::create_dir_all(&folder).unwrap();
         let spawned = Process::new(binary)
@@ -55,6 +53,18 @@ impl Server {
             if scanner.advance(&chunk[..received]).unwrap().complete {
                 return reply;
             }
+        }
+    }
+}
+
+/// The kernel gives none of these to who lets it choose, and no two tests are given the same.
+fn free_port() -> u16 {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let number = GIVEN.fetch_add(1, Ordering::Relaxed) + (std::process::id() % 10_000) as u16;
+        let port = 20_000 + number % 10_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
         }
     }
 }
