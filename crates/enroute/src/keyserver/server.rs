@@ -214,6 +214,11 @@ async fn work(
     shared: Arc<Shared>,
     database: Arc<Database>,
 ) {
+    // Entropy is gathered for each thread when it first wants some: 25 ms, in which it serves nobody.
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    if random.fill(&mut [0]).is_err() {
+        error!("no entropy for the first signature");
+    }
     let mut open = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
