@@ -109,19 +109,15 @@ impl Outcomes {
 /// Runs the load to its end.
 pub fn run(load: &Load) -> anyhow::Result<Report> {
     let threads = load.threads.max(1);
-    let began = Instant::now();
-    let warm = began + load.time / 10;
-    let end = warm + load.time;
     let outcomes = thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(move || run_thread(load, threads, warm, end)))
-            .collect();
+        let running: Vec<_> =
+            (0..threads).map(|_| scope.spawn(move || run_thread(load, threads))).collect();
         running
             .into_iter()
             .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
             .collect::<anyhow::Result<Vec<Outcomes>>>()
     })?;
-    let mut all = Outcomes::new(warm)?;
+    let mut all = Outcomes::new(Instant::now())?;
     for one in outcomes {
         all.add(one)?;
     }
@@ -143,16 +139,14 @@ pub fn run(load: &Load) -> anyhow::Result<Report> {
     })
 }
 
-fn run_thread(
-    load: &Load,
-    threads: usize,
-    warm: Instant,
-    end: Instant,
-) -> anyhow::Result<Outcomes> {
+fn run_thread(load: &Load, threads: usize) -> anyhow::Result<Outcomes> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::new(load.server.clone())?;
-    let outcomes = Arc::new(Mutex::new(Outcomes::new(warm)?));
     let request = Arc::new(load.request.clone());
+    runtime.block_on(connect(&client, &request, load.server.connections));
+    let warm = Instant::now() + load.time / 10;
+    let end = warm + load.time;
+    let outcomes = Arc::new(Mutex::new(Outcomes::new(warm)?));
     let outstanding = load.outstanding.div_ceil(threads);
     match load.rate {
         None => {
@@ -165,6 +159,17 @@ fn run_thread(
     }
     drop(runtime);
     Arc::try_unwrap(outcomes).map(Mutex::into_inner).map_err(|_| anyhow::anyhow!("a task is left"))
+}
+
+/// Asks once on each connection. What was due while they are made would wait, and who is nearly as busy as
+/// can be takes a second to make up for it.
+async fn connect(client: &Client, request: &Request, connections: usize) {
+    for _ in 0..connections {
+        // Whatever is wrong will be counted.
+        if !matches!(client.ask(request).await, Ok(_) | Err(client::Error::Refused(_))) {
+            return;
+        }
+    }
 }
 
 /// Every answer is followed by the next request.
