@@ -1,5 +1,5 @@
-//! What the machine does to whoever runs on it: a host that lends its cores to others takes them away for
-//! milliseconds, from busy ones most.
+//! What the machine does to whoever runs on it: threads of its kernel, and a host that lends its cores to others,
+//! take them away for milliseconds. A queue that is 70 % busy needs three times as long again to make up for it.
 
 use std::{
     thread,
@@ -11,37 +11,65 @@ use crate::process::{self, CLIENT, SERVER};
 /// Shorter gaps are those of a thread that runs.
 const GAP_MIN: Duration = Duration::from_micros(20);
 
-/// While both cores are busy for so long, how long who comes at any moment waits for the server's core and
-/// for the client's: ms, at this share of moments.
-pub(super) fn waits_for_cores(time: Duration, share: f64) -> anyhow::Result<(f64, f64)> {
+/// Both cores are kept busy for so long. Then how long a queue waits that is served for this `load` of the
+/// time, on the server's core and on the client's, if nothing but the machine delays it: ms, at this `share` of
+/// moments.
+pub(super) fn waits_at_load(time: Duration, load: f64, share: f64) -> anyhow::Result<(f64, f64)> {
     thread::scope(|scope| {
         let gaps = |core| scope.spawn(move || process::on(core, || gaps(time)));
         let (server, client) = (gaps(SERVER), gaps(CLIENT));
-        let wait = |gaps: thread::ScopedJoinHandle<'_, anyhow::Result<Vec<Duration>>>| {
+        let wait = |gaps: thread::ScopedJoinHandle<'_, anyhow::Result<Vec<Gap>>>| {
             let gaps = gaps.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-            anyhow::Ok(within(&gaps, time, share).as_secs_f64() * 1e3)
+            anyhow::Ok(within(&waits(&gaps, time, load), time, load, share).as_secs_f64() * 1e3)
         };
         Ok((wait(server)?, wait(client)?))
     })
 }
 
-/// The times in which a thread that wants nothing but the time did not run.
-fn gaps(time: Duration) -> Vec<Duration> {
+/// A time in which a thread that wants nothing but the time did not run.
+struct Gap {
+    /// Since the beginning.
+    at: Duration,
+    length: Duration,
+}
+
+fn gaps(time: Duration) -> Vec<Gap> {
     let began = Instant::now();
     let (mut gaps, mut last) = (Vec::new(), began);
     while last < began + time {
         let now = Instant::now();
-        gaps.extend(Some(now - last).filter(|gap| *gap >= GAP_MIN));
+        if now - last >= GAP_MIN {
+            gaps.push(Gap { at: last - began, length: now - last });
+        }
         last = now;
     }
     gaps
 }
 
-/// At `share` of all moments the end of the gap they are in is at most so far.
-fn within(gaps: &[Duration], time: Duration, share: f64) -> Duration {
-    let beyond = |wait: Duration| gaps.iter().map(|gap| gap.saturating_sub(wait)).sum::<Duration>();
+/// What who comes waits as each gap begins, and how long it is to the next. A gap adds its length; from then on
+/// the wait gets shorter by what the queue is not served for.
+fn waits(gaps: &[Gap], time: Duration, load: f64) -> Vec<(Duration, Duration)> {
+    let ends = gaps.iter().skip(1).map(|next| next.at).chain([time]);
+    let mut left = Duration::ZERO;
+    let wait = |(gap, end): (&Gap, Duration)| {
+        let (wait, lasts) = (left + gap.length, end.saturating_sub(gap.at));
+        left = wait.saturating_sub(lasts.mul_f64(1.0 - load));
+        (wait, lasts)
+    };
+    gaps.iter().zip(ends).map(wait).collect()
+}
+
+/// At `share` of all moments the wait is at most so long.
+fn within(waits: &[(Duration, Duration)], time: Duration, load: f64, share: f64) -> Duration {
+    let beyond = |bound: Duration| {
+        let above = |(wait, lasts): &(Duration, Duration)| {
+            wait.saturating_sub(bound).div_f64(1.0 - load).min(*lasts)
+        };
+        waits.iter().map(above).sum::<Duration>()
+    };
     let allowed = time.mul_f64(1.0 - share);
-    let (mut low, mut high) = (Duration::ZERO, gaps.iter().max().copied().unwrap_or_default());
+    let longest = waits.iter().map(|(wait, _)| *wait).max().unwrap_or_default();
+    let (mut low, mut high) = (Duration::ZERO, longest);
     while high - low > Duration::from_micros(1) {
         let middle = (low + high) / 2;
         if beyond(middle) > allowed {
@@ -58,13 +86,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_in_a_gap_waits_for_its_end() {
+    fn a_gap_is_waited_for_longer_the_busier_the_queue() {
         let ms = Duration::from_millis;
-        let wait = |gaps: &[Duration], share| within(gaps, ms(1_000), share).as_millis();
-        assert_eq!(wait(&[], 0.99), 0);
-        // 10 of 1,000 moments are in the gap: at 99 % nobody waits, at 99.5 % half of it.
-        assert_eq!(wait(&[ms(10)], 0.99), 0);
-        assert_eq!(wait(&[ms(10)], 0.995), 5);
-        assert_eq!(wait(&[ms(10), ms(10)], 0.99), 5);
+        let gaps = |gaps: &[(u64, u64)]| -> Vec<Gap> {
+            gaps.iter().map(|&(at, length)| Gap { at: ms(at), length: ms(length) }).collect()
+        };
+        let wait = |list: &[(u64, u64)], load, share| {
+            let waits = waits(&gaps(list), ms(1_000), load);
+            (within(&waits, ms(1_000), load, share).as_secs_f64() * 1e3).round()
+        };
+        assert_eq!(wait(&[], 0.7, 0.99), 0.0);
+        // Nobody else there: 10 of 1,000 moments are in the gap, and half of those wait for 5 ms at least.
+        assert_eq!(wait(&[(100, 10)], 0.0, 0.99), 0.0);
+        assert_eq!(wait(&[(100, 10)], 0.0, 0.995), 5.0);
+        // Half the time is needed: it takes 20 ms until nobody waits, and 10 of those wait for 5 ms at least.
+        assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
+        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are over.
+        assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);
+        // What is left at the end is cut off.
+        assert_eq!(wait(&[(995, 10)], 0.5, 0.995), 0.0);
     }
 }
