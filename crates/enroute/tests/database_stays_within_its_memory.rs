@@ -102,8 +102,11 @@ fn ten_million_entries_in_sixty_four_mebibytes() {
 fn many_clients_that_wait_for_the_disk_at_once() {
     // A third of it is the code of a debug build.
     const MEMORY_MIB: u64 = 48;
-    const CLIENTS: u64 = 50;
-    const ENTRIES: u64 = 500_000;
+    const CLIENTS: u64 = 100;
+    const ENTRIES: u64 = 250_000;
+    // All clients together ask for all of these at once: more than the memory there is.
+    const LONG: usize = 2 << 10;
+    const LONG_ENTRIES: u64 = 30_000;
     let database = Database::start_with(&["--memory", "48MiB", "--sync", "no"]);
     let next = AtomicU64::new(0);
     // Each of these keys lies in a page of the index of its own, nearly.
@@ -122,10 +125,35 @@ fn many_clients_that_wait_for_the_disk_at_once() {
         }
     };
     thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(write))));
-    let most = status(&database, "VmHWM:");
-    eprintln!("{:.1} MiB at most", most as f64 / MIB as f64);
-    let count: u64 = redis::cmd("DBSIZE").query(&mut database.connection()).expect("an answer");
+    let mut connection = database.connection();
+    let count: u64 = redis::cmd("DBSIZE").query(&mut connection).expect("an answer");
     assert_eq!(count, ENTRIES);
+    let written = status(&database, "VmHWM:");
+
+    let name = |number: u64| format!("long{}", number % LONG_ENTRIES);
+    for start in (0..LONG_ENTRIES).step_by(100) {
+        let mut mset = redis::cmd("MSET");
+        (start..start + 100).for_each(|number| {
+            mset.arg(name(number)).arg(vec![b'x'; LONG]);
+        });
+        let () = mset.query(&mut connection).expect("OK");
+    }
+    // The answer is short, but all of the values have to be there for it.
+    let look = |client: u64| {
+        let mut exists = redis::cmd("EXISTS");
+        (0..BATCH).for_each(|at| {
+            exists.arg(name(client * BATCH + at));
+        });
+        let found: u64 = exists.query(&mut database.connection()).expect("a number");
+        assert_eq!(found, BATCH);
+    };
+    let look = &look;
+    thread::scope(|scope| {
+        (0..CLIENTS).for_each(|client| drop(scope.spawn(move || look(client))));
+    });
+    let most = status(&database, "VmHWM:");
+    let mib = |bytes| bytes as f64 / MIB as f64;
+    eprintln!("{:.1} MiB at most after writing, {:.1} in the end", mib(written), mib(most));
     assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 

@@ -139,6 +139,12 @@ impl Page {
         prefetch(&self.words[start + LANES / 2]);
     }
 
+    /// Slots that lie in other groups than their own.
+    #[cfg(test)]
+    pub(super) fn displaced(&self) -> usize {
+        self.elsewhere.iter().map(|&count| usize::from(count)).sum()
+    }
+
     /// Its bytes, to be written down.
     pub(super) fn sealed(&mut self) -> Vec<u8> {
         self.checksum = self.sum();

@@ -1,8 +1,9 @@
 //! Pages of the storage table between memory and the spill file.
 //!
 //! A page comes back in the place of one that leaves: what needs one waits until there is room for
-//! it, so that those in memory are never more than their share, however fast commands ask. Above it
-//! are only pages that waiting commands hold on to, and for an instant those that writing has made.
+//! it, so that those in memory are never more than their share, however fast commands ask. Beside
+//! the share are only pages that waiting commands hold on to, of which there are as many as all that
+//! wait may keep, and for an instant those that writing has made.
 
 use std::collections::VecDeque;
 use std::io;
@@ -107,7 +108,7 @@ impl Elastic {
         }
         let max = self.pages_max();
         let mut went = 0;
-        while went < LEAVING_MAX && self.pages_held() + self.paging.wanted.len() > max {
+        while went < LEAVING_MAX && self.pages_counted() + self.paging.wanted.len() > max {
             // What the spill file has needs no writing.
             let clean = self.paging.leaving.len() == LEAVING_MAX
                 || self.paging.is_stale
@@ -122,9 +123,9 @@ impl Elastic {
             }
         }
         // While the share shrinks, one comes back for two that went.
-        let mut room = max.saturating_sub(self.pages_held()).max(went / 2);
+        let mut room = max.saturating_sub(self.pages_counted()).max(went / 2);
         if room == 0 && self.paging.reading + self.paging.leaving.len() == 0 {
-            // None can leave: those there are held by commands that wait for one more.
+            // None can leave, as while the spill file takes none: lookups go on.
             room = 1;
         }
         for _ in 0..room {
@@ -137,15 +138,16 @@ impl Elastic {
         went > 0
     }
 
-    /// Pages in memory, and those that will be when they are read.
-    fn pages_held(&self) -> usize {
-        self.table.pages_resident() + self.paging.reading
+    /// Pages that the share is of: in memory or being read, and held by nobody who waits. If those
+    /// held counted, a command that holds as many would wait for its others one at a time.
+    fn pages_counted(&self) -> usize {
+        (self.table.pages_resident() + self.paging.reading)
+            .saturating_sub(self.table.pages_pinned())
     }
 
     /// True if writing makes pages faster than they leave.
     pub(super) fn are_pages_behind(&self) -> bool {
-        !self.paging.leaving.is_empty()
-            && self.pages_held() > self.pages_max() + self.table.pages_pinned() + OVER_MAX
+        !self.paging.leaving.is_empty() && self.pages_counted() > self.pages_max() + OVER_MAX
     }
 
     /// The spill file has a page, or failed to take it.
