@@ -86,7 +86,7 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
 fn open(cluster: &mut Cluster, view: &View) -> anyhow::Result<Claims> {
     let claims = cluster.claims(view, true)?;
     let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
-        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims).is_some())
+        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims, 0).is_some())
     };
     Ok(claims.into_iter().filter(resumes).collect())
 }
