@@ -82,9 +82,13 @@ impl View {
         settled.map(|(node, _)| node).collect()
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.primaries()
-            .any(|(_, member)| !member.migrating.is_empty() || !member.importing.is_empty())
+    /// Slots of which some node says that they are on their way.
+    pub(super) fn open(&self) -> BTreeSet<Slot> {
+        let open = |(_, member): (Number, &Member)| {
+            let open = member.migrating.iter().chain(&member.importing);
+            open.map(|(slot, _)| *slot).collect::<Vec<_>>()
+        };
+        self.primaries().flat_map(open).collect()
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) type May<'a> = &'a (dyn Fn() -> bool + Sync);
 /// What came of a move; nothing if it has not begun.
 pub(super) type Outcome = Option<anyhow::Result<End>>;
 
-/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes.
+/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes. A slot that is
+/// on its way already has keys where that goes.
 pub(super) fn relocate(
     cluster: &Cluster,
     view: &View,
@@ -44,7 +45,10 @@ pub(super) fn relocate(
     may: May<'_>,
 ) -> Vec<(Move, Outcome)> {
     let (start, settled) = (Instant::now(), view.settled());
-    let (lanes, later) = batch(moves, |node| settled.contains(&node));
+    let open = view.open();
+    let (open, moves) = moves.into_iter().partition(|one: &Move| open.contains(&one.slot));
+    let (lanes, mut later) = batch(moves, |node| settled.contains(&node));
+    later.extend::<Vec<Move>>(open);
     let ended = wave(&lanes, |lane| {
         let each = lane.iter().map(|&one| {
             let begins = start.elapsed() < BATCH_LIMIT && may();
