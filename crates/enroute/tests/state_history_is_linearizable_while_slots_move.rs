@@ -24,34 +24,19 @@ const KEYS: usize = 40;
 /// One of so many who move slots is killed.
 const KILLED_OF: usize = 4;
 
-/// What is done beside writing, reading and moving. Not both: a node of Redis that is killed in a MIGRATE leaves
-/// its keys at both ends, and one that a client deletes then comes back (decision 73).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
-    KillingNodes,
-    Deleting,
-}
-
 #[test]
-fn state_history_is_linearizable_while_slots_move_and_nodes_die() {
-    run(Duration::from_secs(20), 1_000, Beside::KillingNodes);
-}
-
-#[test]
-fn state_history_is_linearizable_while_slots_move_and_keys_go() {
-    run(Duration::from_secs(20), 1_000, Beside::Deleting);
+fn state_history_is_linearizable_while_slots_move() {
+    run(Duration::from_secs(20), 1_000);
 }
 
 #[test]
 #[ignore = "slow: make soak"]
-fn state_histories_of_five_minutes_are_linearizable() {
-    for beside in [Beside::KillingNodes, Beside::Deleting] {
-        run(Duration::from_secs(300), 50_000, beside);
-    }
+fn state_history_of_five_minutes_is_linearizable() {
+    run(Duration::from_secs(300), 50_000);
 }
 
 /// A history of so long and of so many operations at least, while slots move, is linearizable.
-fn run(lasts: Duration, operations_min: usize, beside: Beside) {
+fn run(lasts: Duration, operations_min: usize) {
     if history::checker().is_none() {
         return;
     }
@@ -67,7 +52,7 @@ fn run(lasts: Duration, operations_min: usize, beside: Beside) {
     let mut history: Vec<Operation> = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| Client::new(number, addresses[number % AGENTS], seed, start))
-            .map(|client| scope.spawn(|| client.run(&seen, beside)))
+            .map(|client| scope.spawn(|| client.run(&seen)))
             .collect();
         let mover = scope.spawn(|| keep_moving(&nodes, &seen, seed));
         // A busy machine may need longer.
@@ -75,7 +60,7 @@ fn run(lasts: Duration, operations_min: usize, beside: Beside) {
             elapsed if elapsed < lasts => false,
             elapsed => seen.is_enough(operations_min) || elapsed > lasts + 4 * PATIENCE,
         };
-        make_trouble(&mut linked, &mut agents, is_over, seed, beside);
+        make_trouble(&mut linked, &mut agents, is_over, seed);
         seen.over.store(true, Relaxed);
         mover.join().unwrap();
         eprintln!("{seen:?}");
@@ -136,14 +121,14 @@ impl Client {
         Self { number, agent, random, connection: None, recorder }
     }
 
-    fn run(mut self, seen: &Seen, beside: Beside) -> Vec<Operation> {
+    fn run(mut self, seen: &Seen) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
         while !seen.over.load(Relaxed) {
             value += 1;
             let what = match self.random.random_range(0..100) {
                 0..50 => What::Read(None),
-                90.. if beside == Beside::Deleting => What::Delete,
-                _ => What::Write(value),
+                50..90 => What::Write(value),
+                _ => What::Delete,
             };
             let key = self.random.random_range(0..KEYS);
             if self.operate(key, what) {
@@ -245,13 +230,7 @@ fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
 }
 
 /// Cuts links, kills nodes and agents, one after the other, until it is over; leaves all of them well.
-fn make_trouble(
-    linked: &mut Linked,
-    agents: &mut [Agent],
-    is_over: impl Fn() -> bool,
-    seed: u64,
-    beside: Beside,
-) {
+fn make_trouble(linked: &mut Linked, agents: &mut [Agent], is_over: impl Fn() -> bool, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(!seed);
     let sleep = |limit: u64, random: &mut Pcg64Mcg| {
         thread::sleep(Duration::from_millis(random.random_range(0..limit)));
@@ -267,7 +246,7 @@ fn make_trouble(
                 linked.links[victim].restore();
                 cuts += 1;
             }
-            kind if kind < 8 || beside == Beside::Deleting => {
+            5..8 => {
                 agents[victim % AGENTS].restart();
                 killed += 1;
             }

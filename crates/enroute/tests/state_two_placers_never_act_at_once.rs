@@ -181,9 +181,9 @@ impl Watch {
         }
     }
 
-    /// As in `+1763730000.123456 [0 127.0.0.1:40000] "MIGRATE" …`.
+    /// As in `+1763730000.123456 [0 127.0.0.1:40000] "EVAL" … 'MIGRATE' …`.
     fn notice(&self, line: &str, actors: &mut HashMap<u16, Actor>) {
-        if !line.contains("] \"MIGRATE\" ") {
+        if !line.contains("] \"EVAL\" ") || !line.contains("'MIGRATE'") {
             return;
         }
         let at: f64 = line[1..].split(' ').next().and_then(|at| at.parse().ok()).expect("a time");

@@ -1,7 +1,7 @@
 //! One slot's way from node to node, by the commands every Redis and Valkey Cluster has.
 //!
 //! ```text
-//! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING
+//! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING, and whose turn it is
 //!                 source: GETKEYSINSLOT, MIGRATE … REPLACE   until none is left
 //! target: SETSLOT NODE target   source: SETSLOT NODE target
 //! ```
@@ -12,6 +12,18 @@
 //! While it is under way a key is at the source, where clients find it, or has gone, and the source
 //! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
 //! prototype that copies, waits and deletes loses every write in between (field notes §5).
+//!
+//! A MIGRATE of which nobody knows what came of it leaves keys at both ends, and one that is deleted at
+//! the source would be found again at the target. So nobody is sent there until it has dropped them:
+//!
+//! ```text
+//! source: MIGRATE …       and sends clients to a third node, who sends them back, until that is done
+//! source: whose turn, and which keys      target: drops them      source: sends clients to the target
+//! ```
+//!
+//! A note lies among the slot's keys meanwhile, at the source and ahead of every batch: whose turn it is, and
+//! of which keys nobody knows. So whoever goes on needs to remember nothing, and a step that comes late
+//! finds that the turn is another's.
 //!
 //! A target that refuses keys, for want of memory say, gives back what it has:
 //!
@@ -25,7 +37,7 @@
 //! sent to and fro: so what the source takes is the latest. The slot is the source's all the time.
 //!
 //! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
-//! one of a few states that [`resume`] reads off the nodes. Nothing else has to be remembered.
+//! one of a few states that [`resume`] reads off the nodes.
 
 use std::{fmt, time::Duration};
 
@@ -46,26 +58,45 @@ pub enum Step {
         /// Where it comes from.
         from: Node,
     },
-    /// `CLUSTER SETSLOT slot MIGRATING target`.
-    Migrate {
-        /// Where it goes.
+    /// The source notes whose turn it is. If no note was there it sends clients to the target for keys it
+    /// lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
+    Turn {
+        /// Where the slot goes.
         to: Node,
+        /// The turn.
+        turn: u64,
     },
-    /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
-    Keys,
-    /// `MIGRATE target … REPLACE KEYS …`.
+    /// The target takes nothing more that was sent before, and drops what it has of a batch.
+    Settle {
+        /// The turn of the batch; if the target has another's note, nothing of this one has come.
+        batch: u64,
+        /// The keys; none: those of the note there.
+        keys: Vec<Vec<u8>>,
+    },
+    /// If it is this turn: the source sends clients to the target from now on, and the next turn is the following
+    /// number.
+    Send {
+        /// The target.
+        to: Node,
+        /// The turn.
+        turn: u64,
+    },
+    /// If it is this turn: `MIGRATE target … REPLACE KEYS …` of [`KEYS_MAX`] keys and a note ahead of them. Until
+    /// it has succeeded, clients are sent to a third node; then the next turn is the following number.
     Move {
         /// Where they go.
         to: Node,
-        /// The keys.
-        keys: Vec<Vec<u8>>,
+        /// The turn.
+        turn: u64,
     },
-    /// `CLUSTER SETSLOT slot NODE owner`.
+    /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
+    Keys,
+    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more.
     Own {
         /// Whose the slot is from now on.
         owner: Node,
     },
-    /// `CLUSTER SETSLOT slot STABLE`.
+    /// `CLUSTER SETSLOT slot STABLE`, and there is no note any more.
     Stable,
     /// The values of keys at the target, to which nobody can write them before they are dropped.
     Read {
@@ -112,6 +143,11 @@ impl fmt::Debug for Value {
 pub enum Outcome {
     /// It was done.
     Done,
+    /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and of which of its keys
+    /// nobody knows.
+    Noted(u64, Vec<Vec<u8>>),
+    /// So many keys are left at the source, of [`Step::Move`].
+    Left(u64),
     /// Keys of the slot, of [`Step::Keys`].
     Keys(Vec<Vec<u8>>),
     /// The values there are, of [`Step::Read`].
@@ -129,10 +165,12 @@ pub struct Migration {
     from: Node,
     to: Node,
     stage: Stage,
+    turn: u64,
     /// Keys may be at the target.
     begun: bool,
-    /// Why the target has refused keys.
-    refusal: Option<String>,
+    /// Why the target has refused keys, and how often in a row.
+    refusal: Option<(String, u32)>,
+    /// Steps that failed since the last one that led anywhere.
     failures: u32,
     not_before: Duration,
 }
@@ -140,9 +178,10 @@ pub struct Migration {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     Import,
-    Migrate,
-    Keys,
-    Move(Vec<Vec<u8>>),
+    Turn,
+    Settle(u64, Vec<Vec<u8>>),
+    Send,
+    Move,
     OwnAtTarget,
     OwnAtSource,
     /// The target is to serve nobody, give back what it has, and then the source is to forget it.
@@ -169,11 +208,12 @@ pub enum End {
 }
 
 impl Migration {
-    /// Moves `slot`.
+    /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands: nanoseconds since 1970,
+    /// say.
     #[must_use]
-    pub fn new(slot: Slot, from: Node, to: Node) -> Self {
+    pub fn new(slot: Slot, from: Node, to: Node, turn: u64) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);
-        Self { slot, from, to, stage, begun, refusal: None, failures, not_before }
+        Self { slot, from, to, stage, turn, begun, refusal: None, failures, not_before }
     }
 
     /// The slot.
@@ -194,12 +234,13 @@ impl Migration {
         if now < self.not_before {
             return None;
         }
-        let (from, to) = (self.from, self.to);
+        let (from, to, turn) = (self.from, self.to, self.turn);
         Some(match &self.stage {
             Stage::Import => (to, Step::Import { from }),
-            Stage::Migrate => (from, Step::Migrate { to }),
-            Stage::Keys => (from, Step::Keys),
-            Stage::Move(keys) => (from, Step::Move { to, keys: keys.clone() }),
+            Stage::Turn => (from, Step::Turn { to, turn }),
+            Stage::Settle(batch, keys) => (to, Step::Settle { batch: *batch, keys: keys.clone() }),
+            Stage::Send => (from, Step::Send { to, turn }),
+            Stage::Move => (from, Step::Move { to, turn }),
             Stage::OwnAtTarget => (to, Step::Own { owner: to }),
             Stage::OwnAtSource => (from, Step::Own { owner: to }),
             Stage::BackAtTarget => (to, Step::Stable),
@@ -215,23 +256,28 @@ impl Migration {
     /// The step that was ready has come to this.
     pub fn step(&mut self, outcome: Outcome, now: Duration) {
         // Asked or only perhaps asked, the source may send clients to the target from now on.
-        self.begun |= self.stage == Stage::Migrate;
-        if matches!(self.stage, Stage::Move(_)) {
-            self.refusal = None;
-        }
-        match outcome {
-            Outcome::Failed => return self.fail(now),
-            Outcome::Refused(why) => {
-                self.refusal = Some(why);
-                return self.fail(now);
-            }
+        self.begun |= self.stage == Stage::Turn;
+        match (&self.stage, &outcome) {
+            (_, Outcome::Failed | Outcome::Refused(_)) => return self.fail(outcome, now),
+            // They lead back to where it failed.
+            (Stage::Turn | Stage::Settle(..) | Stage::Send, _) => {}
+            (Stage::Move, _) => (self.failures, self.refusal) = (0, None),
             _ => self.failures = 0,
         }
         self.stage = match (&mut self.stage, outcome) {
-            (Stage::Import, _) => Stage::Migrate,
-            (Stage::Migrate | Stage::Move(_), _) => Stage::Keys,
-            (Stage::Keys, Outcome::Keys(keys)) if !keys.is_empty() => Stage::Move(keys),
-            (Stage::Keys, _) => Stage::OwnAtTarget,
+            (Stage::Import, _) => Stage::Turn,
+            (Stage::Turn, Outcome::Noted(batch, keys)) => Stage::Settle(batch, keys),
+            (Stage::Turn, _) => Stage::Move,
+            (Stage::Settle(..), _) => Stage::Send,
+            (Stage::Send, _) => {
+                self.turn += 1;
+                self.sent(now)
+            }
+            (Stage::Move, Outcome::Left(0)) => Stage::OwnAtTarget,
+            (Stage::Move, _) => {
+                self.turn += 1;
+                Stage::Move
+            }
             // From here on the target has it: the cluster agrees whatever happens to us.
             (Stage::OwnAtTarget, _) => Stage::OwnAtSource,
             (Stage::OwnAtSource, _) => Stage::Over(End::Moved),
@@ -245,7 +291,8 @@ impl Migration {
             (Stage::Restore(keys, _), _) => Stage::Drop(std::mem::take(keys)),
             (Stage::Drop(_), _) => Stage::BackAtTarget,
             (Stage::BackAtSource, _) => {
-                Stage::Over(self.refusal.take().map_or(End::Stayed, End::Refused))
+                let refusal = self.refusal.take();
+                Stage::Over(refusal.map_or(End::Stayed, |(why, _)| End::Refused(why)))
             }
             (Stage::Over(end), _) => Stage::Over(end.clone()),
         };
@@ -260,18 +307,37 @@ impl Migration {
         }
     }
 
-    fn fail(&mut self, now: Duration) {
-        self.failures += 1;
-        self.not_before = now + PATIENCE * self.failures;
-        if self.failures < FAILURES_MAX {
-            return;
+    /// What follows once nothing is unknown any more.
+    fn sent(&mut self, now: Duration) -> Stage {
+        let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
+        if refused >= FAILURES_MAX {
+            return Stage::BackAtTarget;
         }
-        self.failures = 0;
-        self.stage = match &mut self.stage {
-            Stage::Import if !self.begun => Stage::BackAtTarget,
-            Stage::Move(_) if self.refusal.is_some() => Stage::BackAtTarget,
-            _ => Stage::Over(End::Open),
-        };
+        self.not_before = now + PATIENCE * self.failures.max(refused);
+        Stage::Move
+    }
+
+    fn fail(&mut self, outcome: Outcome, now: Duration) {
+        // What was sent may come late: nothing is said twice in the same turn.
+        self.turn += 1;
+        let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
+        match (&self.stage, outcome) {
+            (Stage::Move, Outcome::Refused(why)) => self.refusal = Some((why, refused + 1)),
+            (Stage::Move, _) => (self.failures, self.refusal) = (self.failures + 1, None),
+            _ => self.failures += 1,
+        }
+        if self.failures >= FAILURES_MAX {
+            self.failures = 0;
+            self.stage = match &self.stage {
+                Stage::Import if !self.begun => Stage::BackAtTarget,
+                _ => Stage::Over(End::Open),
+            };
+        } else if matches!(self.stage, Stage::Move | Stage::Send) {
+            // Nobody knows what came of it, and clients wait for keys that have gone until somebody does.
+            self.stage = Stage::Turn;
+        } else {
+            self.not_before = now + PATIENCE * self.failures;
+        }
     }
 }
 
@@ -289,18 +355,30 @@ pub enum Claim {
 }
 
 /// What is to be done about a slot that somebody has left open: `owner` is whose it is, by the nodes'
-/// agreement, and `claims` what nodes say of it. Nothing if it is closed.
+/// agreement, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is closed.
 #[must_use]
-pub fn resume(slot: Slot, owner: Node, claims: &[(Node, Claim)]) -> Option<Migration> {
-    let begin =
-        |from, to, stage, begun| Some(Migration { stage, begun, ..Migration::new(slot, from, to) });
+pub fn resume(slot: Slot, owner: Node, claims: &[(Node, Claim)], turn: u64) -> Option<Migration> {
+    let begin = |from, to, stage, begun| {
+        Some(Migration { stage, begun, ..Migration::new(slot, from, to, turn) })
+    };
     let migrating = claims.iter().find(|(_, claim)| matches!(claim, Claim::Migrating(_)));
     let &(node, claim) = migrating.or_else(|| claims.first())?;
+    // The source may name a third node. Keys are at the target, or it waits for them.
+    let target = |to| {
+        let others = claims.iter().filter(|&&(other, _)| other != node);
+        let likely = |&&(other, claim): &&(Node, Claim)| match claim {
+            Claim::Importing(from, keys) if from == node => (2, other == to, keys),
+            Claim::Holding(keys) => (1, other == to, keys),
+            _ => (0, other == to, 0),
+        };
+        let target = others.max_by_key(likely).filter(|claim| likely(claim).0 > 0);
+        target.map_or(to, |&(target, _)| target)
+    };
     match claim {
         // The target owned it before the source heard: only the closing is left.
-        Claim::Migrating(to) if owner == to => begin(node, to, Stage::OwnAtSource, true),
+        Claim::Migrating(_) if owner != node => begin(node, owner, Stage::OwnAtSource, true),
         // Keys may have gone. Forward none is lost, and none can be written at both.
-        Claim::Migrating(to) => begin(node, to, Stage::Import, true),
+        Claim::Migrating(to) => begin(node, target(to), Stage::Import, true),
         Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
         Claim::Holding(_) if owner == node => None,
         // Nobody is sent there any more, and nobody was while keys could be written.

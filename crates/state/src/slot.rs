@@ -1,5 +1,7 @@
 //! The unit of placement: a hash slot of the cluster.
 
+use std::sync::LazyLock;
+
 /// Slots of every Redis or Valkey Cluster.
 pub const SLOTS: usize = 16_384;
 
@@ -26,6 +28,32 @@ impl Slot {
     #[must_use]
     pub fn of(key: &[u8]) -> Self {
         Self(crc16(tag(key).unwrap_or(key)) % SLOTS as u16)
+    }
+
+    /// A hash tag of its keys: the smallest number that is one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use state::slot::Slot;
+    /// let slot = Slot::of(b"session{42}:bearer");
+    /// assert_eq!(Slot::of(format!("{{{}}}", slot.tag()).as_bytes()), slot);
+    /// ```
+    #[must_use]
+    pub fn tag(self) -> u32 {
+        static TAGS: LazyLock<[u32; SLOTS]> = LazyLock::new(|| {
+            let (mut tags, mut found, mut number) = ([u32::MAX; SLOTS], 0, 0);
+            while found < SLOTS {
+                let slot = Slot::of(number.to_string().as_bytes());
+                if let Some(tag) = tags.get_mut(slot.number()).filter(|tag| **tag == u32::MAX) {
+                    *tag = number;
+                    found += 1;
+                }
+                number += 1;
+            }
+            tags
+        });
+        TAGS.get(self.number()).copied().unwrap_or_default()
     }
 
     /// Its number.

@@ -82,9 +82,13 @@ impl View {
         settled.map(|(node, _)| node).collect()
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.primaries()
-            .any(|(_, member)| !member.migrating.is_empty() || !member.importing.is_empty())
+    /// Slots of which some node says that they are on their way.
+    pub(super) fn open(&self) -> BTreeSet<Slot> {
+        let open = |(_, member): (Number, &Member)| {
+            let open = member.migrating.iter().chain(&member.importing);
+            open.map(|(slot, _)| *slot).collect::<Vec<_>>()
+        };
+        self.primaries().flat_map(open).collect()
     }
 }
 
@@ -95,6 +99,11 @@ impl Cluster {
 
     pub(super) fn login(&self) -> Option<&Login> {
         self.access.login.as_ref()
+    }
+
+    /// A new connection to the node at `address`.
+    pub(super) fn connect(&self, address: SocketAddr) -> anyhow::Result<Node> {
+        Node::connect(address, self.access.login.as_ref())
     }
 
     /// Says one command to the node at `address`.
@@ -122,7 +131,7 @@ impl Cluster {
         let idle = self.idle.lock().get_mut(&address).and_then(Vec::pop);
         let mut node = match idle {
             Some(node) => node,
-            None => Node::connect(address, self.access.login.as_ref())?,
+            None => self.connect(address)?,
         };
         let outcome = act(&mut node);
         // A refusal leaves the connection as it was; after anything else it is not used again, and
@@ -213,10 +222,12 @@ impl Cluster {
         Ok(members::read(&text, address))
     }
 
-    /// What nodes say of slots that is more than "closed". `all` asks for keys where nobody would
-    /// look for them too, which takes a question for each slot and node.
+    /// What nodes say of slots that is more than "closed". Keys where nobody would look for them are asked for
+    /// of slots that are leaving, or of `all`, which takes a question for each slot and node.
     pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
         let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
+        let leaving = view.primaries().flat_map(|(_, member)| &member.migrating);
+        let leaving: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
         for (node, member) in view.primaries() {
             for (slot, to) in &member.migrating {
                 let to = self.number(to);
@@ -228,15 +239,14 @@ impl Cluster {
                 let from = self.number(from);
                 claims.entry(*slot).or_default().push((node, Claim::Importing(from, keys)));
             }
-            if all {
-                let foreign: Vec<Slot> = (0..SLOTS)
-                    .filter_map(Slot::new)
-                    .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
-                    .collect();
-                let keys = self.keys_in(member.address, &foreign)?;
-                for (slot, keys) in foreign.into_iter().zip(keys).filter(|(_, keys)| *keys > 0) {
-                    claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
-                }
+            let foreign: Vec<Slot> = (0..SLOTS)
+                .filter_map(Slot::new)
+                .filter(|slot| all || leaving.contains(slot))
+                .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
+                .collect();
+            let keys = self.keys_in(member.address, &foreign)?;
+            for (slot, keys) in foreign.into_iter().zip(keys).filter(|(_, keys)| *keys > 0) {
+                claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
             }
         }
         Ok(claims.into_iter().collect())

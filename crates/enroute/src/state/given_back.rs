@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, bail};
 use state::{migration::Value, slot::Slot};
 
-use super::{cluster::Cluster, node::Reply};
+use super::{cluster::Cluster, node::Reply, note};
 
 /// Values can be read only while the slot is coming; then nobody is served there.
 const READ: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
@@ -41,8 +41,8 @@ pub(super) fn read(
     source: &str,
     keys: &[Vec<u8>],
 ) -> anyhow::Result<Vec<Value>> {
-    let words = keys.iter().map(Vec::as_slice).collect();
-    let reply = run(cluster, target, READ, slot, source, words)?;
+    let words: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let reply = run(cluster, target, READ, slot, source, &words)?;
     let said = reply.list();
     if said.len() != keys.len() * 2 {
         bail!("{target} tells {} values of {} keys", said.len() / 2, keys.len());
@@ -72,7 +72,7 @@ pub(super) fn restore(
         .iter()
         .zip(&expires)
         .flat_map(|(Value { key, value, .. }, expires)| [&key[..], &value[..], expires.as_bytes()]);
-    run(cluster, source, RESTORE, slot, target, words.collect())?;
+    run(cluster, source, RESTORE, slot, target, &words.collect::<Vec<_>>())?;
     Ok(())
 }
 
@@ -84,8 +84,8 @@ pub(super) fn drop(
     source: &str,
     keys: &[Vec<u8>],
 ) -> anyhow::Result<()> {
-    let words = keys.iter().map(Vec::as_slice).collect();
-    run(cluster, target, DROP, slot, source, words)?;
+    let words: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    run(cluster, target, DROP, slot, source, &words)?;
     Ok(())
 }
 
@@ -95,16 +95,10 @@ fn run(
     script: &str,
     slot: Slot,
     other: &str,
-    words: Vec<&[u8]>,
+    words: &[&[u8]],
 ) -> anyhow::Result<Reply> {
     let number = slot.number().to_string();
-    let mut command: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"0"];
-    command.extend([number.as_bytes(), other.as_bytes()]);
-    command.extend(words);
-    // A node that does not own the slot does nothing with its keys for who does not say so.
-    let replies = cluster.ask_all(node, &[vec![&b"ASKING"[..]], command])?;
-    match replies.into_iter().next_back().context("no answer")? {
-        Reply::Error(error) => bail!("{node} does not give slot {number} back: {error}"),
-        reply => Ok(reply),
-    }
+    let words = [&[number.as_bytes(), other.as_bytes()], words].concat();
+    let reply = note::run(cluster, node, script, &words).and_then(note::done);
+    reply.with_context(|| format!("{node} does not give slot {number} back"))
 }

@@ -60,7 +60,7 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
 pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
-    let claims = open(&mut cluster, &view)?;
+    let claims = open(&mut cluster, &view, true)?;
     let found = findings(&view, &claims);
     if look || found.is_empty() {
         return Ok((found.clone(), found));
@@ -72,7 +72,7 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
         let view = cluster.view()?;
         mover::close(&cluster, &view, &left, &|| lease.assure(&cluster, &view));
         let view = cluster.view()?;
-        left = open(&mut cluster, &view)?;
+        left = open(&mut cluster, &view, true)?;
         if left.is_empty() {
             break;
         }
@@ -83,10 +83,10 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
     Ok((found, findings(&view, &left)))
 }
 
-fn open(cluster: &mut Cluster, view: &View) -> anyhow::Result<Claims> {
-    let claims = cluster.claims(view, true)?;
+fn open(cluster: &mut Cluster, view: &View, all: bool) -> anyhow::Result<Claims> {
+    let claims = cluster.claims(view, all)?;
     let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
-        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims).is_some())
+        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims, 0).is_some())
     };
     Ok(claims.into_iter().filter(resumes).collect())
 }
@@ -116,6 +116,13 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
     while !waiting.is_empty() {
         hold(&lease, &cluster, &view)?;
         view = cluster.view()?;
+        // Some of its keys are where somebody was moving it to: that move ends first.
+        let mut open = open(&mut cluster, &view, false)?;
+        open.retain(|(slot, _)| waiting.contains(slot));
+        if !open.is_empty() {
+            mover::close(&cluster, &view, &open, &|| lease.assure(&cluster, &view));
+            view = cluster.view()?;
+        }
         let before = waiting.len();
         let moves = moves(&view, &waiting, to)?;
         waiting.clear();
@@ -133,7 +140,8 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
             begun = Instant::now();
         } else if begun.elapsed() > SETTLE_LIMIT {
             bail!(
-                "the nodes do not agree on their epochs: look at CLUSTER INFO of each, and try again"
+                "a slot stays open (enroute state doctor), or the nodes do not agree on their epochs: look at \
+                 CLUSTER INFO of each, and try again"
             );
         } else {
             thread::sleep(PAUSE);

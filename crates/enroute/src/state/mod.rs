@@ -19,6 +19,7 @@ mod lease;
 mod links;
 mod mover;
 mod node;
+mod note;
 pub mod placer;
 mod report;
 mod reporter;

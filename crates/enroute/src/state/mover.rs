@@ -2,7 +2,7 @@
 
 use std::{
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::bail;
@@ -20,13 +20,10 @@ use super::{
     cluster::{Claims, Cluster, View},
     engine, given_back,
     node::{PIPELINE_MAX, Reply},
+    note::{self, Note, Sends},
     wave::wave,
 };
 
-/// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
-const MIGRATE_MS: &str = "1500";
-/// What a source's refusal of a MIGRATE begins with that is the target's.
-const OF_TARGET: &str = "ERR Target instance replied with error: ";
 /// Between two looks at whether a failed step may be repeated.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -39,7 +36,8 @@ pub(super) type May<'a> = &'a (dyn Fn() -> bool + Sync);
 /// What came of a move; nothing if it has not begun.
 pub(super) type Outcome = Option<anyhow::Result<End>>;
 
-/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes.
+/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes. A slot that is
+/// on its way already has keys where that goes.
 pub(super) fn relocate(
     cluster: &Cluster,
     view: &View,
@@ -47,7 +45,10 @@ pub(super) fn relocate(
     may: May<'_>,
 ) -> Vec<(Move, Outcome)> {
     let (start, settled) = (Instant::now(), view.settled());
-    let (lanes, later) = batch(moves, |node| settled.contains(&node));
+    let open = view.open();
+    let (open, moves) = moves.into_iter().partition(|one: &Move| open.contains(&one.slot));
+    let (lanes, mut later) = batch(moves, |node| settled.contains(&node));
+    later.extend::<Vec<Move>>(open);
     let ended = wave(&lanes, |lane| {
         let each = lane.iter().map(|&one| {
             let begins = start.elapsed() < BATCH_LIMIT && may();
@@ -86,7 +87,7 @@ pub(super) fn close(
 ) -> Vec<(Slot, String)> {
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
     for (slot, claims) in claims {
-        let migration = view.owner(*slot).and_then(|owner| resume(*slot, owner, claims));
+        let migration = view.owner(*slot).and_then(|owner| resume(*slot, owner, claims, turn()));
         let Some(migration) = migration else { continue };
         info!(slot = slot.number(), ?claims, "going on with a move that was left open");
         let (from, to) = migration.way();
@@ -132,7 +133,13 @@ fn relocate_one(cluster: &Cluster, view: &View, one: Move, may: May<'_>) -> anyh
     if let Ok(before) = engine::jobs(cluster, source.address) {
         return engine::relocate(cluster, source.address, target, slot, &before);
     }
-    Ok(carry_out(cluster, view, Migration::new(slot, from, to), may))
+    Ok(carry_out(cluster, view, Migration::new(slot, from, to, turn()), may))
+}
+
+/// A turn later than all before, of whoever moved slots: of two placers one has to wait for the other's lease.
+fn turn() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64
 }
 
 fn set_slot(slot: Slot, what: &[&str]) -> Vec<String> {
@@ -162,7 +169,7 @@ fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<
             thread::sleep(LOOK_PAUSE);
             continue;
         };
-        let outcome = take(cluster, view, slot, node, &step).unwrap_or_else(|error| {
+        let outcome = take(cluster, view, &migration, node, &step).unwrap_or_else(|error| {
             warn!(slot = slot.number(), "a step of a move failed: {error:#}");
             migration::Outcome::Failed
         });
@@ -173,49 +180,44 @@ fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<
 fn take(
     cluster: &Cluster,
     view: &View,
-    slot: Slot,
+    migration: &Migration,
     node: Number,
     step: &Step,
 ) -> anyhow::Result<migration::Outcome> {
     let address = view.member(node)?.address;
-    let number = slot.number().to_string();
     let id = |node: Number| view.member(node).map(|member| member.id.clone());
-    let set = |what: &[&str]| set_slot(slot, what);
+    let (slot, (from, to)) = (migration.slot(), migration.way());
+    let note = Note::new(cluster, slot);
+    // Where there is no third, clients are sent to the target all the same.
+    let bounces = |(node, member): &(Number, &Member)| {
+        *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
+    };
+    let third = view.primaries().find(bounces).map(|(node, _)| node);
+    let (to_id, third) = (id(to)?, id(third.unwrap_or(to))?);
+    let sends = Sends { to: &to_id, third: &third };
     debug!(slot = slot.number(), %address, ?step, "step");
     match step {
-        Step::Import { from } => cluster.ask(address, &set(&["IMPORTING", &id(*from)?]))?,
-        Step::Migrate { to } => cluster.ask(address, &set(&["MIGRATING", &id(*to)?]))?,
-        Step::Own { owner } => cluster.ask(address, &set(&["NODE", &id(*owner)?]))?,
-        Step::Stable => cluster.ask(address, &set(&["STABLE"]))?,
+        Step::Import { from } => {
+            cluster.ask(address, &set_slot(slot, &["IMPORTING", &id(*from)?]))?;
+        }
+        Step::Turn { turn, .. } => return note.turn(address, &sends, *turn),
+        Step::Settle { batch, keys } => return note.settle(address, *batch, keys),
+        Step::Send { turn, .. } => return note.send(address, &to_id, *turn),
+        Step::Move { to, turn } => {
+            return note.migrate(address, view.member(*to)?.address, &sends, *turn);
+        }
+        Step::Own { owner } => return note.end(address, &["NODE", &id(*owner)?]),
+        Step::Stable => return note.end(address, &["STABLE"]),
         Step::Keys => {
-            let words = ["CLUSTER", "GETKEYSINSLOT", &number, &KEYS_MAX.to_string()];
+            let (number, most) = (slot.number().to_string(), KEYS_MAX.to_string());
+            let words = ["CLUSTER", "GETKEYSINSLOT", &number, &most];
             let Reply::List(keys) = cluster.ask(address, &words)? else { bail!("no list of keys") };
+            let own = note::key(slot);
             let keys = keys.into_iter().filter_map(|key| match key {
-                Reply::Text(key) => Some(key),
+                Reply::Text(key) if key != own.as_bytes() => Some(key),
                 _ => None,
             });
             return Ok(migration::Outcome::Keys(keys.collect()));
-        }
-        Step::Move { to, keys } => {
-            let to = view.member(*to)?.address;
-            let (ip, port) = (to.ip().to_string(), to.port().to_string());
-            let mut words: Vec<&[u8]> = vec![b"MIGRATE", ip.as_bytes(), port.as_bytes(), b"", b"0"];
-            words.extend([MIGRATE_MS.as_bytes(), b"REPLACE"]);
-            let login = cluster.login().cloned();
-            if let Some(login) = &login {
-                words.extend([b"AUTH2", &login.user[..], &login.password[..]]);
-            }
-            words.push(b"KEYS");
-            words.extend(keys.iter().map(Vec::as_slice));
-            return match cluster.ask_all(address, &[words])?.pop() {
-                Some(Reply::Error(error)) => match error.strip_prefix(OF_TARGET) {
-                    Some(why) => {
-                        Ok(migration::Outcome::Refused(format!("{to} refuses keys: {why}")))
-                    }
-                    None => bail!("{address} refuses MIGRATE: {error}"),
-                },
-                _ => Ok(migration::Outcome::Done),
-            };
         }
         Step::Read { from, keys } => {
             let values = given_back::read(cluster, address, slot, &id(*from)?, keys)?;
@@ -223,12 +225,8 @@ fn take(
         }
         Step::Restore { to, values } => {
             given_back::restore(cluster, address, slot, &id(*to)?, values)?;
-            return Ok(migration::Outcome::Done);
         }
-        Step::Drop { from, keys } => {
-            given_back::drop(cluster, address, slot, &id(*from)?, keys)?;
-            return Ok(migration::Outcome::Done);
-        }
-    };
+        Step::Drop { from, keys } => given_back::drop(cluster, address, slot, &id(*from)?, keys)?,
+    }
     Ok(migration::Outcome::Done)
 }

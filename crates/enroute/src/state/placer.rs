@@ -142,7 +142,7 @@ impl Placer {
         if !leads {
             return Ok(());
         }
-        if view.is_open() && !self.config.dry_run {
+        if !view.open().is_empty() && !self.config.dry_run {
             // The next round sees what came of it.
             return self.close(view);
         }

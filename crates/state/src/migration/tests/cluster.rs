@@ -1,0 +1,408 @@
+//! A cluster of three, reduced to one slot and the rules of Redis's `cluster.c` that matter to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::super::*;
+
+pub(super) const NODES: u16 = 3;
+const KEYS: u8 = 12;
+/// Fewer than [`KEYS_MAX`], so that a slot takes more than one batch.
+const BATCH: usize = 5;
+
+#[derive(Debug, Default, Clone)]
+pub(super) struct Server {
+    keys: BTreeMap<u8, u64>,
+    pub(super) migrating: Option<Node>,
+    pub(super) importing: Option<Node>,
+    /// Whom it takes for the owner, and since which epoch.
+    pub(super) owner: (u64, u16),
+    /// It takes no more keys than these.
+    pub(super) room: Option<usize>,
+    /// Whose turn it is, the turn of the latest batch, and keys of it.
+    note: Option<(u64, u64, Vec<Vec<u8>>)>,
+}
+
+impl Server {
+    fn has_room(&self, key: u8) -> bool {
+        self.keys.contains_key(&key) || self.room.is_none_or(|room| self.keys.len() < room)
+    }
+}
+
+pub(super) struct Cluster {
+    servers: Vec<Server>,
+    epoch: u64,
+    turns: u64,
+    /// What clients were told is written.
+    pub(super) written: BTreeMap<u8, u64>,
+    /// Answers of targets are lost now and then, and sources die.
+    pub(super) loses: bool,
+    /// Keys on their way to a node, from nobody who waits for its answer.
+    late: Vec<(Node, u8, u64)>,
+    /// Steps on their way from nobody who waits for their answers.
+    late_steps: Vec<(Node, Step)>,
+    /// Targets do as they are told by [`Step::Settle`].
+    pub(super) settles: bool,
+    /// Clients delete keys, and read.
+    pub(super) deletes: bool,
+    /// What a client read and should not have.
+    pub(super) misread: bool,
+    pub(super) random: Pcg64,
+}
+
+/// The third of three nodes.
+fn other(one: Node, two: Node) -> Node {
+    Node((0..NODES).find(|&node| node != one.0 && node != two.0).expect("three"))
+}
+
+pub(super) fn slot() -> Slot {
+    Slot::new(1).expect("a slot")
+}
+
+impl Cluster {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            servers: vec![Server::default(); NODES.into()],
+            epoch: 0,
+            turns: 0,
+            written: BTreeMap::new(),
+            loses: true,
+            late: Vec::new(),
+            late_steps: Vec::new(),
+            settles: true,
+            deletes: false,
+            misread: false,
+            random: Pcg64::seed_from_u64(seed),
+        }
+    }
+
+    pub(super) fn at(&mut self, node: Node) -> &mut Server {
+        &mut self.servers[usize::from(node.0)]
+    }
+
+    pub(super) fn owner(&self) -> Node {
+        Node(self.servers.iter().map(|server| server.owner).max().expect("three").1)
+    }
+
+    /// What the server does when it is told; nothing if it refuses.
+    fn run(&mut self, node: Node, step: &Step) -> Outcome {
+        let owns = self.at(node).owner.1 == node.0;
+        match step {
+            Step::Import { from } if !owns => self.at(node).importing = Some(*from),
+            Step::Turn { to, turn } if owns => {
+                let third = other(node, *to);
+                let server = self.at(node);
+                let Some((whose, batch, keys)) = &mut server.note else {
+                    (server.note, server.migrating) = (Some((*turn, *turn, vec![])), Some(*to));
+                    return Outcome::Done;
+                };
+                (*whose, server.migrating) = (*turn, Some(third));
+                return Outcome::Noted(*batch, keys.clone());
+            }
+            Step::Settle { batch, keys } if self.at(node).importing.is_some() => {
+                self.late.retain(|&(to, ..)| to != node || !self.settles);
+                let settles = self.settles;
+                let server = self.at(node);
+                if let Some((_, _, noted)) = server.note.take_if(|note| note.1 == *batch && settles)
+                {
+                    let keys = if keys.is_empty() { &noted } else { keys };
+                    server.keys.retain(|key, _| !keys.contains(&vec![*key]));
+                }
+            }
+            Step::Send { to, turn } if owns && self.is_turn(node, *turn) => {
+                let (server, next) = (self.at(node), turn + 1);
+                (server.note, server.migrating) = (Some((next, next, vec![])), Some(*to));
+            }
+            Step::Move { to, turn } if owns && self.is_turn(node, *turn) => {
+                return self.migrate(node, *to, *turn);
+            }
+            Step::Keys => {
+                let keys = self.at(node).keys.keys().take(KEYS_MAX).map(|&key| vec![key]);
+                return Outcome::Keys(keys.collect());
+            }
+            Step::Own { owner } if *owner == node => {
+                if self.at(node).importing.take().is_some() || owns {
+                    self.epoch += 1;
+                    (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
+                } else {
+                    return Outcome::Failed;
+                }
+            }
+            Step::Own { owner } => {
+                if owns && !self.at(node).keys.is_empty() {
+                    return Outcome::Failed;
+                }
+                let epoch = self.at(*owner).owner.0.max(self.at(node).owner.0);
+                self.at(node).owner = (epoch, owner.0);
+                (self.at(node).migrating, self.at(node).note) = (None, None);
+            }
+            Step::Read { keys, .. } if !owns => {
+                self.at(node).importing = None;
+                let value = |key: &Vec<u8>| {
+                    let value = self.servers[usize::from(node.0)].keys.get(&key[0])?;
+                    let (key, value) = (key.clone(), value.to_le_bytes().to_vec());
+                    Some(Value { key, value, expires_ms: 0 })
+                };
+                return Outcome::Values(keys.iter().filter_map(value).collect());
+            }
+            Step::Restore { to, values } if owns => {
+                for Value { key, value, .. } in values {
+                    let value = u64::from_le_bytes(value[..].try_into().expect("eight bytes"));
+                    self.at(node).keys.entry(key[0]).or_insert(value);
+                }
+                self.at(node).migrating = Some(*to);
+            }
+            Step::Drop { from, keys } if !owns => {
+                self.at(node).importing = Some(*from);
+                self.at(node).keys.retain(|key, _| !keys.contains(&vec![*key]));
+            }
+            Step::Stable => {
+                let server = self.at(node);
+                (server.migrating, server.importing, server.note) = (None, None, None);
+            }
+            Step::Import { .. }
+            | Step::Turn { .. }
+            | Step::Settle { .. }
+            | Step::Send { .. }
+            | Step::Move { .. }
+            | Step::Read { .. }
+            | Step::Restore { .. }
+            | Step::Drop { .. } => return Outcome::Failed,
+        }
+        Outcome::Done
+    }
+
+    fn is_turn(&self, node: Node, turn: u64) -> bool {
+        self.servers[usize::from(node.0)].note.as_ref().is_some_and(|note| note.0 == turn)
+    }
+
+    /// The script of [`Step::Move`]: nobody else is served meanwhile.
+    fn migrate(&mut self, node: Node, to: Node, turn: u64) -> Outcome {
+        let before = self.at(node).clone();
+        let batch: Vec<(u8, u64)> =
+            before.keys.iter().take(BATCH).map(|(&key, &value)| (key, value)).collect();
+        if batch.is_empty() {
+            self.at(node).note = None;
+            return Outcome::Left(0);
+        }
+        let noted: Vec<Vec<u8>> = batch.iter().map(|&(key, _)| vec![key]).collect();
+        let third = other(node, to);
+        // So many are executed, so many of these acknowledged; the others arrive later, or never.
+        let (mut executed, mut acknowledged) = (batch.len(), batch.len());
+        let target = self.at(to);
+        let takes = target.importing.is_some() || target.owner.1 == to.0;
+        let mut refused = !takes;
+        let loses = self.loses && takes && self.random.random_range(0..3) == 0;
+        if loses {
+            executed = self.random.random_range(0..=batch.len());
+            acknowledged = self.random.random_range(0..=executed);
+        }
+        // The note is ahead of them.
+        if takes && (executed > 0 || self.random.random_range(0..2) == 0) {
+            self.at(to).note = Some((turn, turn, noted));
+        } else if loses {
+            return self.lost(node, turn, third, &batch);
+        }
+        for (at, &(key, value)) in batch.iter().enumerate() {
+            let may = takes && self.at(to).has_room(key);
+            if at < executed && may {
+                self.at(to).keys.insert(key, value);
+                if at < acknowledged {
+                    self.at(node).keys.remove(&key);
+                }
+            } else if at < executed {
+                refused = true;
+            } else if self.random.random_range(0..2) == 0 {
+                self.late.push((to, key, value));
+            }
+        }
+        if loses && self.random.random_range(0..3) == 0 {
+            // It is killed: of the script nothing is on disk but where it sends clients.
+            *self.at(node) = Server { migrating: Some(third), ..before };
+            return Outcome::Failed;
+        }
+        if !loses && !refused {
+            let server = self.at(node);
+            server.note = (!server.keys.is_empty()).then_some((turn + 1, turn + 1, vec![]));
+            server.migrating = Some(to);
+            return Outcome::Left(server.keys.len() as u64);
+        }
+        let failed = self.lost(node, turn, third, &batch);
+        if refused { Outcome::Refused("OOM".to_owned()) } else { failed }
+    }
+
+    /// MIGRATE fails: who looks after it is told of which keys nobody knows.
+    fn lost(&mut self, node: Node, turn: u64, third: Node, batch: &[(u8, u64)]) -> Outcome {
+        let server = self.at(node);
+        let left = batch.iter().filter(|(key, _)| server.keys.contains_key(key));
+        let left: Vec<Vec<u8>> = left.map(|&(key, _)| vec![key]).collect();
+        // A batch with nothing left is not one of which only the target has a note.
+        let batch = if left.is_empty() { turn + 1 } else { turn };
+        server.note = Some((turn, batch, left));
+        server.migrating = Some(third);
+        Outcome::Failed
+    }
+
+    /// What is on its way arrives.
+    fn arrive(&mut self) {
+        if !self.late.is_empty() && self.random.random_range(0..3) == 0 {
+            let (to, key, value) = self.late.remove(0);
+            let server = self.at(to);
+            if (server.importing.is_some() || server.owner.1 == to.0) && server.has_room(key) {
+                server.keys.insert(key, value);
+            }
+        }
+        if !self.late_steps.is_empty() && self.random.random_range(0..3) == 0 {
+            let (node, step) = self.late_steps.remove(0);
+            let is_open = self.at(node).migrating.is_some();
+            let arrives = match step {
+                // A slot that is closed it opens again; the others have no turn.
+                Step::Turn { .. } => is_open,
+                Step::Settle { .. } | Step::Send { .. } | Step::Move { .. } => true,
+                _ => false,
+            };
+            if arrives {
+                let _unheard = self.run(node, &step);
+            }
+        }
+    }
+
+    /// A node hears of the owner of the latest epoch.
+    fn gossip(&mut self) {
+        let latest = self.servers.iter().map(|server| server.owner).max().expect("three");
+        let node = self.random.random_range(0..NODES);
+        let server = self.at(Node(node));
+        if server.owner < latest {
+            server.owner = latest;
+            server.migrating = None;
+        }
+    }
+
+    /// Who serves a client that wants a key, if anybody does, by the redirections there are.
+    fn serves(&mut self, key: u8) -> Option<Node> {
+        let mut node = Node(self.random.random_range(0..NODES));
+        for _ in 0..4 {
+            let server = self.at(node);
+            if server.owner.1 != node.0 {
+                node = Node(server.owner.1);
+                continue;
+            }
+            return match server.migrating {
+                Some(to) if !server.keys.contains_key(&key) => {
+                    let target = self.at(to);
+                    (target.importing == Some(node) || target.owner.1 == to.0).then_some(to)
+                }
+                _ => Some(node),
+            };
+        }
+        None
+    }
+
+    /// A client writes a key.
+    pub(super) fn write(&mut self, value: u64) {
+        let key = self.random.random_range(0..KEYS);
+        if let Some(node) = self.serves(key)
+            && self.at(node).has_room(key)
+        {
+            self.at(node).keys.insert(key, value);
+            self.written.insert(key, value);
+        }
+    }
+
+    /// A client deletes a key, another reads one.
+    fn delete_and_read(&mut self) {
+        let key = self.random.random_range(0..KEYS);
+        if self.random.random_range(0..2) == 0
+            && let Some(node) = self.serves(key)
+        {
+            self.at(node).keys.remove(&key);
+            self.written.remove(&key);
+        }
+        let key = self.random.random_range(0..KEYS);
+        if let Some(node) = self.serves(key) {
+            let found = self.at(node).keys.get(&key).copied();
+            self.misread |= found != self.written.get(&key).copied();
+        }
+    }
+
+    pub(super) fn claims(&self) -> Vec<(Node, Claim)> {
+        let owner = self.owner();
+        let claim = |(number, server): (usize, &Server)| {
+            let node = Node(number as u16);
+            let keys = server.keys.len() as u64;
+            let claim = match (server.migrating, server.importing) {
+                (Some(to), _) => Claim::Migrating(to),
+                (_, Some(from)) => Claim::Importing(from, keys),
+                _ if node != owner && (keys > 0 || server.note.is_some()) => Claim::Holding(keys),
+                _ => return None,
+            };
+            Some((node, claim))
+        };
+        self.servers.iter().enumerate().filter_map(claim).collect()
+    }
+
+    /// Goes on with whatever is open, as a placer does that has just started.
+    pub(super) fn mend(&mut self) {
+        for _ in 0..40 {
+            let turn = self.turn();
+            let Some(mut migration) = resume(slot(), self.owner(), &self.claims(), turn) else {
+                return;
+            };
+            self.drive(&mut migration, 0);
+            for _ in 0..6 {
+                self.gossip();
+            }
+        }
+        panic!("still open: {:?} {:?}", self.owner(), self.claims());
+    }
+
+    /// Later than any before.
+    pub(super) fn turn(&mut self) -> u64 {
+        self.turns += 1_000_000;
+        self.turns
+    }
+
+    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now and
+    /// then, if there is trouble at all.
+    pub(super) fn drive(&mut self, migration: &mut Migration, trouble: u32) {
+        let mut now = Duration::ZERO;
+        while migration.end().is_none() {
+            now += Duration::from_secs(2);
+            let Some((node, step)) = migration.ready(now) else { continue };
+            let wrong = self.random.random_range(0..100);
+            let outcome = match wrong {
+                _ if wrong >= trouble => self.run(node, &step),
+                _ if wrong % 4 == 0 => return,
+                _ if wrong % 4 == 1 => {
+                    self.late_steps.push((node, step));
+                    Outcome::Failed
+                }
+                _ => {
+                    let _lost = self.run(node, &step);
+                    Outcome::Failed
+                }
+            };
+            migration.step(outcome, now);
+            let value = now.as_secs() + (self.random.random_range(0..1_000_000) << 20);
+            self.write(value);
+            if self.deletes {
+                self.delete_and_read();
+            }
+            self.arrive();
+            if trouble > 0 && self.random.random_range(0..4) == 0 {
+                self.gossip();
+            }
+        }
+    }
+
+    pub(super) fn check(&self, seed: u64) {
+        assert!(!self.misread, "seed {seed}");
+        let owner = usize::from(self.owner().0);
+        assert_eq!(self.servers[owner].keys, self.written, "seed {seed}");
+        let holding: BTreeSet<usize> =
+            (0..3).filter(|&node| !self.servers[node].keys.is_empty()).collect();
+        assert!(holding.is_subset(&BTreeSet::from([owner])), "seed {seed}: {holding:?}");
+    }
+}
