@@ -305,7 +305,7 @@ APART int go_on(void)
     else if (flow->cut)
         flush();
     else
-        forget_noted(flow->answered);
+        forget_noted(flow->answered, 0);
     return 0;
 }
 

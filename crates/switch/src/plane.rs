@@ -86,6 +86,8 @@ pub enum Mode {
     Native,
     /// The kernel does, for a driver that cannot: correct, and slower.
     Generic,
+    /// Whichever it was: the program took an earlier one's place.
+    Kept,
 }
 
 /// What one packet came to.

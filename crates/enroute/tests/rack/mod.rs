@@ -49,8 +49,7 @@ impl Rack {
             return None;
         }
         let pins = format!("/tmp/er{id}-bpf/pins").into();
-        let rack =
-            Self { id, pins, children: Vec::new(), said: Vec::new(), paths: Vec::new() };
+        let rack = Self { id, pins, children: Vec::new(), said: Vec::new(), paths: Vec::new() };
         let root = rack.pins.parent().expect("a parent");
         fs::create_dir_all(root).expect("a directory");
         rustix::mount::mount("bpf", root, "bpf", rustix::mount::MountFlags::empty(), None)
