@@ -43,8 +43,8 @@ struct entry {
     u64 expires_ns;     // by the coarse monotonic clock; no memcached item outlives it
     u64 writing;        // claimed by whoever stores a value
     u64 ask_from_ns;    // memcached: not asked for before
-    u64 leaves;         // memcached: not asked for any more
     u8 key[KEY_BYTES_BUFFER];
+    u64 leaves;         // memcached: not asked for any more
     u8 unused[24];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct entry) == 384, "layout.rs");

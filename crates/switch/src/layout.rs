@@ -57,8 +57,8 @@ pub struct Entry {
     pub expires_ns: AtomicU64,
     pub writing: AtomicU64,
     pub ask_from_ns: AtomicU64,
-    pub leaves: AtomicU64,
     pub key: KeyWords,
+    pub leaves: AtomicU64,
     pub unused: [AtomicU64; 3],
 }
 
