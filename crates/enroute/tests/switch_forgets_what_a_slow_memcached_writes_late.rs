@@ -10,7 +10,7 @@ use std::{
     net::{TcpListener, TcpStream, UdpSocket},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU16, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -59,13 +59,16 @@ fn set(stream: &mut TcpStream, value: &str) {
     hear(stream, "STORED\r\n");
 }
 
-/// Stands for memcached at its TCP port: `new` reaches it when it is not held any more.
-fn pass_on(mut client: TcpStream, is_held: &AtomicBool) {
+/// What is held on its way to memcached: where what a client says ends.
+const HELD: [&[u8]; 2] = [b"x\r\n", b"new\r\n"];
+
+/// Stands for memcached at its TCP port: so many of `HELD` do not reach it yet.
+fn pass_on(mut client: TcpStream, held: &AtomicUsize) {
     let mut memcached = connect(BEHIND);
     client.set_nodelay(true).expect("a socket");
     let mut buffer = [0; 4096];
     while let Ok(bytes @ 1..) = client.read(&mut buffer) {
-        while buffer[..bytes].ends_with(b"new\r\n") && is_held.load(Relaxed) {
+        while HELD[..held.load(Relaxed)].iter().any(|said| buffer[..bytes].ends_with(said)) {
             thread::sleep(Duration::from_millis(1));
         }
         memcached.write_all(&buffer[..bytes]).expect("memcached");
@@ -81,8 +84,8 @@ struct Slow {
     controller: u32,
     /// Who wrote it.
     stream: TcpStream,
-    /// Whether `new` is held on its way.
-    is_held: Arc<AtomicBool>,
+    /// How many of `HELD` are.
+    held: Arc<AtomicUsize>,
 }
 
 const ATTACHED: [&str; 6] = ["--threshold", "20", "--sampled", "65536", "--entries", "1024"];
@@ -99,13 +102,13 @@ impl Slow {
             wait("memcached listens", || TcpStream::connect((SERVER, BEHIND)).is_ok());
             TcpListener::bind((SERVER, 11_211)).expect("a port")
         });
-        let is_held = Arc::new(AtomicBool::new(true));
-        let (namespace, held) = (rack.file("d"), is_held.clone());
+        let held = Arc::new(AtomicUsize::new(HELD.len()));
+        let (namespace, passed_on) = (rack.file("d"), held.clone());
         // They end with the process.
         thread::spawn(move || {
             rack::enter(&namespace);
             for client in listener.incoming().flatten() {
-                let held = held.clone();
+                let held = passed_on.clone();
                 thread::spawn(move || pass_on(client, &held));
             }
         });
@@ -115,7 +118,7 @@ impl Slow {
             stream
         });
         wait("the kernel answers", || is_served(&rack, "old"));
-        Some(Self { rack, controller, stream, is_held })
+        Some(Self { rack, controller, stream, held })
     }
 }
 
@@ -131,7 +134,7 @@ fn is_served(rack: &Rack, value: &str) -> bool {
 
 #[test]
 fn a_write_that_is_answered_late_leaves_nothing_stale() {
-    let Some(Slow { rack, mut stream, is_held, .. }) = Slow::build() else { return };
+    let Some(Slow { rack, mut stream, held, .. }) = Slow::build() else { return };
     rack.as_client(|| {
         let written = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -145,7 +148,7 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
             });
             begin_to_set(&mut stream, "new");
             thread::sleep(LATE);
-            is_held.store(false, Relaxed);
+            held.store(0, Relaxed);
             hear(&mut stream, "STORED\r\n");
             let socket = socket();
             let said = get(&socket);
@@ -162,7 +165,7 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
 #[test]
 fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     for is_seen in [true, false] {
-        let Some(Slow { mut rack, controller, mut stream, is_held }) = Slow::build() else {
+        let Some(Slow { mut rack, controller, mut stream, held }) = Slow::build() else {
             return;
         };
         rack.kill(controller);
@@ -173,10 +176,11 @@ fn a_write_that_was_on_its_way_leaves_nothing_stale() {
         rack.attach(&ATTACHED);
         rack.as_client(|| stream.write_all(b"get x\r\n").expect("to be heard"));
         wait("the kernel answers", || is_served(&rack, "old"));
-        is_held.store(false, Relaxed);
+        held.store(1, Relaxed);
         rack.as_client(|| {
             hear(&mut stream, "STORED\r\n");
             assert_eq!(get(&socket()).as_deref(), Some("new"), "it was seen: {is_seen}");
+            held.store(0, Relaxed);
             hear(&mut stream, "END\r\n");
         });
         wait("the kernel answers", || is_served(&rack, "new"));
@@ -186,7 +190,7 @@ fn a_write_that_was_on_its_way_leaves_nothing_stale() {
 /// The server applies what a client wrote that is gone, after it answered another's write of the same key.
 #[test]
 fn a_write_whose_client_is_gone_leaves_nothing_stale() {
-    let Some(Slow { rack, mut stream, is_held, .. }) = Slow::build() else { return };
+    let Some(Slow { rack, mut stream, held, .. }) = Slow::build() else { return };
     rack.as_client(|| {
         begin_to_set(&mut stream, "new");
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
@@ -194,7 +198,7 @@ fn a_write_whose_client_is_gone_leaves_nothing_stale() {
         set(&mut connect(11_211), "other");
         let socket = socket();
         (0..200).for_each(|_| assert_eq!(get(&socket).as_deref(), Some("other")));
-        is_held.store(false, Relaxed);
+        held.store(0, Relaxed);
         wait("it is applied", || get(&socket).as_deref() == Some("new"));
     });
     wait("the kernel answers", || is_served(&rack, "new"));
