@@ -113,7 +113,7 @@ impl<'a> World<'a> {
         plane.clear().expect("it is cleared");
         plane.flows.clear();
         // The program comes while connections wait, or has been there for long.
-        let is_late = seed / 2 % 2 == 0;
+        let is_late = (seed / 2).is_multiple_of(2);
         plane.shared().watched_ns.store(u64::from(!is_late), Relaxed);
         for number in 0..KEYS {
             let bytes = format!("k{number}").into_bytes();
