@@ -65,10 +65,13 @@ impl DataPlane {
             here.iter().find(|program| program.id() == id)?;
             let program = self.program("answered").ok()?;
             let program = <&mut SchedClassifier>::try_from(program).ok()?;
-            program.attach_to_link(SchedClassifierLink::try_from(egress).ok()?).ok()?;
+            let id = program.attach_to_link(SchedClassifierLink::try_from(egress).ok()?).ok()?;
+            // The pin alone holds it: who removes that detaches.
+            drop(program.take_link(id));
         }
         let xdp = <&mut Xdp>::try_from(self.program("serve").ok()?).ok()?;
-        xdp.attach_to_link(XdpLink::try_from(ingress).ok()?).ok()?;
+        let id = xdp.attach_to_link(XdpLink::try_from(ingress).ok()?).ok()?;
+        drop(xdp.take_link(id));
         Some(())
     }
 
