@@ -205,7 +205,7 @@ fn ask(
         let key = random.random_range(0..keys);
         value += 1;
         let what = match random.random_range(0..100) {
-            percent if percent < reads_percent || !asking.may_write() => What::Read(None),
+            percent if percent < reads_percent => What::Read(None),
             ..99 => What::Write(value),
             _ => What::Delete,
         };
@@ -242,7 +242,12 @@ impl Trouble<'_> {
             }
             0..2 => {
                 rack.kill(self.controller);
-                thread::sleep(pause);
+                if self.random.random() {
+                    // One does not get as far.
+                    let begun = rack.begin_to_attach(&ATTACHED);
+                    thread::sleep(pause * 5);
+                    rack.kill(begun);
+                }
                 self.controller = rack.attach(&ATTACHED);
                 0
             }

@@ -121,14 +121,11 @@ APART u32 hear(struct __sk_buff *context, u32 at, u32 end)
     return at + bytes;
 }
 
-// Forgets what the connection waited for when `answered` was the last answer.
-INLINE void forget_awaited(const struct flow *flow, u64 answered)
+INLINE void hear_answer(const struct flow *flow, u64 before)
 {
-    if (flow->noted > answered)
+    if (flow->noted > before)
         count(COUNT_ANSWERED);
-    if (flow->unclear || flow->lost > answered)
-        flush();
-    forget_noted(answered);
+    forget_awaited(flow, before, 0);
 }
 
 // Whatever was asked for is done.
@@ -202,7 +199,7 @@ INLINE void take_segment(struct __sk_buff *context, struct scratch *scratch, con
         count_answers(context, scratch, flow, packet->payload, bytes, sequence);
     if (is_last)
         answer_all(flow);
-    forget_awaited(flow, before);
+    hear_answer(flow, before);
     if (is_last && !flow->shared)
         flow->at_ns = 0;
 }
@@ -219,7 +216,7 @@ INLINE void take_datagram(struct __sk_buff *context, struct scratch *scratch, co
     if (flow && !flow->shared) {
         u64 before = flow->answered;
         answer_all(flow);
-        forget_awaited(flow, before);
+        hear_answer(flow, before);
     } else if (surprises(context, text, packet->payload_bytes - UDP_FRAME_BYTES)) {
         flush();
     }

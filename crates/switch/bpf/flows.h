@@ -31,7 +31,7 @@ INLINE void report_entry(const struct entry *entry, const struct name *name, u32
 }
 
 // Nobody is served what is stored under this name any more. It is asked for anew from then on, unless
-// that is ANSWERED: when the write's answer leaves, then.
+// that is ANSWERED: when the write's answer leaves, then; or LEAVES: never.
 INLINE void forget_name(const struct name *name, u64 ask_from_ns)
 {
     struct cached cached = find_name(name, hash_of_name(name));
@@ -39,9 +39,12 @@ INLINE void forget_name(const struct name *name, u64 ask_from_ns)
     if (!entry || (entry->kind & KIND_PROTOCOL) != PROTOCOL_MEMCACHE)
         return;
     count(COUNT_WRITE);
-    WRITE_ONCE(entry->ask_from_ns, ask_from_ns);
+    if (ask_from_ns == LEAVES)
+        WRITE_ONCE(entry->leaves, 1);
+    else
+        WRITE_ONCE(entry->ask_from_ns, ask_from_ns);
     __sync_fetch_and_add(&entry->version, 1);
-    if (ask_from_ns != ANSWERED)
+    if (ask_from_ns < LEAVES)
         report_entry(entry, name, cached.place);
 }
 
@@ -84,7 +87,9 @@ INLINE struct flow *find_flow(const struct flow_key *key)
 
 INLINE void begin_flow(struct flow *flow, const struct flow_key *key, u64 now)
 {
+    u8 displaced = flow->displaced;
     __builtin_memset(flow, 0, sizeof(*flow) - sizeof(flow->names));
+    flow->displaced = displaced;
     flow->key = *key;
     flow->at_ns = now;
 }
@@ -94,26 +99,79 @@ INLINE int is_datagram(const struct flow_key *key)
     return (u8)key->transport == IP_UDP;
 }
 
+// Goes on with a connection that may wait for what was asked for before: everything is forgotten until as many
+// answers have left, and what it writes until as many more have. A datagram begins and ends with itself.
+INLINE void go_on_unseen(struct flow *flow, const struct flow_key *key, u64 now)
+{
+    begin_flow(flow, key, now);
+    if (is_datagram(key))
+        return;
+    flow->asked = flow->noted = flow->lost = UNSEEN_MAX;
+    flow->barriers = 1;  // an mn may be among it
+    flow->unseen = 1;
+}
+
+// Takes up a connection that has no place. Who began under the program's eyes gave it away while it waited for
+// nothing, and so did who waited for a minute.
+INLINE void take_up(struct flow *flow, const struct flow_key *key, u64 now)
+{
+    u32 zero = 0;
+    struct shared *all = map_lookup(&shared, &zero);
+    if (!all)
+        return;
+    if (!all->watched_ns)
+        WRITE_ONCE(all->watched_ns, now);
+    if (flow->displaced || (s64)(now - all->watched_ns) <= (s64)silent_ns)
+        go_on_unseen(flow, key, now);
+    else
+        begin_flow(flow, key, now);
+}
+
+INLINE int waits(const struct flow *flow)
+{
+    return flow->unclear || flow->asked != flow->answered || flow->noted > flow->answered;
+}
+
+// What was asked for before the program saw it is answered if nothing that it saw waits, and nothing was said for
+// a while.
+INLINE void settle(struct flow *flow, u64 now)
+{
+    u64 answered = READ_ONCE(flow->answered);
+    if (!flow->unseen || flow->unclear || (s64)(now - flow->at_ns) < UNCLEAR_WAIT_NS
+        || flow->asked > answered + UNSEEN_MAX || flow->noted > answered + UNSEEN_MAX)
+        return;
+    __builtin_memset(flow->until, 0, sizeof(flow->until));
+    flow->asked = flow->noted = flow->lost = answered;
+    flow->unseen = 0;
+}
+
 // What is known of the connection, from now on at the latest. One that waits for nothing gives its place to
-// another; two that do share one, and forget everything with each answer. A datagram gives its place in any
-// case, and takes none of a connection that waits: its answer, of which nothing is known then, forgets
-// everything.
+// another; two that do share one, and forget everything with each answer, until nothing was said for a long
+// time. A datagram gives its place in any case, and takes none of a connection that waits: its answer, of which
+// nothing is known then, forgets everything.
 INLINE struct flow *flow_of(const struct flow_key *key, u64 now)
 {
     struct flow *flow = flow_at(key);
     if (!flow)
         return 0;
     int is_silent = (s64)(now - flow->at_ns) > (s64)silent_ns;
-    if (!flow->at_ns || is_silent) {
-        begin_flow(flow, key, now);
-    } else if (!is_of(flow, key)) {
-        int waits = flow->unclear || flow->asked != flow->answered || flow->noted > flow->answered;
-        if (!waits || is_datagram(&flow->key))
-            begin_flow(flow, key, now);
-        else if (is_datagram(key))
-            return 0;
-        else
-            flow->shared = flow->unclear = 1;
+    settle(flow, now);
+    if (!flow->at_ns) {
+        take_up(flow, key, now);
+    } else if (is_of(flow, key)) {
+        if (flow->unclear && is_silent) {
+            flow->displaced |= flow->shared;
+            go_on_unseen(flow, key, now);
+        }
+    } else if (!waits(flow) || is_datagram(&flow->key)) {
+        take_up(flow, key, now);
+    } else if (is_datagram(key)) {
+        return 0;
+    } else if (is_silent) {
+        flow->displaced = 1;
+        take_up(flow, key, now);
+    } else {
+        flow->shared = flow->unclear = 1;
     }
     flow->at_ns = now;
     return flow;
@@ -193,7 +251,7 @@ INLINE u64 ask_from(const struct flow *flow, u64 until, u64 now)
 {
     if (until <= flow->answered)
         return now;
-    return until <= flow->asked && !flow->unclear ? ANSWERED : now + FILL_WAIT_NS;
+    return until <= flow->asked && !flow->unclear && !flow->unseen ? ANSWERED : now + FILL_WAIT_NS;
 }
 
 // Forgets the key in scratch, and notes that its write waits for the answer asked for last; a quiet one has
@@ -216,8 +274,8 @@ INLINE void write_key(struct scratch *scratch, u32 quiet)
 }
 
 // Forgets the keys known of what the connection in scratch wrote and had no answer to when `answered` was
-// the last.
-APART int forget_noted(u64 answered)
+// the last. If no answer will come they are not asked for again: they leave.
+APART int forget_noted(u64 answered, u32 is_over)
 {
     struct scratch *scratch = scratch_of_processor();
     struct flow *flow = scratch ? find_flow(&scratch->flow_key) : 0;
@@ -229,7 +287,26 @@ APART int forget_noted(u64 answered)
         if (flow->until[number] <= answered)
             continue;
         struct name name = flow->names[number];
-        forget(&name, ask_from(flow, flow->until[number], now));
+        forget(&name, is_over ? LEAVES : ask_from(flow, flow->until[number], now));
     }
     return 0;
+}
+
+// Forgets what the connection waited for when `answered` was the last answer.
+INLINE void forget_awaited(const struct flow *flow, u64 answered, u32 is_over)
+{
+    if (flow->unclear || flow->lost > answered)
+        flush();
+    forget_noted(answered, is_over);
+}
+
+// The client resets the connection, here in its sequence or not: the server may still apply what it has.
+INLINE void reset_flow(struct scratch *scratch, u32 sequence)
+{
+    struct flow *flow = find_flow(&scratch->flow_key);
+    if (!flow)
+        return;
+    forget_awaited(flow, flow->answered, 1);
+    if (flow->spoke && flow->next == sequence && !flow->shared)
+        flow->at_ns = 0;
 }

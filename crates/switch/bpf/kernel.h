@@ -114,6 +114,13 @@ struct ipv6 {
     u32 source[4], destination[4];
 } __attribute__((packed));
 
+// Of IPv6, in a header of its own; the offset is in the upper 13 bits.
+struct fragment {
+    u8 next, unused;
+    u16 offset;
+    u32 id;
+} __attribute__((packed));
+
 struct udp {
     u16 source, destination, bytes, checksum;
 } __attribute__((packed));
@@ -126,7 +133,7 @@ struct tcp {
 } __attribute__((packed));
 
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_VLAN_OUTER = 0x88a8 };
-enum { IP_TCP = 6, IP_UDP = 17, IP_ICMPV6 = 58 };
+enum { IP_TCP = 6, IP_UDP = 17, IPV6_FRAGMENT = 44, IP_ICMPV6 = 58 };
 enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 enum { FRAGMENT_MORE = 0x2000, FRAGMENT_OFFSET = 0x1fff };
 

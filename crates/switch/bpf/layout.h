@@ -44,7 +44,8 @@ struct entry {
     u64 writing;        // claimed by whoever stores a value
     u64 ask_from_ns;    // memcached: not asked for before
     u8 key[KEY_BYTES_BUFFER];
-    u8 unused[32];
+    u64 leaves;         // memcached: not asked for any more
+    u8 unused[24];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct entry) == 384, "layout.rs");
 
@@ -73,6 +74,7 @@ struct unit {
 struct shared {
     u64 epoch;             // raised by flush_all, and by whatever could not be understood
     u64 fills_blocked_ns;  // no fill before
+    u64 watched_ns;        // every segment since then was seen; 0: none yet
 };
 
 enum report_kind { REPORT_HOT = 1, REPORT_STALE = 2 };
@@ -103,6 +105,8 @@ struct flow_key {
 
 // In ask_from_ns: when the write's answer has left.
 #define ANSWERED (~0ull)
+// In place of such a time: never, since no answer will come. It leaves, and may come back.
+#define LEAVES (~1ull)
 
 // Where a server is in what it says: its line's first bytes, and what was read of the number in it.
 struct heard {
@@ -114,6 +118,9 @@ struct heard {
 };
 
 enum { FLOW_BITS = 15, FLOWS = 1 << FLOW_BITS, FLOW_WRITES = 16 };
+
+// Who goes on with a connection of which the beginning was not seen is taken to wait for so many answers.
+enum { UNSEEN_MAX = 8 };
 
 // What a connection asked for and has no answer to. Answers are numbered from 1, and come in the order of
 // what they answer. Ingress writes all but what egress knows of the answers.
@@ -135,7 +142,8 @@ struct flow {
     u8 cut;                     // a segment ended where it was not clear what it writes
     u8 binary;                  // speaks memcached's binary protocol
     u8 shared;                  // by connections that had something to wait for at once
-    u8 unused[2];
+    u8 unseen;                  // its beginning was not: `asked` is UNSEEN_MAX too many, or fewer
+    u8 displaced;               // somebody who waited lost this place, and may come back
     struct heard heard;
     u64 until[FLOW_WRITES];     // the answer each of the writes waits for
     struct name names[FLOW_WRITES];

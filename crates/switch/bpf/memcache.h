@@ -44,9 +44,33 @@ INLINE int take_segment_of(struct xdp_md *context, const struct packet *packet, 
     u32 sequence = HTONL(tcp->sequence);
     if ((tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
         open_flow(&scratch->flow_key, sequence);
+    if (tcp->flags & TCP_RST)
+        reset_flow(scratch, sequence);
     if (packet->payload_bytes)
         follow(scratch, sequence, packet->payload_bytes);
     return packet->payload_bytes != 0;
+}
+
+// The datagram's answer is known by its number: 0 if the number is not there.
+INLINE int take_request(struct xdp_md *context, const struct packet *packet, struct scratch *scratch)
+{
+    u16 *number = start_of(context) + packet->layer4 + sizeof(struct udp);
+    if ((void *)(number + 1) > end_of(context))
+        return 0;
+    scratch->flow_key.transport |= (u32)*number << 16;
+    begin_request(&scratch->flow_key);
+    return 1;
+}
+
+// What may be a write and cannot be read. The answer to the first fragment of a datagram is waited for.
+INLINE void hidden(struct xdp_md *context, const struct packet *packet)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (scratch && packet->destination && packet->transport == IP_UDP && take_flow(context, packet, scratch)
+        && take_request(context, packet, scratch))
+        lose_track(scratch);
+    else
+        flush();
 }
 
 INLINE int memcache(struct xdp_md *context, struct packet *packet)
@@ -67,6 +91,8 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
     if (scratch->is_plain) {
         items = take_only_item(scratch);
     } else if (!copy_payload(context, packet->payload, packet->payload_bytes)) {
+        if (packet->transport == IP_UDP)
+            take_request(context, packet, scratch);
         lose_track(scratch);
         return XDP_PASS;
     } else if (packet->transport == IP_UDP) {
@@ -79,10 +105,8 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
         return answer_items(context, packet, scratch, items, meta);
     if (items == 0)
         return XDP_PASS;
-    if (packet->transport == IP_UDP) {
-        scratch->flow_key.transport |= (u32)word_at(scratch, 0) << 16;
-        begin_request(&scratch->flow_key);
-    }
+    if (packet->transport == IP_UDP)
+        take_request(context, packet, scratch);
     if (speaks_binary(scratch, first)) {
         flush();
         return XDP_PASS;

@@ -83,8 +83,18 @@ INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
     packet->version = 6;
     packet->transport = ip->next;
     packet->layer4 = packet->layer3 + sizeof(*ip);
+    u32 bytes = HTONS(ip->payload_bytes);
     if (ip->next == IP_UDP || ip->next == IP_TCP)
-        return parse_transport(start, end, packet, HTONS(ip->payload_bytes));
+        return parse_transport(start, end, packet, bytes);
+    struct fragment *fragment = (void *)(ip + 1);
+    if (ip->next == IPV6_FRAGMENT && (void *)(fragment + 1) <= end && bytes >= sizeof(*fragment)
+        && (fragment->next == IP_UDP || fragment->next == IP_TCP)) {
+        if (HTONS(fragment->offset) >= 8)
+            return NOT_OURS;
+        packet->transport = fragment->next;
+        packet->layer4 += sizeof(*fragment);
+        return parse_transport(start, end, packet, bytes - sizeof(*fragment)) == NOT_OURS ? NOT_OURS : UNCLEAR;
+    }
     // Listeners are reported behind such a header all the time.
     u8 *hop_by_hop = (void *)(ip + 1);
     if (ip->next == 0 && (void *)(hop_by_hop + 1) <= end && *hop_by_hop == IP_ICMPV6)

@@ -15,7 +15,7 @@ SECTION("xdp") int serve(struct xdp_md *context)
     if (parsed == UNCLEAR) {
         // It may be a write to memcached. NetCache's agent asks when one comes without a tag.
         if (memcache_port && (!packet.destination || packet.destination == memcache_port))
-            flush();
+            hidden(context, &packet);
         return XDP_PASS;
     }
     if (netcache_port && packet.destination == netcache_port && packet.transport == IP_UDP)

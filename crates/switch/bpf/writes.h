@@ -10,6 +10,7 @@ enum shape {
     SHAPE_ALL,      // everything
     SHAPE_READ,     // nothing is written
     SHAPE_BARRIER,  // nothing is, and whatever was asked for before is done when it is answered
+    SHAPE_UNCOUNTED, // nothing is, and the answer is not counted
 };
 
 static const struct command {
@@ -34,13 +35,18 @@ static const struct command {
     {WORD8('m', 'a', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},
     {WORD8('m', 'g', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},   // its flags may touch, create, vivify
     {WORD8('f', 'l', 'u', 's', 'h', '_', 'a', 'l'), 8, SHAPE_ALL},
+    {WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), 4, SHAPE_READ},
+    {WORD8('g', 'e', 't', 's', ' ', 0, 0, 0), 5, SHAPE_READ},
+    {WORD8('s', 't', 'a', 't', 's', 0, 0, 0), 5, SHAPE_READ},
+    {WORD8('v', 'e', 'r', 'b', 'o', 's', 'i', 0), 7, SHAPE_READ},
+    {WORD8('m', 'e', ' ', 0, 0, 0, 0, 0), 3, SHAPE_READ},
+    {WORD8('m', 'n', '\r', '\n', 0, 0, 0, 0), 4, SHAPE_BARRIER},
+    {WORD8('v', 'e', 'r', 's', 'i', 'o', 'n', 0), 7, SHAPE_UNCOUNTED},
+    {WORD8('q', 'u', 'i', 't', 0, 0, 0, 0), 4, SHAPE_UNCOUNTED},
 };
-enum { COMMANDS = 17 };
+enum { COMMANDS = 25, LINE_OTHER = 0 };
 
-enum { LINE_OTHER = 0, LINE_CUT = -1 };
-
-// The command the line at `offset` begins with, counted from 1; LINE_CUT if it ends too early to
-// tell.
+// The first command the line at `offset` may begin with, counted from 1: its first bytes, if it ends here.
 APART int command_at(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -55,44 +61,19 @@ APART int command_at(u32 offset)
         u64 whole = bytes == 8 ? ~0ull : (1ull << 8 * bytes) - 1;
         if ((line ^ commands[number].word) & whole & there)
             continue;
-        return available >= bytes ? (int)number + 1 : LINE_CUT;
+        return number + 1;
     }
     return LINE_OTHER;
 }
 
-// Commands that write nothing and that the server answers; of others it is not told when they are done.
-static const struct command reads[] = {
-    {WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), 4, SHAPE_READ},
-    {WORD8('g', 'e', 't', 's', ' ', 0, 0, 0), 5, SHAPE_READ},
-    {WORD8('s', 't', 'a', 't', 's', 0, 0, 0), 5, SHAPE_READ},
-    {WORD8('v', 'e', 'r', 'b', 'o', 's', 'i', 0), 7, SHAPE_READ},
-    {WORD8('m', 'e', ' ', 0, 0, 0, 0, 0), 3, SHAPE_READ},
-    {WORD8('m', 'n', '\r', '\n', 0, 0, 0, 0), 4, SHAPE_BARRIER},
-};
-
-// What the line at `offset` reads, if it is such a command, whole or not.
-APART int read_at(u32 offset)
+// Whether the packet ends before the command that the line at `offset` begins with does.
+INLINE int is_cut(const struct scratch *scratch, u32 offset, const struct command *command)
 {
-    struct scratch *scratch = scratch_of_processor();
-    if (!scratch || offset >= scratch->payload_bytes)
-        return SHAPE_KEY;
-    u32 available = scratch->payload_bytes - offset;
-    u64 there = available >= 8 ? ~0ull : (1ull << 8 * (available & 7)) - 1;
-    u64 line = word_at(scratch, offset);
-    UNROLL
-    for (u32 number = 0; number < sizeof(reads) / sizeof(reads[0]); number++) {
-        u64 whole = (1ull << 8 * reads[number].bytes) - 1;
-        if (!((line ^ reads[number].word) & whole & there))
-            return reads[number].shape;
-    }
-    return SHAPE_KEY;
+    return scratch->payload_bytes - offset < command->bytes;
 }
 
-INLINE void expect_read(struct scratch *scratch, u32 offset)
+INLINE void expect_read(struct scratch *scratch, u32 shape)
 {
-    int shape = read_at(offset);
-    if (shape != SHAPE_READ && shape != SHAPE_BARRIER)
-        return;
     expect(scratch);
     struct flow *flow = find_flow(&scratch->flow_key);
     if (!flow || shape != SHAPE_BARRIER || scratch->again)
@@ -172,11 +153,17 @@ APART int write_line(u32 offset)
     if (!scratch || offset >= scratch->payload_bytes)
         return 1;
     int number = command_at(offset);
-    if (number == LINE_OTHER || number > COMMANDS) {
-        expect_read(scratch, offset);
+    if (number == LINE_OTHER || number > COMMANDS)
+        return 1;
+    const struct command *command = &commands[(number - 1) & 31];
+    u32 shape = command->shape, bytes = command->bytes;
+    if (shape == SHAPE_UNCOUNTED)
+        return 1;
+    if (shape >= SHAPE_READ) {
+        expect_read(scratch, shape);
         return 1;
     }
-    if (number == LINE_CUT) {
+    if (is_cut(scratch, offset, command)) {
         // It may become an mn: one too many is never answered, and none is trusted any more.
         struct flow *flow = find_flow(&scratch->flow_key);
         if (flow && !scratch->again)
@@ -184,8 +171,6 @@ APART int write_line(u32 offset)
         expect(scratch);
         return 0;
     }
-    const struct command *command = &commands[(number - 1) & 31];
-    u32 shape = command->shape, bytes = command->bytes;
     u32 blanks = offset + bytes;
     offset = shape == SHAPE_ALL ? 0 : skip_blanks(scratch, blanks);
     u32 behind = offset ? take_key(offset) : 0;
@@ -273,22 +258,10 @@ APART int write_payload(u32 first)
 }
 
 // Whether the payload begins with a command, told by its first word.
-INLINE int begins_command(struct scratch *scratch)
+INLINE int begins_command(const struct scratch *scratch)
 {
-    u64 line = word_at(scratch, 0), reads[] = {
-        WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), WORD8('g', 'e', 't', 's', ' ', 0, 0, 0),
-        WORD8('s', 't', 'a', 't', 's', 0, 0, 0), WORD8('v', 'e', 'r', 's', 'i', 'o', 'n', 0),
-        WORD8('v', 'e', 'r', 'b', 'o', 's', 'i', 0), WORD8('q', 'u', 'i', 't', 0, 0, 0, 0),
-        WORD8('m', 'n', '\r', '\n', 0, 0, 0, 0), WORD8('m', 'e', ' ', 0, 0, 0, 0, 0),
-    };
-    const u32 bytes[] = {4, 5, 5, 7, 7, 4, 4, 3};
-    UNROLL
-    for (u32 number = 0; number < sizeof(bytes) / 4; number++) {
-        u32 unread = 8 * (8 - bytes[number]);
-        if (bytes[number] <= scratch->payload_bytes && !((line ^ reads[number]) << unread))
-            return 1;
-    }
-    return command_at(0) > 0;
+    int number = command_at(0);
+    return number != LINE_OTHER && !is_cut(scratch, 0, &commands[(number - 1) & 31]);
 }
 
 // A segment may go on with a line or a value that began in an earlier one, however long ago: the
@@ -305,7 +278,7 @@ APART int go_on(void)
     else if (flow->cut)
         flush();
     else
-        forget_noted(flow->answered);
+        forget_noted(flow->answered, 0);
     return 0;
 }
 

@@ -1,11 +1,16 @@
 //! Putting the programs where packets pass, and taking them away.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::Ordering::{AcqRel, Relaxed},
+};
 
 use aya::programs::{
     SchedClassifier, TcAttachType, Xdp, XdpMode,
     links::{FdLink, PinnedLink},
-    tc,
+    tc::{self, SchedClassifierLink},
+    xdp::XdpLink,
 };
 
 use crate::{
@@ -14,13 +19,17 @@ use crate::{
 };
 
 impl DataPlane {
-    /// Attaches to an interface, in native mode if its driver can; replaces an earlier process's
-    /// programs there. With pins, the programs stay when this process ends.
+    /// Attaches to an interface, in native mode if its driver can; takes the place of an earlier process's
+    /// programs there without letting a packet pass between. With pins, the programs stay when this process
+    /// ends.
     ///
     /// # Errors
     /// There is no such interface, or the kernel refuses.
     pub fn attach(&mut self, interface: &str, generic: bool) -> Result<Mode, Error> {
         if let Some(pins) = self.config().pins.clone() {
+            if !generic && self.replaces(&pins, interface).is_some() {
+                return Ok(Mode::Kept);
+            }
             detach(&pins, interface)?;
         }
         let what = format!("cannot attach to {interface}");
@@ -34,15 +43,41 @@ impl DataPlane {
             }
         };
         let link = xdp.take_link(id).map_err(Error::kernel(&what))?;
-        let link = FdLink::try_from(link).map_err(Error::kernel(&what))?;
-        self.keep(link, &format!("link-ingress-{interface}"))?;
-        self.attach_egress(interface, &what)?;
+        let ingress = FdLink::try_from(link).map_err(Error::kernel(&what))?;
+        let egress = self.attach_egress(interface, &what)?;
+        // Whatever passed until now was not seen. Who ends here leaves no program behind that thinks so.
+        self.flows.clear();
+        self.shared().watched_ns.store(0, Relaxed);
+        self.keep(ingress, &ingress_pin(interface))?;
+        egress.map_or(Ok(()), |link| self.keep(link, &egress_pin(interface)))?;
         Ok(mode)
     }
 
-    fn attach_egress(&mut self, interface: &str, what: &str) -> Result<(), Error> {
+    /// Puts the programs where those of an earlier process are, if both still are at this interface.
+    fn replaces(&mut self, pins: &Path, interface: &str) -> Option<()> {
+        let pinned = |name: String| PinnedLink::from_pin(pins.join(name)).ok().map(FdLink::from);
+        let ingress = pinned(ingress_pin(interface))?;
+        if self.config().memcache_port != 0 {
+            let egress = pinned(egress_pin(interface))?;
+            let id = egress.info().ok()?.program_id();
+            // Links stay with an interface that is gone, or has another name.
+            let (_, here) = SchedClassifier::query_tcx(interface, TcAttachType::Egress).ok()?;
+            here.iter().find(|program| program.id() == id)?;
+            let program = self.program("answered").ok()?;
+            let program = <&mut SchedClassifier>::try_from(program).ok()?;
+            let id = program.attach_to_link(SchedClassifierLink::try_from(egress).ok()?).ok()?;
+            // The pin alone holds it: who removes that detaches.
+            drop(program.take_link(id));
+        }
+        let xdp = <&mut Xdp>::try_from(self.program("serve").ok()?).ok()?;
+        let id = xdp.attach_to_link(XdpLink::try_from(ingress).ok()?).ok()?;
+        drop(xdp.take_link(id));
+        Some(())
+    }
+
+    fn attach_egress(&mut self, interface: &str, what: &str) -> Result<Option<FdLink>, Error> {
         if self.config().memcache_port == 0 {
-            return Ok(());
+            return Ok(None);
         }
         // There already is one, or links need none (kernel 6.6).
         let _ = tc::qdisc_add_clsact(interface);
@@ -50,11 +85,8 @@ impl DataPlane {
         let egress = <&mut SchedClassifier>::try_from(program).map_err(Error::kernel(what))?;
         let id = egress.attach(interface, TcAttachType::Egress).map_err(Error::kernel(what))?;
         let link = egress.take_link(id).map_err(Error::kernel(what))?;
-        match FdLink::try_from(link) {
-            Ok(link) => self.keep(link, &format!("link-egress-{interface}")),
-            // Before 6.6 the filter belongs to the interface, and stays with it.
-            Err(_) => Ok(()),
-        }
+        // Before 6.6 the filter belongs to the interface, and stays with it.
+        Ok(FdLink::try_from(link).ok())
     }
 
     fn keep(&mut self, link: FdLink, name: &str) -> Result<(), Error> {
@@ -70,8 +102,7 @@ impl DataPlane {
         }
     }
 
-    /// Forgets everything cached, and what connections wait for, before the programs come back to
-    /// where packets passed without them.
+    /// Forgets everything cached, of which a new controller knows nothing.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -80,8 +111,7 @@ impl DataPlane {
             let name = self.entries[place as usize].name();
             self.evict(place, &name);
         }
-        self.shared().epoch.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        self.flows.clear();
+        self.shared().epoch.fetch_add(1, AcqRel);
         self.counters.clear();
         self.sketch.clear();
         self.filter.clear();
@@ -128,7 +158,7 @@ impl Accepting {
 /// # Errors
 /// A pin cannot be removed.
 pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
-    for name in [format!("link-ingress-{interface}"), format!("link-egress-{interface}")] {
+    for name in [ingress_pin(interface), egress_pin(interface)] {
         let path = pins.join(name);
         if path.exists() {
             let what = format!("cannot detach {}", path.display());
@@ -139,6 +169,14 @@ pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
     // Of a kernel before 6.6.
     let _ = tc::qdisc_detach_program(interface, TcAttachType::Egress, "answered");
     Ok(())
+}
+
+fn ingress_pin(interface: &str) -> String {
+    format!("link-ingress-{interface}")
+}
+
+fn egress_pin(interface: &str) -> String {
+    format!("link-egress-{interface}")
 }
 
 /// The interfaces there are pinned links for.

@@ -75,6 +75,7 @@ impl DataPlane {
         entry.valid_version.store(0, Relaxed);
         entry.version.store(version, Release);
         entry.ask_from_ns.store(0, Relaxed);
+        entry.leaves.store(0, Relaxed);
         entry.lease.store(key.lease as u16, Relaxed);
         entry.place.store(room.place, Relaxed);
         entry.bitmap.store(room.bitmap as u16, Relaxed);

@@ -58,7 +58,8 @@ pub struct Entry {
     pub writing: AtomicU64,
     pub ask_from_ns: AtomicU64,
     pub key: KeyWords,
-    pub unused: [AtomicU64; 4],
+    pub leaves: AtomicU64,
+    pub unused: [AtomicU64; 3],
 }
 
 /// In [`Entry::ask_from_ns`]: once the answer to a write has left, which is reported.
@@ -126,6 +127,8 @@ pub struct Shared {
     pub epoch: AtomicU64,
     /// No fill before, in nanoseconds of the monotonic clock.
     pub fills_blocked_ns: AtomicU64,
+    /// Since when every segment was seen, on the same clock; 0: none was yet.
+    pub watched_ns: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 384);

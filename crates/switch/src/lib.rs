@@ -20,6 +20,7 @@ pub mod flood;
 pub mod frame;
 pub mod install;
 pub mod layout;
+mod loading;
 pub mod lookup;
 pub mod mapped;
 pub mod measure;

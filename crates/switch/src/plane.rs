@@ -21,6 +21,7 @@ use crate::{
         COUNTERS, Entry, FLOWS, Flow, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX,
         Unit,
     },
+    loading,
     lookup::{self, Lookup},
     mapped::Mapped,
     object,
@@ -86,6 +87,8 @@ pub enum Mode {
     Native,
     /// The kernel does, for a driver that cannot: correct, and slower.
     Generic,
+    /// Whichever it was: the program took an earlier one's place.
+    Kept,
 }
 
 /// What one packet came to.
@@ -182,10 +185,12 @@ impl DataPlane {
         // Before the maps are taken out: a program is loaded with their descriptors.
         for name in ["serve", "answered"] {
             let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
-            let loaded = match name {
-                "serve" => <&mut Xdp>::try_from(program).and_then(Xdp::load),
-                _ => <&mut SchedClassifier>::try_from(program).and_then(SchedClassifier::load),
-            };
+            let loaded = loading::uninterrupted(loading::is_interrupted, || match name {
+                "serve" => <&mut Xdp>::try_from(&mut *program).and_then(Xdp::load),
+                _ => {
+                    <&mut SchedClassifier>::try_from(&mut *program).and_then(SchedClassifier::load)
+                }
+            });
             loaded.map_err(Error::kernel(format!("the kernel refuses program {name}")))?;
         }
         Self::over(ebpf, config, lengths)

@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
-use support::{FLAGS, SYN, at, data_plane, end, small, value};
+use support::{FLAGS, RST, SYN, at, data_plane, end, small, value};
 use switch::{
     frame::{Frame, Transport},
     install::{Key, Room, Value},
@@ -60,10 +60,14 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn open(plane: &'a mut DataPlane, port: u16) -> Self {
+    /// One whose beginning is not seen.
+    fn join(plane: &'a mut DataPlane, port: u16) -> Self {
         // Numbers come round.
-        let mut opened =
-            Self { plane, client: format!("10.0.0.1:{port}"), sequence: u32::MAX - 40, answer: 7 };
+        Self { plane, client: format!("10.0.0.1:{port}"), sequence: u32::MAX - 40, answer: 7 }
+    }
+
+    fn open(plane: &'a mut DataPlane, port: u16) -> Self {
+        let mut opened = Self::join(plane, port);
         let mut syn = opened.frame(true).bytes(b"");
         syn[FLAGS] = SYN;
         opened.plane.run(&syn, 1).expect("it runs");
@@ -96,12 +100,40 @@ impl<'a> Connection<'a> {
         gone(self.plane)
     }
 
-    fn reset(&mut self) -> String {
+    /// The server ends it.
+    fn end(&mut self) -> String {
         cache(self.plane);
         let connection = self.frame(true);
         end(self.plane, &connection);
         gone(self.plane)
     }
+
+    /// The client resets it.
+    fn reset(&mut self) -> String {
+        cache(self.plane);
+        let mut rst = self.frame(true).bytes(b"");
+        rst[FLAGS] = RST;
+        assert_eq!(self.plane.run(&rst, 1).expect("it runs").verdict, PASS);
+        gone(self.plane)
+    }
+
+    /// As if nothing had been said for so long.
+    fn pause(&mut self, time: Duration) {
+        for flow in self.plane.flows.iter().filter(|flow| flow[AT_NS].load(Relaxed) != 0) {
+            flow[AT_NS].fetch_sub(time.as_nanos() as u64, Relaxed);
+        }
+    }
+}
+
+/// Where `struct flow` says when the last packet was.
+const AT_NS: usize = 5;
+/// Where it says whose it is.
+const PORTS: usize = 4;
+const MINUTE: Duration = Duration::from_secs(61);
+
+/// As if the program had been there for long.
+fn watch(plane: &DataPlane) {
+    plane.shared().watched_ns.store(1, Relaxed);
 }
 
 #[test]
@@ -138,12 +170,115 @@ fn an_answer_is_waited_for_however_long_it_takes() {
     let Some(mut plane) = data_plane(small()) else { return };
     let mut one = Connection::open(&mut plane, 1);
     one.say(&set("a"));
-    // As if this had been at the machine's start.
-    for flow in one.plane.flows.iter().filter(|flow| flow[5].load(Relaxed) != 0) {
-        flow[5].store(1, Relaxed);
-    }
+    one.pause(MINUTE);
     assert_eq!(one.hear(STORED), "a");
     assert_eq!(one.hear("END\r\n"), "abc", "an answer to nothing");
+    // It goes on before it is answered.
+    one.say(&set("b"));
+    one.pause(MINUTE);
+    one.say("get x\r\n");
+    assert_eq!(one.hear(STORED), "b");
+    assert_eq!(one.hear("END\r\n"), "");
+    // The same after what could not be counted.
+    one.sequence = one.sequence.wrapping_add(9);
+    one.say(&set("c"));
+    one.pause(MINUTE);
+    one.say("get x\r\n");
+    assert_eq!(one.hear(STORED), "abc");
+}
+
+/// A connection that was there before the program may have asked for something that has no answer yet.
+#[test]
+fn what_was_asked_before_the_program_came_is_waited_for() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    // As many as it may be.
+    let mut one = Connection::join(&mut plane, 1);
+    one.say(&set("b"));
+    (0..8).for_each(|answer| assert_eq!(one.hear(STORED), "abc", "{answer}"));
+    assert_eq!(one.hear(STORED), "b");
+    one.say("get x\r\n");
+    assert_eq!(one.hear("END\r\n"), "");
+    // None.
+    let mut one = Connection::join(&mut plane, 2);
+    one.say(&set("b"));
+    assert_eq!(one.hear(STORED), "abc");
+    for _ in 0..7 {
+        one.say("get x\r\n");
+        assert_eq!(one.hear("END\r\n"), "abc");
+    }
+    one.say("get x\r\n");
+    assert_eq!(one.hear("END\r\n"), "b");
+    one.say("get x\r\n");
+    assert_eq!(one.hear("END\r\n"), "");
+    // It waits for what was seen; then for nothing any more.
+    one.say(&[set("b"), set("c")].concat());
+    one.pause(Duration::from_secs(2));
+    assert_eq!(one.hear(STORED), "bc");
+    one.say("get x\r\n");
+    assert_eq!(one.hear(STORED), "bc");
+    assert_eq!(one.hear("END\r\n"), "bc");
+    one.pause(Duration::from_secs(2));
+    one.say(&set("a"));
+    assert_eq!(one.hear(STORED), "a");
+    one.say("get x\r\n");
+    assert_eq!(one.hear("END\r\n"), "");
+    // Later, who has no place gave it away.
+    watch(&plane);
+    let mut one = Connection::join(&mut plane, 3);
+    one.say(&set("a"));
+    assert_eq!(one.hear(STORED), "a");
+}
+
+#[test]
+fn who_waited_when_its_place_was_taken_still_waits() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    watch(&plane);
+    let mut one = Connection::open(&mut plane, 1);
+    one.say(&set("a"));
+    one.pause(MINUTE);
+    // As if it were another's place, that comes back from where this one was.
+    for flow in one.plane.flows.iter().filter(|flow| flow[AT_NS].load(Relaxed) != 0) {
+        flow[PORTS].fetch_xor(1, Relaxed);
+    }
+    one.say("get x\r\n");
+    assert_eq!(one.hear(STORED), "abc");
+}
+
+/// Nobody is told of a write whose connection is reset, and no answer says when it was applied.
+#[test]
+fn what_a_reset_connection_wrote_is_not_asked_for_again() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let leaves = |plane: &DataPlane| -> String {
+        let leaves = |place: &usize| plane.entries[*place].leaves.load(Relaxed) != 0;
+        (0..KEYS.len()).filter(leaves).map(|place| KEYS[place]).collect()
+    };
+    let mut one = Connection::open(&mut plane, 1);
+    one.say(&set("a"));
+    one.say("set b 0 0 1 noreply\r\nx\r\n");
+    one.sequence = one.sequence.wrapping_add(1);
+    assert_eq!(one.reset(), "ab", "the server may take it or not");
+    assert_eq!(leaves(one.plane), "ab");
+    one.sequence = one.sequence.wrapping_sub(1);
+    assert_eq!(one.reset(), "ab");
+    assert_eq!(one.reset(), "", "it is over");
+    // Somebody else's answer changes nothing.
+    let mut one = Connection::open(&mut plane, 2);
+    one.say(&set("a"));
+    assert_eq!(one.reset(), "a");
+    let mut other = Connection::open(&mut plane, 3);
+    other.say(&set("a"));
+    let frame = other.frame(false).bytes(STORED.as_bytes());
+    other.plane.leave(&frame).expect("it runs");
+    assert_eq!(leaves(&plane), "a");
+    // The key is not known.
+    let mut one = Connection::open(&mut plane, 4);
+    one.say("set a");
+    assert_eq!(one.reset(), "abc");
+    // All is answered.
+    let mut one = Connection::open(&mut plane, 5);
+    one.say(&set("a"));
+    one.hear(STORED);
+    assert_eq!(one.reset(), "");
 }
 
 /// A key is asked for when its write's answer has left, not before.
@@ -257,7 +392,7 @@ fn what_is_not_known_forgets_everything() {
     one.plane.run(&syn, 1).expect("it runs");
     assert_eq!(one.hear(STORED), "a");
     one.say(&set("b"));
-    assert_eq!(one.reset(), "b", "it ends, and whatever was said is done");
+    assert_eq!(one.end(), "b", "it ends, and whatever was said is done");
     assert_eq!(one.hear("END\r\n"), "");
     assert_eq!(one.hear(STORED), "abc", "nothing is known of it any more");
 }
@@ -282,4 +417,57 @@ fn datagrams_are_answered_by_number() {
     assert_eq!(hear(9, "VALUE x 0 1\r\nx\r\nEND\r\n"), "");
     assert_eq!(hear(2, STORED), "c");
     assert_eq!(hear(3, STORED), "abc", "of a write that was not seen");
+}
+
+/// What a datagram says may be in fragments, or too long to be read: then any answer may be a write's.
+#[test]
+fn datagrams_that_cannot_be_read_are_waited_for() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let gat = |number: u16| Datagram::whole(number, b"gat 9 a\r\n").bytes();
+    let there = Frame::udp(at("10.0.0.1:1"), at(SERVER));
+    let mut first = there.bytes(&gat(1));
+    first[14 + 6] |= 0x20;
+    // The length is the whole datagram's.
+    let mut short = there.bytes(&[gat(2), vec![b' '; 16]].concat());
+    short[14 + 6] |= 0x20;
+    short[14 + 3] -= 16;
+    short.truncate(short.len() - 16);
+    let long = there.bytes(&[gat(3), vec![b' '; 2048]].concat());
+    for (number, frame) in (1..).zip([first, short, long]) {
+        cache(&mut plane);
+        assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
+        assert_eq!(gone(&mut plane), "abc", "{number}");
+        assert_eq!(hear(&mut plane, &there, number), "abc", "{number}");
+        assert_eq!(hear(&mut plane, &there, number + 10), "", "{number}");
+    }
+}
+
+#[test]
+fn fragments_of_ipv6_are_waited_for() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    let there = Frame::udp(at("[fd00::1]:1"), at("[fd00::2]:11211"));
+    let mut frame = there.bytes(&Datagram::whole(1, b"gat 9 a\r\n").bytes());
+    let (length, next, behind) = (14 + 5, 14 + 6, 14 + 40);
+    frame[length] += 8;
+    frame[next] = 44;
+    frame.splice(behind..behind, [17, 0, 0, 1, 0, 0, 0, 7]);
+    cache(&mut plane);
+    assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
+    assert_eq!(gone(&mut plane), "abc");
+    assert_eq!(hear(&mut plane, &there, 1), "abc");
+    assert_eq!(hear(&mut plane, &there, 2), "");
+    // The port went with the first.
+    cache(&mut plane);
+    frame[behind + 2..behind + 4].copy_from_slice(&[0, 9]);
+    assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
+    assert_eq!(gone(&mut plane), "");
+}
+
+/// What an answer that is no write's, to the datagram of that number, makes of keys that were all cached.
+fn hear(plane: &mut DataPlane, there: &Frame, number: u16) -> String {
+    cache(plane);
+    let back = Frame { source: there.destination, destination: there.source, ..there.clone() };
+    let answer = Datagram::whole(number, b"VALUE a 0 3\r\nold\r\nEND\r\n").bytes();
+    plane.leave(&back.bytes(&answer)).expect("it runs");
+    gone(plane)
 }

@@ -22,6 +22,8 @@ const KEYS: usize = 3;
 const CONNECTIONS: u16 = 3;
 const STEPS: u32 = 1_500;
 const MISLEADING: u32 = 7;
+/// Commands of a connection that the program may not have seen (decision 33).
+const UNSEEN_MAX: usize = 8;
 
 struct Random(u64);
 
@@ -109,6 +111,10 @@ fn frame(connection: usize, to_server: bool, sequence: usize, payload: &[u8]) ->
 impl<'a> World<'a> {
     fn new(plane: &'a mut DataPlane, seed: u64) -> Self {
         plane.clear().expect("it is cleared");
+        plane.flows.clear();
+        // The program comes while connections wait, or has been there for long.
+        let is_late = (seed / 2).is_multiple_of(2);
+        plane.shared().watched_ns.store(u64::from(!is_late), Relaxed);
         for number in 0..KEYS {
             let bytes = format!("k{number}").into_bytes();
             let key = Key {
@@ -123,7 +129,7 @@ impl<'a> World<'a> {
         }
         let connections = (0..CONNECTIONS).map(|_| Connection::default()).collect();
         let keys = (0..KEYS).map(|_| History { values: vec![0], told: 0 }).collect();
-        Self {
+        let mut world = Self {
             plane,
             random: Random(seed),
             connections,
@@ -132,7 +138,20 @@ impl<'a> World<'a> {
             is_clear: seed.is_multiple_of(2),
             questions: Vec::new(),
             hits: 0,
+        };
+        if is_late {
+            (0..CONNECTIONS.into()).for_each(|number| world.pass_unseen(number));
         }
+        world
+    }
+
+    /// What passed before the program was there.
+    fn pass_unseen(&mut self, number: usize) {
+        for _ in 0..self.random.below(UNSEEN_MAX + 1) {
+            self.say(number);
+        }
+        let one = &mut self.connections[number];
+        one.passed = one.said.len();
     }
 
     fn step(&mut self) {

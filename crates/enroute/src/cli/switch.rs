@@ -307,6 +307,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         let mode = plane.attach(interface, arguments.generic)?;
         let how = match mode {
             Mode::Native => "native mode".to_owned(),
+            Mode::Kept => "the place of the program before it".to_owned(),
             Mode::Generic if arguments.generic => "generic mode".to_owned(),
             Mode::Generic => {
                 "generic mode: its driver cannot run the program, so every packet costs more".into()
@@ -314,7 +315,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         };
         eprintln!("attached to {interface} in {how}");
     }
-    // Packets may have passed between the old program and the new one.
+    // Packets may have passed without a program.
     plane.clear()?;
     let mut switch = Switch::new(plane)?;
     eprintln!("controlling; ^C ends this and leaves the program where it is");

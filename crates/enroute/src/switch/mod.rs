@@ -267,7 +267,7 @@ impl Switch {
             return;
         }
         let from_ns = entry.ask_from_ns.load(Relaxed);
-        if from_ns == ANSWERED {
+        if from_ns == ANSWERED || entry.leaves.load(Relaxed) != 0 {
             return;
         }
         let may = Duration::from_nanos(from_ns.max(shared.fills_blocked_ns.load(Relaxed)));

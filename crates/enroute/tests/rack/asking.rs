@@ -17,19 +17,10 @@ use super::super::support::history::What;
 const AGAIN: Duration = Duration::from_millis(25);
 /// Then it is given up.
 const GIVEN_UP: Duration = Duration::from_secs(8);
-/// The program knows the eight keys a connection wrote last. With a ninth within a second it lets no value
-/// in for another second: clients that write as fast as they can would never be answered by it.
-const WRITE_EVERY_MIN: Duration = Duration::from_millis(200);
-
 /// A client.
 pub(crate) trait Asking {
     /// Asks until there is an answer: what was done, or read; `None` if there is none.
     fn ask(&mut self, key: usize, what: What) -> Option<What>;
-
-    /// Whether it is not too soon after its last write for another.
-    fn may_write(&self) -> bool {
-        true
-    }
 }
 
 /// A value that tells if it is a mixture of two: its number, over and over, more or less often.
@@ -123,8 +114,6 @@ pub(crate) struct Memcache {
     server: SocketAddr,
     socket: UdpSocket,
     stream: Option<TcpStream>,
-    /// When it last wrote.
-    written: Option<Instant>,
     request: u16,
 }
 
@@ -133,7 +122,7 @@ impl Memcache {
     pub(crate) fn at(server: &str) -> Self {
         let socket = socket(server, 11_211);
         let server = socket.peer_addr().expect("connected");
-        Self { server, socket, stream: None, written: None, request: 0 }
+        Self { server, socket, stream: None, request: 0 }
     }
 
     fn read(&mut self, key: usize) -> Option<What> {
@@ -155,7 +144,6 @@ impl Memcache {
     }
 
     fn write(&mut self, said: &str) -> Option<()> {
-        self.written = Some(Instant::now());
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => TcpStream::connect_timeout(&self.server, GIVEN_UP).ok()?,
@@ -177,10 +165,6 @@ impl Memcache {
 }
 
 impl Asking for Memcache {
-    fn may_write(&self) -> bool {
-        self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY_MIN)
-    }
-
     fn ask(&mut self, key: usize, what: What) -> Option<What> {
         match what {
             What::Read(_) => self.read(key),

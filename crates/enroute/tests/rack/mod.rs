@@ -6,10 +6,10 @@ pub(crate) mod paths;
 
 use std::{
     fs,
-    io::BufRead,
+    io::{BufRead, BufReader},
     net::UdpSocket,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -22,6 +22,8 @@ pub(crate) struct Rack {
     id: String,
     pub(crate) pins: PathBuf,
     children: Vec<Child>,
+    /// What controllers say, which would end if nobody could hear it.
+    said: Vec<BufReader<ChildStderr>>,
     paths: Vec<LinkHandle>,
 }
 
@@ -47,7 +49,7 @@ impl Rack {
             return None;
         }
         let pins = format!("/tmp/er{id}-bpf/pins").into();
-        let rack = Self { id, pins, children: Vec::new(), paths: Vec::new() };
+        let rack = Self { id, pins, children: Vec::new(), said: Vec::new(), paths: Vec::new() };
         let root = rack.pins.parent().expect("a parent");
         fs::create_dir_all(root).expect("a directory");
         rustix::mount::mount("bpf", root, "bpf", rustix::mount::MountFlags::empty(), None)
@@ -120,7 +122,7 @@ impl Rack {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let said = child.stderr.take().expect("piped");
-        std::io::BufReader::new(said).read_line(&mut line).expect("a line");
+        BufReader::new(said).read_line(&mut line).expect("a line");
         child.kill().expect("it runs");
         child.wait().expect("it ends");
         line
@@ -134,23 +136,30 @@ impl Rack {
         id
     }
 
-    /// The data plane and its controller.
+    /// The data plane and its controller, once it controls.
     pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
-        let pins = self.pins.to_str().expect("a path").to_owned();
-        let mut arguments = vec![
-            "switch",
-            "--pins",
-            &pins,
-            "attach",
-            "--interface",
-            "client0",
-            "--interface",
-            "server0",
-        ];
-        arguments.extend(more);
-        let id = self.start("s", PROGRAM, &arguments);
-        let pins = self.pins.clone();
-        wait("the program is attached", || pins.join("link-ingress-server0").exists());
+        let id = self.begin_to_attach(more);
+        let child = self.children.last_mut().expect("just started");
+        let mut said = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        while !line.starts_with("controlling") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).expect("a line"), 0, "it ended");
+            print!("{line}");
+        }
+        self.said.push(said);
+        id
+    }
+
+    /// As [`Rack::attach`], but it may not be there yet: the kernel looks at the program for a second and more.
+    pub(crate) fn begin_to_attach(&mut self, more: &[&str]) -> u32 {
+        let pins = self.pins.to_str().expect("a path");
+        let interfaces = ["--interface", "client0", "--interface", "server0"];
+        let arguments = [&["switch", "--pins", pins, "attach"][..], &interfaces, more].concat();
+        let mut command = self.command("s", PROGRAM, &arguments);
+        let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let id = child.id();
+        self.children.push(child);
         id
     }
 
