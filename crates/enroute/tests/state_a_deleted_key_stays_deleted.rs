@@ -18,6 +18,9 @@ const TARGET: usize = 1;
 const KEYS: usize = 8;
 /// Each way between the mover and the source: the target can be stopped before MIGRATE begins.
 const DELAY: Duration = Duration::from_millis(300);
+/// So soon the target is importing, and the source waits for it once it is stopped.
+const WAITS_WITHIN: Duration = Duration::from_secs(5);
+const ATTEMPTS: usize = 5;
 
 /// So long keys are on their way to the target that come late: MIGRATE and the mover wait for less.
 const LATE: Duration = Duration::from_secs(8);
@@ -62,18 +65,7 @@ fn delete_in_between(end: End) {
     for key in &keys {
         cmd("SET").arg(key).arg(1).exec(&mut source).expect("it is set");
     }
-    linked.links[SOURCE].set_delay(DELAY, DELAY);
-
-    let to = addresses[TARGET].to_string();
-    let mover =
-        Process::start(&mut by_hand(&addresses, &["move", &tag, "--to", &to, "--log", "debug"]));
-    until("the target is importing", || is_importing(&linked.nodes[TARGET], &tag));
-    if end == End::TimeAndTheyAreLate {
-        linked.links[TARGET].set_delay(LATE, Duration::ZERO);
-    } else {
-        linked.nodes[TARGET].process().signal("STOP");
-    }
-    until("the source waits for the target", || is_waiting(&linked.nodes[SOURCE]));
+    let mover = stopped_in_migrate(&mut linked, &tag, end);
     let sent = Instant::now();
     let mover = (end != End::SourceAndMoverDie).then_some(mover);
     if matches!(end, End::SourceDies | End::SourceAndMoverDie) {
@@ -112,6 +104,36 @@ fn delete_in_between(end: End) {
     assert_eq!(counts, [0, KEYS - 1, 0], "nothing of ours is left");
 }
 
+/// A move whose source waits for its target. A machine that is busy can stop the target only after the move:
+/// then the slot moves back, and again.
+fn stopped_in_migrate(linked: &mut Linked, tag: &str, end: End) -> Process {
+    let addresses = linked.addresses();
+    for _ in 0..ATTEMPTS {
+        linked.links[SOURCE].set_delay(DELAY, DELAY);
+        let to = addresses[TARGET].to_string();
+        let words = ["move", tag, "--to", &to, "--log", "debug"];
+        let mover = Process::start(&mut by_hand(&addresses, &words));
+        let _ = within(WAITS_WITHIN, || is_importing(&linked.nodes[TARGET], tag));
+        if end == End::TimeAndTheyAreLate {
+            linked.links[TARGET].set_delay(LATE, Duration::ZERO);
+        } else {
+            linked.nodes[TARGET].process().signal("STOP");
+        }
+        if within(WAITS_WITHIN, || is_waiting(&linked.nodes[SOURCE])) {
+            return mover;
+        }
+        linked.nodes[TARGET].process().signal("CONT");
+        for link in [SOURCE, TARGET] {
+            linked.links[link].set_delay(Duration::ZERO, Duration::ZERO);
+        }
+        mover.wait();
+        let back = addresses[SOURCE].to_string();
+        let (moved, told) = said(&addresses, &["move", tag, "--to", &back]);
+        assert!(moved.status.success(), "{told}");
+    }
+    panic!("no source waited for its target in {ATTEMPTS} moves");
+}
+
 /// Keys of the slot at that node, ours among them.
 fn count(node: &Redis, tag: &str) -> usize {
     let mut command = cmd("CLUSTER");
@@ -130,12 +152,19 @@ fn at_source_or_where_it_sends(source: SocketAddr, key: &str) -> Option<Option<u
     answer.ok().and_then(|found| found.first().copied())
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+fn until(what: &str, holds: impl FnMut() -> bool) {
+    assert!(within(PATIENCE, holds), "waited in vain until {what}");
+}
+
+fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+        if started.elapsed() > time {
+            return false;
+        }
         thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
 fn is_importing(node: &Redis, tag: &str) -> bool {
@@ -147,7 +176,7 @@ fn is_importing(node: &Redis, tag: &str) -> bool {
 fn is_waiting(node: &Redis) -> bool {
     let address: SocketAddr = node.address();
     let client = redis::Client::open(format!("redis://{address}/")).expect("a URL");
-    let limit = Duration::from_millis(100);
+    let limit = Duration::from_millis(300);
     client.get_connection_with_timeout(limit).is_err()
         || client.get_connection().is_ok_and(|mut connection| {
             connection.set_read_timeout(Some(limit)).is_ok()
