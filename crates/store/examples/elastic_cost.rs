@@ -1,6 +1,7 @@
-//! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR [entries]`.
+//! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR
+//! [entries [threads [all|restart [value bytes]]]]`.
 //!
-//! Loads entries of 4 KiB, restarts, warms, overwrites and shrinks; what lookups cost is in
+//! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; what lookups cost is in
 //! `elastic_lookups`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant, SystemTime};
 use store::FileDevice;
 use store::device::{Completion, DeviceCommand, carry_out};
 use store::elastic::{Config, Elastic, Load, Sync, Ticket};
-
-const VALUE_BYTES: usize = 4096;
 
 struct Random(u64);
 
@@ -106,11 +105,12 @@ fn main() {
     let entries: u64 = std::env::args().nth(2).map_or(100_000, |n| n.parse().unwrap());
     let directory = Path::new(&directory);
     let threads: usize = std::env::args().nth(3).map_or(8, |n| n.parse().unwrap());
-    let all = entries as usize * 4400 + (64 << 20);
+    let value_bytes: usize = std::env::args().nth(5).map_or(4096, |n| n.parse().unwrap());
+    let all = entries as usize * (value_bytes + 304) + (64 << 20);
     let config = Config { memory_bytes: all, sync: Sync::EverySecond, ..Config::default() };
     let device = Arc::new(FileDevice::open(directory).unwrap());
     println!("direct: {}", device.is_direct());
-    fill(&config, &device, entries, threads);
+    fill(&config, &device, entries, threads, &vec![7; value_bytes]);
 
     let start = Instant::now();
     let mut store = Elastic::open(config.clone(), &*device, now()).unwrap();
@@ -131,7 +131,7 @@ fn main() {
     read_cold(&mut store, &mut pool, entries, threads, |at| at);
     println!("warmed in order: {:?}", start.elapsed());
     println!("in memory: {}", store.stats().entries_in_memory);
-    overwrites(&mut store, &mut pool, entries);
+    overwrites(&mut store, &mut pool, entries, &vec![9; value_bytes]);
 
     store.rescale(Elastic::MEMORY_BYTES_MIN);
     let (mut longest, start) = (Duration::ZERO, Instant::now());
@@ -147,16 +147,15 @@ fn main() {
     println!("shrunk in {:?}, longest step {longest:?}", start.elapsed());
 }
 
-fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize) {
+fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize, value: &[u8]) {
     let mut store = Elastic::open(config.clone(), &**device, now()).unwrap();
     let mut pool = Threads::new(device, threads);
     let start = Instant::now();
-    let value = vec![7; VALUE_BYTES];
     for number in 0..entries {
         while store.accepts_writes().is_err() {
             pool.pump(&mut store, true);
         }
-        write(&mut store, &mut pool, &key(number), &value);
+        write(&mut store, &mut pool, &key(number), value);
         if number % 16 == 0 {
             pool.pump(&mut store, false);
         }
@@ -180,9 +179,8 @@ fn write(store: &mut Elastic, pool: &mut Threads, key: &[u8], value: &[u8]) {
     tickets.into_iter().for_each(|ticket| store.release(ticket));
 }
 
-fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
+fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, value: &[u8]) {
     let mut random = Random(99);
-    let value = vec![9; VALUE_BYTES];
     let start = Instant::now();
     let (mut most, mut longest) = (0.0f64, Duration::ZERO);
     for number in 0..entries {
@@ -191,7 +189,7 @@ fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64) {
         }
         let key = key(random.draw() % entries);
         let began = processor_time();
-        write(store, pool, &key, &value);
+        write(store, pool, &key, value);
         if number % 16 == 0 {
             pool.pump(store, false);
             store.step(now());

@@ -261,7 +261,7 @@ fn reports(run: &mut Run) -> BTreeMap<(FileName, u64), usize> {
 fn upkeep_that_meets_damaged_pages_of_the_table_reports_each_once_and_goes_on() {
     let mut run = Run::new(5, Faults::default()).expect("opens");
     run.store.rescale(Elastic::MEMORY_BYTES_MIN);
-    run.keys = 30_000;
+    run.keys = 45_000;
     for number in 0..run.keys {
         run.put_value(number, b"value");
     }
@@ -280,6 +280,7 @@ fn upkeep_that_meets_damaged_pages_of_the_table_reports_each_once_and_goes_on() 
     run.settle();
     let reads = run.store.stats().page_reads - reads;
     let reports = reports(&mut run);
+    eprintln!("{} places, {reads} reads", reports.len());
     assert!(reports.len() > 10, "damage was met only {} times", reports.len());
     assert!(reports.values().all(|times| *times == 1), "{reports:?}");
     assert!(reads < 4 * run.keys, "{reads} reads of pages");

@@ -1,7 +1,7 @@
 //! Compaction: room held by dead records is won back while serving.
 //!
 //! When the sealed segments hold a sixth more than what is live, the one with the least live data
-//! for its length is emptied: its footer says which records there were, the table which are still
+//! for its length is emptied: its lines say which records there were, the table which are still
 //! pointed to, and those are appended to the log again. A segment may only go once nothing in it
 //! matters, and what it *kills* may matter: if a record that killed an older one vanished before the
 //! older one's segment did, a restart would find the older one alive. So kills of records that may
@@ -15,10 +15,11 @@ use std::io;
 use std::time::Duration;
 
 use super::device_work::Purpose;
+use super::lines::{LineReader, PORTION_BYTES};
 use super::log::{Segment, Who};
 use super::paging::Missing;
 use super::record::{Address, Kind, Record};
-use super::segment::{Line, Trailer, read_footer};
+use super::segment::{Footer, Line, Trailer};
 use super::staged::StagedKey;
 use super::table::Slot;
 use super::{Elastic, Error};
@@ -41,12 +42,12 @@ pub(super) const DEAD_AWAITED: u64 = 250;
 /// Between two looks for something to win on a full disk.
 const REST_FULL: Duration = Duration::from_millis(10);
 /// Bytes read at once.
-const RUN_BYTES: usize = 256 << 10;
+const RUN_BYTES: usize = PORTION_BYTES;
 /// Dead bytes read along rather than making two reads.
 const GAP_BYTES: u64 = 4 << 10;
 /// Longest record read without asking whether it is alive.
 const SHORT_BYTES: usize = 512;
-/// Footer lines looked at in one step.
+/// Lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
 /// How many lines ahead the table's page is fetched.
 const LINES_AHEAD: usize = 8;
@@ -57,16 +58,19 @@ const KILLS_PER_RECORD: usize = 512;
 #[derive(Debug)]
 pub(super) struct Compaction {
     slot: usize,
-    trailer: Trailer,
+    reader: LineReader,
     /// How much of it was not alive at the beginning, in thousandths.
     dead: u64,
-    /// Nothing until the footer is read.
-    lines: Option<Vec<Line>>,
+    /// Those read last.
+    lines: Vec<Line>,
+    /// The records `lines` were derived from, and where they begin; nothing if a footer has the lines.
+    records: Option<(u64, Vec<u8>)>,
     /// The first line not looked at.
     next: usize,
     /// Places in `lines` of the records being read.
     run: Vec<usize>,
-    reading: bool,
+    /// Where what is being read begins.
+    reading: Option<u64>,
     /// There was no room to append.
     stalled: bool,
     carried: Vec<(u64, Address)>,
@@ -74,8 +78,9 @@ pub(super) struct Compaction {
 
 impl Compaction {
     pub(super) fn bytes(&self) -> usize {
-        let lines = self.lines.as_ref().map_or(0, Vec::len);
-        lines * size_of::<Line>() + self.carried.capacity() * 16 + 2 * RUN_BYTES
+        let records = self.records.as_ref().map_or(0, |(_, records)| records.capacity());
+        let records = records + 2 * RUN_BYTES;
+        self.lines.len() * size_of::<Line>() + self.carried.capacity() * 16 + records
     }
 }
 
@@ -114,13 +119,13 @@ impl Elastic {
         let has_spare = self.log.has_spare_to_move();
         // On a full disk it cannot end: another one may. What it has moved is moved.
         if self.log.is_full()
-            && self.compaction.take_if(|begun| begun.stalled && !begun.reading).is_some()
+            && self.compaction.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
         {
             self.compaction_stuck = Some(self.log.churn());
             self.compaction_rest = (self.log.churn(), now + REST_FULL);
         }
         let can = |compaction: &mut Compaction| {
-            compaction.lines.is_some() && !compaction.reading && (has_spare || !compaction.stalled)
+            compaction.reading.is_none() && (has_spare || !compaction.stalled)
         };
         match self.compaction.take_if(can) {
             Some(compaction) => self.look_at_lines(compaction, now),
@@ -154,16 +159,16 @@ impl Elastic {
         }
         self.compaction = Some(Compaction {
             slot,
-            trailer,
+            reader: LineReader::new(trailer),
             dead,
-            lines: None,
+            lines: Vec::new(),
+            records: None,
             next: 0,
             run: Vec::new(),
-            reading: true,
+            reading: None,
             stalled: false,
             carried: Vec::new(),
         });
-        self.read_for_compaction(slot, trailer.footer_offset(), trailer.footer_bytes());
     }
 
     /// The segment of which most is dead, in thousandths.
@@ -185,16 +190,20 @@ impl Elastic {
             .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)))
     }
 
-    fn read_for_compaction(&mut self, slot: usize, offset: u64, bytes: usize) {
+    fn read_for_compaction(&mut self, mut compaction: Compaction, offset: u64, bytes: usize) {
+        let slot = compaction.slot;
         let segment = self.log.segments.at_mut(slot);
         segment.reads += 1;
         let file = FileName::Segment(segment.number);
         self.command(file, Operation::Read { offset, bytes }, Purpose::Compaction { slot });
+        compaction.reading = Some(offset);
+        self.compaction = Some(compaction);
     }
 
-    /// Looks for the next run of live records, and has it read; true if there is more to look at.
+    /// Looks for the next run of live records and moves it, or has it read first; true if it can go
+    /// on at once.
     fn look_at_lines(&mut self, mut compaction: Compaction, now: Duration) -> bool {
-        let lines = compaction.lines.as_ref().expect("not reading, so the footer was read");
+        let lines = &compaction.lines;
         let until = lines.len().min(compaction.next + LINES_PER_STEP);
         while compaction.next < until {
             let line = lines[compaction.next];
@@ -220,7 +229,7 @@ impl Elastic {
                 compaction.run.push(compaction.next);
             }
             let carries = line.kills != Address::NONE
-                && line.kills.segment() != compaction.trailer.number
+                && line.kills.segment() != compaction.reader.trailer().number
                 && self.log.segments.has(line.kills.segment());
             if carries {
                 compaction.carried.push((line.hash, line.kills));
@@ -231,13 +240,26 @@ impl Elastic {
         if let (Some(&first), Some(&last)) = (compaction.run.first(), compaction.run.last()) {
             let (offset, end) = (lines[first].offset, line_end(&lines[last]));
             let end = end.min(self.log.segments.at(compaction.slot).bytes);
-            compaction.reading = true;
-            self.read_for_compaction(compaction.slot, offset, (end - offset) as usize);
-        } else if at_end {
-            return self.finish_compaction(compaction, now);
+            if let Some((base, records)) = compaction.records.take() {
+                self.move_run(compaction, base, &records, now);
+                if let Some(compaction) = &mut self.compaction {
+                    compaction.records = Some((base, records));
+                }
+                return true;
+            }
+            self.read_for_compaction(compaction, offset, (end - offset) as usize);
+            return false;
         }
-        self.compaction = Some(compaction);
-        looked && !at_end
+        if !at_end {
+            self.compaction = Some(compaction);
+            return looked;
+        }
+        let Some((offset, bytes)) = compaction.reader.next() else {
+            return self.finish_compaction(compaction, now);
+        };
+        (compaction.lines, compaction.records, compaction.next) = (Vec::new(), None, 0);
+        self.read_for_compaction(compaction, offset, bytes);
+        false
     }
 
     /// A short record is read whether it is alive or not: that costs less than asking the table, which is
@@ -253,7 +275,7 @@ impl Elastic {
         self.table.find(line.hash, self.log.segments.location(segment, line.offset))
     }
 
-    /// Takes the footer, or a run of records.
+    /// Takes what tells the next lines, or a run of records.
     pub(super) fn compaction_read(
         &mut self,
         slot: usize,
@@ -266,29 +288,27 @@ impl Elastic {
         else {
             return;
         };
-        compaction.reading = false;
-        let first = compaction.run.first().zip(compaction.lines.as_ref());
-        let offset =
-            first.map_or(compaction.trailer.footer_offset(), |(&at, lines)| lines[at].offset);
+        let Some(offset) = compaction.reading.take() else { return };
         match result {
             Err(error) => {
-                let file = FileName::Segment(compaction.trailer.number);
+                let file = FileName::Segment(compaction.reader.trailer().number);
                 self.leave_damaged(
                     slot,
                     Error::ReadFailed { file, offset, reason: error.to_string() },
                 );
             }
-            Ok(bytes) if compaction.lines.is_none() => {
-                compaction.lines = read_footer(&bytes, &compaction.trailer);
-                if compaction.lines.is_some() {
-                    self.compaction = Some(compaction);
-                } else {
-                    let found = "a footer with a wrong checksum".to_owned();
-                    let file = FileName::Segment(compaction.trailer.number);
-                    self.leave_damaged(slot, Error::Damaged { file, offset, found });
+            Ok(bytes) if compaction.run.is_empty() => {
+                match compaction.reader.take(&bytes, |key| self.hash(key)) {
+                    Ok(lines) => {
+                        compaction.lines = lines;
+                        let are_derived = compaction.reader.trailer().footer == Footer::Parity;
+                        compaction.records = are_derived.then_some((offset, bytes));
+                        self.compaction = Some(compaction);
+                    }
+                    Err(error) => self.leave_damaged(slot, error),
                 }
             }
-            Ok(bytes) => self.move_run(compaction, &bytes, now),
+            Ok(bytes) => self.move_run(compaction, offset, &bytes, now),
         }
     }
 
@@ -298,10 +318,10 @@ impl Elastic {
         self.log.segments.at_mut(slot).damaged = true;
     }
 
-    fn move_run(&mut self, mut compaction: Compaction, bytes: &[u8], now: Duration) {
+    /// Moves the run, of which the records are among `bytes`, which begin at `base`.
+    fn move_run(&mut self, mut compaction: Compaction, base: u64, bytes: &[u8], now: Duration) {
         let run = std::mem::take(&mut compaction.run);
-        let lines = compaction.lines.as_ref().expect("a run is of lines");
-        let base = lines[run[0]].offset;
+        let lines = &compaction.lines;
         for (place, &at) in run.iter().enumerate() {
             let line = lines[at];
             if let Some(&ahead) = run.get(place + LINES_AHEAD) {

@@ -26,11 +26,11 @@ pub(super) enum Purpose {
         page: u32,
         epoch: u64,
     },
-    /// The footer of the segment being compacted, or a run of its records.
+    /// What tells lines of the segment being compacted, or a run of its records.
     Compaction {
         slot: usize,
     },
-    /// The footer of the segment looked through for expired entries.
+    /// What tells lines of the segment looked through for expired entries.
     Sweep {
         slot: usize,
     },

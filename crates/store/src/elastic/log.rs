@@ -18,8 +18,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::parity::Parity;
 use super::record::Address;
-use super::segment::{BLOCK_BYTES, LINE_BYTES, Line};
+use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::table::Location;
 use super::{Error, Position};
 pub(super) use commands::Purpose;
@@ -52,6 +53,9 @@ struct Open {
     written: u64,
     /// Up to here it survives a crash.
     durable: u64,
+    footer: Footer,
+    /// Of what the device was handed for good.
+    parity: Parity,
     lines: Vec<Line>,
     kills: u64,
     version_max: u64,
@@ -60,6 +64,13 @@ struct Open {
 impl Open {
     fn end(&self) -> u64 {
         self.base + self.buffer.len() as u64
+    }
+
+    /// The first so many bytes buffered, whole blocks, are as they will be.
+    fn note_blocks(&mut self, bytes: usize) {
+        if self.footer == Footer::Parity {
+            self.parity.add(&self.buffer[..bytes]);
+        }
     }
 }
 
@@ -79,6 +90,9 @@ pub(super) struct Log {
     pub(super) segments: Segments,
     spares: Spares,
     open: Option<Open>,
+    /// What would have suited the segment sealed last. The next is begun with it, as room for a
+    /// footer has to be kept while a segment is filled.
+    footer: Footer,
     step: Step,
     jobs: VecDeque<Job>,
     writing: bool,
@@ -110,6 +124,7 @@ impl Log {
             segments: Segments::new(segment_bytes),
             spares,
             open: None,
+            footer: Footer::Lines,
             step: Step::default(),
             jobs: VecDeque::new(),
             writing: false,
@@ -201,7 +216,7 @@ impl Log {
     /// About how many bytes of records compaction can append before a segment must be made.
     pub(super) fn room_to_move(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| {
-            let footer = (open.lines.len() * LINE_BYTES) as u64;
+            let footer = open.footer.bytes(open.lines.len()) as u64;
             open.bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
         });
         open + self.spares.bytes()

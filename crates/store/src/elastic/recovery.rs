@@ -1,8 +1,9 @@
 //! Opening a store: finding out which entries there are.
 //!
 //! Every record names the record it kills, so what is alive is simply every record nobody kills, in
-//! whatever order segments are read. Sealed segments say it in their footers, 24 bytes a record;
-//! the one that was open is read record by record, and cut where the crash tore it.
+//! whatever order segments are read. Sealed segments say it in their footers, 24 bytes a record, or
+//! are read if their records are short; the one that was open is read record by record, and cut where
+//! the crash tore it.
 //!
 //! Cut or damaged? Every record says up to where its segment was durable when it was appended. Bytes
 //! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
@@ -35,7 +36,7 @@ pub struct Recovery {
     pub entries: u64,
     /// Segments read.
     pub segments: usize,
-    /// Records read one by one, as their segment was not sealed or its footer damaged.
+    /// Records read one by one, as their segment was not sealed or is damaged.
     pub records_scanned: u64,
     /// Where the log was cut, if the last crash tore it: file, offset in bytes.
     pub cut: Option<(FileName, u64)>,
@@ -51,14 +52,22 @@ struct Found {
 
 /// Where the lines of a segment are.
 enum Lines {
-    InFooter,
-    Scanned(Vec<Line>),
+    /// Read again for every range of hashes.
+    OnDisk,
+    Kept(Vec<Line>),
 }
+
+/// Lines worked on at once for every byte of the budget: the killed addresses and the pages made of
+/// them take about 32 bytes each, and may have a quarter of it.
+const BUDGET_BYTES_PER_LINE: usize = 128;
 
 struct Opening<'a, D: Device + ?Sized> {
     device: &'a D,
     hasher: SipHasher13,
     segment_bytes: u64,
+    /// Lines worked on at once, and of those derived from records, lines kept.
+    lines_max: u64,
+    lines_kept: u64,
     recovery: Recovery,
     version: u64,
     floor: u64,
@@ -81,6 +90,8 @@ impl Elastic {
             device,
             hasher: SipHasher13::new_with_keys(first, second),
             segment_bytes: superblock.segment_bytes,
+            lines_max: (config.memory_bytes / BUDGET_BYTES_PER_LINE).max(1 << 14) as u64,
+            lines_kept: 0,
             recovery: Recovery::default(),
             version: 0,
             floor: 0,

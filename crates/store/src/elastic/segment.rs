@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! 0          4096                     data end, rounded up          length - 4096
-//! | header   | records ...            | footer: one line a record   | ... trailer |
+//! | header   | records ...            | footer                      | ... trailer |
 //! ```
 //!
 //! A segment with a trailer is sealed. The footer repeats what recovery needs of every record, so
-//! that a restart reads 24 bytes a record, not the records.
+//! that a restart reads 24 bytes a record, not the records. Where records are short, it is a parity
+//! block, and the records are read.
 
+use super::parity::Parity;
 use super::record::{Address, Class, Expiry, u32_at, u64_at};
 use crate::device::FileName;
 use crate::elastic::Error;
@@ -20,9 +22,39 @@ pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 pub(super) const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of one footer line.
 pub(super) const LINE_BYTES: usize = 24;
+/// Records shorter than this on average have no footer lines, which would be more than 3 % of them.
+const LISTED_RECORD_BYTES: u64 = 32 * LINE_BYTES as u64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"enrtlog1");
-const SUPERBLOCK_MAGIC: u64 = u64::from_le_bytes(*b"enrtsup1");
+const SUPERBLOCK_MAGIC: u64 = u64::from_le_bytes(*b"enrtsup2");
+
+/// What is between the records of a sealed segment and its trailer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Footer {
+    /// A line for each record.
+    Lines = 0,
+    /// The exclusive or of all blocks before it, one block: the lines are derived from the records.
+    Parity = 1,
+}
+
+impl Footer {
+    /// What suits records that take so many bytes, and would have so many lines.
+    pub(super) fn of(record_bytes: u64, lines: usize) -> Self {
+        if record_bytes < lines as u64 * LISTED_RECORD_BYTES { Self::Parity } else { Self::Lines }
+    }
+
+    /// Its length for so many lines.
+    pub(super) fn bytes(self, lines: usize) -> usize {
+        match self {
+            Self::Lines => lines * LINE_BYTES,
+            Self::Parity => BLOCK_BYTES,
+        }
+    }
+
+    fn read(word: u64) -> Option<Self> {
+        [Self::Lines, Self::Parity].into_iter().find(|footer| *footer as u64 == word)
+    }
+}
 
 /// What the footer says of one record, or of one record it kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,22 +100,34 @@ impl Line {
     }
 }
 
-/// The footer as written, padded to whole blocks.
-pub(super) fn write_footer(lines: &[Line], out: &mut Vec<u8>) -> u32 {
+/// Writes the footer, padded to whole blocks; returns its checksum.
+pub(super) fn write_footer(
+    footer: Footer,
+    lines: &[Line],
+    parity: &Parity,
+    out: &mut Vec<u8>,
+) -> u32 {
     let start = out.len();
-    for line in lines {
-        line.write(out);
+    match footer {
+        Footer::Lines => lines.iter().for_each(|line| line.write(out)),
+        Footer::Parity => out.extend_from_slice(parity.bytes()),
     }
     let checksum = crc32c::crc32c(&out[start..]);
     out.resize(out.len().next_multiple_of(BLOCK_BYTES), 0);
     checksum
 }
 
-/// The lines of a footer whose trailer was read; nothing if it is damaged.
+/// The bytes of a footer that are as its trailer says, of those that were read; nothing if it is
+/// damaged.
+pub(super) fn whole_footer<'a>(bytes: &'a [u8], trailer: &Trailer) -> Option<&'a [u8]> {
+    let bytes = bytes.get(..trailer.footer_bytes())?;
+    (crc32c::crc32c(bytes) == trailer.footer_checksum).then_some(bytes)
+}
+
+/// The lines of a footer of lines; nothing if it is damaged.
 pub(super) fn read_footer(bytes: &[u8], trailer: &Trailer) -> Option<Vec<Line>> {
-    let bytes = bytes.get(..trailer.lines as usize * LINE_BYTES)?;
-    (crc32c::crc32c(bytes) == trailer.footer_checksum)
-        .then(|| bytes.chunks_exact(LINE_BYTES).map(Line::read).collect())
+    let bytes = whole_footer(bytes, trailer)?;
+    Some(bytes.chunks_exact(LINE_BYTES).map(Line::read).collect())
 }
 
 /// The first block of a segment.
@@ -112,6 +156,8 @@ pub(super) struct Trailer {
     pub(super) floor: u64,
     /// Where the records end.
     pub(super) data_end: u64,
+    pub(super) footer: Footer,
+    /// How many there are, in the footer or to be derived.
     pub(super) lines: u64,
     pub(super) footer_checksum: u32,
     /// The highest version of any record here.
@@ -133,21 +179,24 @@ impl Trailer {
     }
 
     pub(super) fn footer_bytes(&self) -> usize {
-        self.lines as usize * LINE_BYTES
+        self.footer.bytes(self.lines as usize)
     }
 
     pub(super) fn write(self, out: &mut Vec<u8>) {
-        let Self { number, floor, data_end, lines, footer_checksum, version_max } = self;
-        let checksum = u64::from(footer_checksum);
-        write_block(&[MAGIC, number, floor, data_end, lines, checksum, version_max], out);
+        let Self { number, floor, data_end, footer, lines, footer_checksum, version_max } = self;
+        let (footer, checksum) = (footer as u64, u64::from(footer_checksum));
+        write_block(&[MAGIC, number, floor, data_end, footer, lines, checksum, version_max], out);
     }
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let [magic, number, floor, data_end, lines, checksum, version_max] = read_block(bytes)?;
-        (magic == MAGIC).then_some(Self {
+        let [magic, number, floor, data_end, footer, lines, checksum, version_max] =
+            read_block(bytes)?;
+        let footer = Footer::read(footer).filter(|_| magic == MAGIC)?;
+        Some(Self {
             number,
             floor,
             data_end,
+            footer,
             lines,
             footer_checksum: checksum as u32,
             version_max,
@@ -172,7 +221,7 @@ impl Superblock {
         let foreign = |found: &str| Error::Foreign {
             file: FileName::Superblock,
             found: found.to_owned(),
-            expected: "an elastic store, format 1".to_owned(),
+            expected: "an elastic store, format 2".to_owned(),
         };
         let Some([magic, segment_bytes, first, second]) = read_block(bytes) else {
             return Err(foreign("a wrong checksum"));

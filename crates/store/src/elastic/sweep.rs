@@ -1,15 +1,16 @@
 //! Finding expired entries nobody asks for.
 //!
-//! Every segment knows when its first entry expires, and its footer says which entries those are;
-//! so what is over is removed without reading a record. Entries expire to the second here; a load
+//! Every segment knows when its first entry expires, and its lines say which entries those are; so
+//! what is over is removed without reading a record that is not short. Entries expire to the second here; a load
 //! counts in milliseconds.
 
 use std::io;
 use std::time::Duration;
 
 use super::device_work::Purpose;
+use super::lines::LineReader;
 use super::record::Address;
-use super::segment::{Line, read_footer};
+use super::segment::Line;
 use super::staged::StagedKey;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
@@ -23,7 +24,10 @@ const REST_S: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Sweep {
     slot: usize,
-    /// Nothing until the footer is read.
+    number: u64,
+    /// Nothing if the segment was open when it was begun.
+    reader: Option<LineReader>,
+    /// Those read last; nothing while they are read.
     lines: Option<Vec<Line>>,
     next: usize,
     /// When the first entry left here expires, in seconds.
@@ -62,43 +66,39 @@ impl Elastic {
         // What is appended from here on counts anew.
         self.log.segments.at_mut(slot).expires_s = u32::MAX;
         let open = self.log.open_lines().filter(|(open, _)| *open == slot);
-        let mut sweep = Sweep { slot, lines: None, next: 0, expires_s: u32::MAX };
-        if let Some((_, lines)) = open {
-            sweep.lines = Some(lines.to_vec());
-        } else {
-            let segment = self.log.segments.at_mut(slot);
-            let Some(trailer) = segment.trailer else { return };
-            segment.reads += 1;
-            let file = FileName::Segment(segment.number);
-            let (offset, bytes) = (trailer.footer_offset(), trailer.footer_bytes());
-            self.command(file, Operation::Read { offset, bytes }, Purpose::Sweep { slot });
+        let lines = open.map(|(_, lines)| lines.to_vec());
+        let segment = self.log.segments.at(slot);
+        let reader = segment.trailer.map(LineReader::new);
+        if lines.is_none() && reader.is_none() {
+            return;
         }
-        self.sweep = Some(sweep);
+        let number = segment.number;
+        // The first lines are none.
+        let lines = Some(lines.unwrap_or_default());
+        self.sweep = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
     }
 
-    /// Takes a footer.
+    /// Takes what tells the next lines.
     pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
         let segment = self.log.segments.at_mut(slot);
         segment.reads -= 1;
-        let (file, trailer) = (FileName::Segment(segment.number), segment.trailer);
         let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
-        let offset = trailer.map_or(0, |trailer| trailer.footer_offset());
+        let Some(reader) = &mut sweep.reader else { return };
         let lines = match result {
-            Ok(bytes) => {
-                trailer.and_then(|trailer| read_footer(&bytes, &trailer)).ok_or_else(|| {
-                    let found = "a footer with a wrong checksum".to_owned();
-                    Error::Damaged { file, offset, found }
-                })
+            Ok(bytes) => reader.take(&bytes, |key| self.hash(key)),
+            Err(error) => {
+                let file = FileName::Segment(sweep.number);
+                let offset = reader.next().map_or(0, |(offset, _)| offset);
+                Err(Error::ReadFailed { file, offset, reason: error.to_string() })
             }
-            Err(error) => Err(Error::ReadFailed { file, offset, reason: error.to_string() }),
         };
         match lines {
             Ok(lines) => {
-                sweep.lines = Some(lines);
+                (sweep.lines, sweep.next) = (Some(lines), 0);
                 self.sweep = Some(sweep);
             }
             Err(error) => {
-                // Its entries expire when they are asked for.
+                // What is left of its entries expires when it is asked for.
                 self.report(error);
             }
         }
@@ -106,7 +106,11 @@ impl Elastic {
 
     fn look_for_expired(&mut self, mut sweep: Sweep, now: Duration) -> bool {
         let now_s = seconds(now);
-        let lines = sweep.lines.as_ref().expect("the footer was read");
+        // Compaction may have emptied it meanwhile.
+        if !self.log.segments.has(sweep.number) {
+            return true;
+        }
+        let lines = sweep.lines.as_ref().expect("they were read");
         let until = lines.len().min(sweep.next + LINES_PER_STEP);
         while sweep.next < until {
             let line = lines[sweep.next];
@@ -135,6 +139,14 @@ impl Elastic {
         if sweep.next < lines.len() {
             self.sweep = Some(sweep);
             return true;
+        }
+        if let Some((offset, bytes)) = sweep.reader.as_ref().and_then(LineReader::next) {
+            sweep.lines = None;
+            self.log.segments.at_mut(sweep.slot).reads += 1;
+            let (file, slot) = (FileName::Segment(sweep.number), sweep.slot);
+            self.command(file, Operation::Read { offset, bytes }, Purpose::Sweep { slot });
+            self.sweep = Some(sweep);
+            return false;
         }
         let expires_s = if sweep.expires_s == u32::MAX {
             u32::MAX

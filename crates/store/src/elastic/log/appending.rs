@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spares::{self, Spare, Who};
-use super::{Job, Log, Open, Segment, WRITE_BYTES, kills_of};
+use super::{Job, Log, Open, Segment, WRITE_BYTES};
 use crate::elastic::Error;
+use crate::elastic::lines::add_lines;
+use crate::elastic::parity::Parity;
 use crate::elastic::record::{Address, Class, Kind, Record, UNIT_BYTES};
-use crate::elastic::segment::{BLOCK_BYTES, Header, LINE_BYTES, Line, Trailer, write_footer};
+use crate::elastic::segment::{
+    BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
+};
 use crate::elastic::table::Location;
 
 impl Log {
@@ -40,40 +44,23 @@ impl Log {
         let record = Record { more: self.step.is_open, durable, ..record };
         self.step.last = self.step.is_open.then_some(offset);
         record.write(Address::new(open.number, offset), &mut open.buffer);
-        let class = Class::of(record.bytes());
-        let line = Line {
-            hash,
-            offset,
-            class: Some(class),
-            kills: record.kills,
-            expires_s: Line::expires_s(record.body.expires_at),
-        };
         let slot = open.slot;
-        open.kills += if record.kills == Address::NONE { 0 } else { 1 };
-        match record.kind {
-            Kind::Put => open.lines.push(line),
-            Kind::Kills => {
-                open.kills += lines as u64;
-                open.lines.extend(kills_of(record.body.value).map(|(hash, kills)| Line {
-                    hash,
-                    offset,
-                    class: None,
-                    kills,
-                    expires_s: u32::MAX,
-                }));
-            }
-        }
+        open.kills += match record.kind {
+            Kind::Put => u64::from(record.kills != Address::NONE),
+            Kind::Kills => lines as u64,
+        };
+        add_lines(&mut open.lines, &record, offset, |_| hash);
         open.version_max = open.version_max.max(record.body.version);
         self.appended += record.bytes() as u64;
         self.unwritten_since.get_or_insert(now);
-        self.segments.note_expiry(slot, line.expires_s);
-        Ok((self.segments.location(slot, offset), class))
+        self.segments.note_expiry(slot, Line::expires_s(record.body.expires_at));
+        Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
     }
 
     pub(super) fn fits(&self, bytes: usize, lines: usize) -> bool {
         let Some(open) = &self.open else { return false };
         let whole = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES) as u64;
-        let footer = whole((open.lines.len() + lines) * LINE_BYTES);
+        let footer = whole(open.footer.bytes(open.lines.len() + lines));
         whole(open.end() as usize + bytes) + footer + BLOCK_BYTES as u64 <= open.bytes
     }
 
@@ -101,6 +88,8 @@ impl Log {
             buffer,
             written: 0,
             durable: 0,
+            footer: self.footer,
+            parity: Parity::new(),
             lines: std::mem::take(&mut self.unused.1),
             kills: 0,
             version_max: 0,
@@ -130,12 +119,16 @@ impl Log {
             number: open.number,
             floor: self.floor,
             data_end: open.end(),
+            footer: open.footer,
             lines: open.lines.len() as u64,
             footer_checksum: 0,
             version_max: open.version_max,
         };
         open.buffer.resize(open.buffer.len().next_multiple_of(BLOCK_BYTES), 0);
-        trailer.footer_checksum = write_footer(&open.lines, &mut open.buffer);
+        open.note_blocks(open.buffer.len());
+        trailer.footer_checksum =
+            write_footer(open.footer, &open.lines, &open.parity, &mut open.buffer);
+        self.footer = Footer::of(trailer.data_end - BLOCK_BYTES as u64, open.lines.len());
         let mut last = Vec::new();
         trailer.write(&mut last);
         self.push_job(open.number, open.base, open.buffer, false);
@@ -157,6 +150,7 @@ impl Log {
         let Some(open) = &mut self.open else { return };
         let end = open.end();
         let kept = (end / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 - open.base) as usize;
+        open.note_blocks(kept);
         let mut next = std::mem::take(&mut self.unused.0);
         next.reserve(WRITE_BYTES + BLOCK_BYTES);
         next.extend_from_slice(&open.buffer[kept..]);

@@ -14,10 +14,6 @@ use crate::elastic::table::{HASH_BITS, Slot, Table};
 use crate::elastic::{Config, Error};
 use crate::mapping::PAGE_BYTES;
 
-/// Footer lines worked on at once for every byte of the budget: the killed addresses and the pages
-/// made of them take about 32 bytes each, and may have a quarter of it.
-const BUDGET_BYTES_PER_LINE: usize = 128;
-
 impl<D: Device + ?Sized> Opening<'_, D> {
     /// Fills the table with what nobody kills, one range of hashes after another, so that what is
     /// needed at once fits the budget.
@@ -29,16 +25,13 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         config: &Config,
     ) -> Result<(), Error> {
         let count = |found: &Found| match &found.lines {
-            Lines::InFooter => found.segment.trailer.map_or(0, |trailer| trailer.lines),
-            Lines::Scanned(lines) => lines.len() as u64,
+            Lines::OnDisk => found.segment.trailer.map_or(0, |trailer| trailer.lines),
+            Lines::Kept(lines) => lines.len() as u64,
         };
         let total: u64 = found.iter().map(count).sum();
-        let at_once = (config.memory_bytes / BUDGET_BYTES_PER_LINE).max(1 << 14) as u64;
-        let parts = total.div_ceil(at_once).max(1);
+        let parts = total.div_ceil(self.lines_max).max(1);
         let mut segments = Vec::new();
-        for Found { mut segment, lines } in found {
-            segment.damaged =
-                matches!(lines, Lines::Scanned(_)) && !self.recovery.damage.is_empty();
+        for Found { segment, lines } in found {
             let trailer = segment.trailer;
             segments.push((log.adopt(segment), trailer, lines));
         }
@@ -65,17 +58,13 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             for (slot, trailer, lines) in segments {
                 let read;
                 let lines = match (lines, trailer) {
-                    (Lines::Scanned(lines), _) => lines,
-                    (Lines::InFooter, Some(trailer)) => {
-                        let file = FileName::Segment(trailer.number);
-                        read = self.read_lines(trailer).ok_or_else(|| Error::ReadFailed {
-                            file,
-                            offset: trailer.footer_offset(),
-                            reason: "its footer could be read a moment ago".to_owned(),
-                        })?;
+                    (Lines::Kept(lines), _) => lines,
+                    (Lines::OnDisk, Some(trailer)) => {
+                        // They could be read a moment ago.
+                        read = self.read_lines(trailer)?;
                         &read
                     }
-                    (Lines::InFooter, None) => continue,
+                    (Lines::OnDisk, None) => continue,
                 };
                 let mut kills = 0;
                 for line in lines.iter().filter(|line| range.contains(&line.hash)) {

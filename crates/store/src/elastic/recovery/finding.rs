@@ -3,9 +3,13 @@
 use super::{Found, Lines, Opening, write_failed};
 use crate::device::{Device, FileName};
 use crate::elastic::Error;
-use crate::elastic::log::{Segment, kills_of};
-use crate::elastic::record::{Address, Class, Kind, Record, UNIT_BYTES};
-use crate::elastic::segment::{BLOCK_BYTES, Header, Line, Trailer, read_footer, write_footer};
+use crate::elastic::lines::{LineReader, add_lines};
+use crate::elastic::log::Segment;
+use crate::elastic::parity::Parity;
+use crate::elastic::record::{Address, Record, UNIT_BYTES};
+use crate::elastic::segment::{
+    BLOCK_BYTES, Footer, Header, Line, Trailer, whole_footer, write_footer,
+};
 use crate::elastic::table::HASH_BITS;
 
 /// What a scan of records found.
@@ -33,8 +37,12 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                 self.remove(number)?;
                 continue;
             }
+            let damage = self.recovery.damage.len();
             match self.find_segment(segment, is_last)? {
-                Some(segment) => found.push(segment),
+                Some(mut segment) => {
+                    segment.segment.damaged = self.recovery.damage.len() > damage;
+                    found.push(segment);
+                }
                 None if is_last => self.remove(number)?,
                 // It was safe before anything behind it was written.
                 None => self.damaged(number, 0, "nothing that was written is left"),
@@ -84,19 +92,41 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                 self.damaged(number, bytes, "no trailer");
                 return self.find_unsealed(segment, is_last);
             };
-            if self.read_lines(&trailer).is_some() {
-                self.version = self.version.max(trailer.version_max);
-                return Ok(Some(Found { segment, lines: Lines::InFooter }));
+            self.version = self.version.max(trailer.version_max);
+            match (self.read_lines(&trailer), trailer.footer) {
+                (Ok(lines), footer) => {
+                    return Ok(Some(Found { segment, lines: self.keep(lines, footer) }));
+                }
+                (Err(error), Footer::Lines) => self.recovery.damage.push(error),
+                // What is wrong with the records is found when they are read one by one.
+                (Err(_), Footer::Parity) => {}
             }
-            self.damaged(number, trailer.footer_offset(), "a footer with a wrong checksum");
         }
         self.find_unsealed(segment, is_last)
     }
 
-    pub(super) fn read_lines(&self, trailer: &Trailer) -> Option<Vec<Line>> {
-        let bytes =
-            self.read(trailer.number, trailer.footer_offset(), trailer.footer_bytes()).ok()?;
-        read_footer(&bytes, trailer)
+    /// Derived lines are kept rather than derived again, as far as the budget allows.
+    fn keep(&mut self, mut lines: Vec<Line>, footer: Footer) -> Lines {
+        let kept = self.lines_kept + lines.len() as u64;
+        if footer == Footer::Lines || kept > self.lines_max {
+            return Lines::OnDisk;
+        }
+        self.lines_kept = kept;
+        lines.shrink_to_fit();
+        Lines::Kept(lines)
+    }
+
+    pub(super) fn read_lines(&self, trailer: &Trailer) -> Result<Vec<Line>, Error> {
+        let (mut reader, mut lines) = (LineReader::new(*trailer), Vec::new());
+        while let Some((offset, bytes)) = reader.next() {
+            let bytes = self.read(trailer.number, offset, bytes)?;
+            lines.append(&mut reader.take(&bytes, |key| self.hash(key))?);
+        }
+        Ok(lines)
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key) >> (64 - HASH_BITS)
     }
 
     fn damaged(&mut self, number: u64, offset: u64, found: &str) {
@@ -110,7 +140,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         is_last: bool,
     ) -> Result<Option<Found>, Error> {
         let number = segment.number;
-        let bytes = self.read_whole(&segment, is_last)?;
+        let mut bytes = self.read_whole(&segment, is_last)?;
         match Header::read(&bytes).filter(|header| header.number == number) {
             Some(header) => self.floor = self.floor.max(header.floor),
             None if behind_damage(number, &bytes, 0, !is_last).is_none() => {
@@ -119,13 +149,13 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             }
             None => self.damaged(number, 0, "a header with a wrong checksum"),
         }
-        let scanned = self.scan(number, &bytes, segment.trailer, is_last);
-        segment.trailer = segment.trailer.filter(|trailer| trailer.data_end == scanned.end);
+        let scanned = self.scan(number, &mut bytes, segment.trailer, is_last);
         self.version = self.version.max(scanned.version_max);
-        if segment.trailer.is_none() {
-            segment.trailer = Some(self.seal(&mut segment, &scanned, is_last)?);
+        // The last is sealed again: what is behind its records may be torn.
+        if is_last || segment.trailer.is_none() {
+            segment.trailer = Some(self.seal(&mut segment, &bytes, &scanned, is_last)?);
         }
-        Ok(Some(Found { segment, lines: Lines::Scanned(scanned.lines) }))
+        Ok(Some(Found { segment, lines: Lines::Kept(scanned.lines) }))
     }
 
     /// All bytes of a segment, zeroes where it cannot be read.
@@ -150,12 +180,14 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     fn scan(
         &mut self,
         number: u64,
-        bytes: &[u8],
+        bytes: &mut [u8],
         trailer: Option<Trailer>,
         is_last: bool,
     ) -> Scanned {
         let file = FileName::Segment(number);
         let limit = trailer.map_or(bytes.len(), |trailer| trailer.data_end as usize);
+        let sealed = trailer.filter(|_| !is_last);
+        let mut parity = sealed.and_then(|trailer| self.parity(bytes, &trailer));
         let mut scanned = Scanned { lines: Vec::new(), end: BLOCK_BYTES as u64, version_max: 0 };
         let mut at = BLOCK_BYTES;
         // Lines and place at the beginning of the step that is not over.
@@ -165,11 +197,14 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                 Ok(record) => {
                     let begun = step.unwrap_or((scanned.lines.len(), at as u64));
                     step = record.more.then_some(begun);
-                    self.take_record(&mut scanned, at as u64, &record);
+                    self.recovery.records_scanned += 1;
+                    scanned.version_max = scanned.version_max.max(record.body.version);
+                    add_lines(&mut scanned.lines, &record, at as u64, |key| self.hash(key));
                     at += record.bytes();
                 }
                 Err(broken) => {
-                    let Some(next) = behind_damage(number, &bytes[..limit], at, !is_last) else {
+                    let next = behind_damage(number, &bytes[..limit], at, !is_last);
+                    let Some(next) = next.or(sealed.map(|_| limit)) else {
                         if is_last && !bytes[at..limit].iter().all(|byte| *byte == 0) {
                             self.recovery.cut = Some((file, at as u64));
                         }
@@ -177,7 +212,10 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     };
                     self.damaged(number, at as u64, &broken.to_string());
                     step = None;
-                    at = next;
+                    let address = Address::new(number, at as u64);
+                    if !parity.as_mut().is_some_and(|parity| parity.mend(address, bytes, next)) {
+                        at = next;
+                    }
                 }
             }
             scanned.end = at as u64;
@@ -190,47 +228,48 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         scanned
     }
 
-    fn take_record(&mut self, scanned: &mut Scanned, offset: u64, record: &Record<'_>) {
-        self.recovery.records_scanned += 1;
-        scanned.version_max = scanned.version_max.max(record.body.version);
-        match record.kind {
-            Kind::Put => scanned.lines.push(Line {
-                hash: self.hasher.hash(record.key) >> (64 - HASH_BITS),
-                offset,
-                class: Some(Class::of(record.bytes())),
-                kills: record.kills,
-                expires_s: Line::expires_s(record.body.expires_at),
-            }),
-            Kind::Kills => {
-                scanned.lines.extend(kills_of(record.body.value).map(|(hash, kills)| Line {
-                    hash,
-                    offset,
-                    class: None,
-                    kills,
-                    expires_s: u32::MAX,
-                }));
-            }
+    /// What tells how to mend records of a segment without footer lines.
+    fn parity(&mut self, segment: &[u8], trailer: &Trailer) -> Option<Parity> {
+        if trailer.footer == Footer::Lines {
+            return None;
         }
+        let footer = trailer.footer_offset() as usize;
+        let Some(stored) = whole_footer(&segment[footer..], trailer) else {
+            self.damaged(trailer.number, footer as u64, "a footer with a wrong checksum");
+            return None;
+        };
+        let mut parity = Parity::new();
+        parity.add(&segment[..footer]);
+        parity.add(stored);
+        Some(parity)
     }
 
     /// Gives the segment that was open the footer and trailer it lacks.
     fn seal(
         &self,
         segment: &mut Segment,
+        bytes: &[u8],
         scanned: &Scanned,
         is_last: bool,
     ) -> Result<Trailer, Error> {
         let number = segment.number;
-        let mut footer = Vec::new();
-        let footer_checksum = write_footer(&scanned.lines, &mut footer);
-        let trailer = Trailer {
+        let mut trailer = Trailer {
             number,
             floor: self.floor,
             data_end: scanned.end,
+            footer: Footer::of(scanned.end - BLOCK_BYTES as u64, scanned.lines.len()),
             lines: scanned.lines.len() as u64,
-            footer_checksum,
+            footer_checksum: 0,
             version_max: scanned.version_max,
         };
+        // It may have been filled without keeping room for lines.
+        if !trailer.fits(segment.bytes) {
+            trailer.footer = Footer::Parity;
+        }
+        let (mut parity, mut footer) = (Parity::new(), Vec::new());
+        parity.add(&bytes[..trailer.footer_offset() as usize]);
+        trailer.footer_checksum =
+            write_footer(trailer.footer, &scanned.lines, &parity, &mut footer);
         // The file may have been growing.
         let end = trailer.footer_offset() + footer.len() as u64 + BLOCK_BYTES as u64;
         let bytes = segment.bytes.max(end);
