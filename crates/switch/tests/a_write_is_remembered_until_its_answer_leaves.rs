@@ -6,51 +6,13 @@ mod support;
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
-use support::{FLAGS, RST, SYN, at, data_plane, end, small, value};
+use support::written::{KEYS, SERVER, STORED, cache, gone, set};
+use support::{FLAGS, RST, SYN, at, data_plane, end, small};
 use switch::{
     frame::{Frame, Transport},
-    install::{Key, Room, Value},
-    layout::{ANSWERED, Protocol},
-    name,
-    plane::{DataPlane, PASS, TRANSMIT},
+    layout::ANSWERED,
+    plane::{DataPlane, PASS},
 };
-use wire::memcache::{frame::Frame as Datagram, item::Item};
-
-const SERVER: &str = "10.0.0.2:11211";
-const KEYS: [&str; 3] = ["a", "b", "c"];
-const STORED: &str = "STORED\r\n";
-
-fn set(key: &str) -> String {
-    format!("set {key} 0 0 1\r\nx\r\n")
-}
-
-/// Caches all keys afresh: what is read while a write waits may be old.
-fn cache(plane: &mut DataPlane) {
-    for (number, key) in KEYS.iter().enumerate() {
-        let key = Key {
-            name: name::memcache(key.as_bytes(), at(SERVER), false, plane.config().seed),
-            bytes: key.as_bytes().to_vec(),
-            server: at(SERVER),
-            protocol: Protocol::Memcache,
-            lease: 0,
-        };
-        let number = number as u32;
-        assert!(plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100));
-        let epoch = plane.shared().epoch.load(Relaxed);
-        let item = Item { flags: 0, lives_s: None, value: b"old".to_vec() };
-        let text = Value { epoch, ..value(&item.get_text(&key.bytes)) };
-        assert!(plane.fill(number, 100, &text));
-    }
-}
-
-fn gone(plane: &mut DataPlane) -> String {
-    let is_served = |plane: &mut DataPlane, key: &str| {
-        let get = Datagram::whole(1, format!("get {key}\r\n").as_bytes()).bytes();
-        let frame = Frame::udp(at("10.0.0.9:9"), at(SERVER)).bytes(&get);
-        plane.run(&frame, 1).expect("it runs").verdict == TRANSMIT
-    };
-    KEYS.into_iter().filter(|key| !is_served(plane, key)).collect()
-}
 
 struct Connection<'a> {
     plane: &'a mut DataPlane,
@@ -395,79 +357,4 @@ fn what_is_not_known_forgets_everything() {
     assert_eq!(one.end(), "b", "it ends, and whatever was said is done");
     assert_eq!(one.hear("END\r\n"), "");
     assert_eq!(one.hear(STORED), "abc", "nothing is known of it any more");
-}
-
-#[test]
-fn datagrams_are_answered_by_number() {
-    let Some(mut plane) = data_plane(small()) else { return };
-    let there = Frame::udp(at("10.0.0.1:1"), at(SERVER));
-    let back = Frame { source: there.destination, destination: there.source, ..there.clone() };
-    for (number, key) in KEYS.iter().enumerate() {
-        let datagram = Datagram::whole(number as u16, set(key).as_bytes()).bytes();
-        plane.run(&there.bytes(&datagram), 1).expect("it runs");
-    }
-    let mut hear = |number: u16, text: &str| {
-        cache(&mut plane);
-        let answer = Datagram::whole(number, text.as_bytes()).bytes();
-        plane.leave(&back.bytes(&answer)).expect("it runs");
-        gone(&mut plane)
-    };
-    assert_eq!(hear(1, STORED), "b");
-    assert_eq!(hear(0, STORED), "a");
-    assert_eq!(hear(9, "VALUE x 0 1\r\nx\r\nEND\r\n"), "");
-    assert_eq!(hear(2, STORED), "c");
-    assert_eq!(hear(3, STORED), "abc", "of a write that was not seen");
-}
-
-/// What a datagram says may be in fragments, or too long to be read: then any answer may be a write's.
-#[test]
-fn datagrams_that_cannot_be_read_are_waited_for() {
-    let Some(mut plane) = data_plane(small()) else { return };
-    let gat = |number: u16| Datagram::whole(number, b"gat 9 a\r\n").bytes();
-    let there = Frame::udp(at("10.0.0.1:1"), at(SERVER));
-    let mut first = there.bytes(&gat(1));
-    first[14 + 6] |= 0x20;
-    // The length is the whole datagram's.
-    let mut short = there.bytes(&[gat(2), vec![b' '; 16]].concat());
-    short[14 + 6] |= 0x20;
-    short[14 + 3] -= 16;
-    short.truncate(short.len() - 16);
-    let long = there.bytes(&[gat(3), vec![b' '; 2048]].concat());
-    for (number, frame) in (1..).zip([first, short, long]) {
-        cache(&mut plane);
-        assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
-        assert_eq!(gone(&mut plane), "abc", "{number}");
-        assert_eq!(hear(&mut plane, &there, number), "abc", "{number}");
-        assert_eq!(hear(&mut plane, &there, number + 10), "", "{number}");
-    }
-}
-
-#[test]
-fn fragments_of_ipv6_are_waited_for() {
-    let Some(mut plane) = data_plane(small()) else { return };
-    let there = Frame::udp(at("[fd00::1]:1"), at("[fd00::2]:11211"));
-    let mut frame = there.bytes(&Datagram::whole(1, b"gat 9 a\r\n").bytes());
-    let (length, next, behind) = (14 + 5, 14 + 6, 14 + 40);
-    frame[length] += 8;
-    frame[next] = 44;
-    frame.splice(behind..behind, [17, 0, 0, 1, 0, 0, 0, 7]);
-    cache(&mut plane);
-    assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
-    assert_eq!(gone(&mut plane), "abc");
-    assert_eq!(hear(&mut plane, &there, 1), "abc");
-    assert_eq!(hear(&mut plane, &there, 2), "");
-    // The port went with the first.
-    cache(&mut plane);
-    frame[behind + 2..behind + 4].copy_from_slice(&[0, 9]);
-    assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
-    assert_eq!(gone(&mut plane), "");
-}
-
-/// What an answer that is no write's, to the datagram of that number, makes of keys that were all cached.
-fn hear(plane: &mut DataPlane, there: &Frame, number: u16) -> String {
-    cache(plane);
-    let back = Frame { source: there.destination, destination: there.source, ..there.clone() };
-    let answer = Datagram::whole(number, b"VALUE a 0 3\r\nold\r\nEND\r\n").bytes();
-    plane.leave(&back.bytes(&answer)).expect("it runs");
-    gone(plane)
 }

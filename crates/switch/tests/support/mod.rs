@@ -1,6 +1,8 @@
 //! A data plane to try packets on, or the reason why there is none.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod written;
+
 use std::net::SocketAddr;
 
 use switch::{

@@ -1,0 +1,51 @@
+//! Keys of a memcached that are cached, and which of them a write has left.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use switch::{
+    frame::Frame,
+    install::{Key, Room, Value},
+    layout::Protocol,
+    name,
+    plane::{DataPlane, TRANSMIT},
+};
+use wire::memcache::{frame::Frame as Datagram, item::Item};
+
+use super::{at, value};
+
+pub(crate) const SERVER: &str = "10.0.0.2:11211";
+pub(crate) const KEYS: [&str; 3] = ["a", "b", "c"];
+pub(crate) const STORED: &str = "STORED\r\n";
+
+pub(crate) fn set(key: &str) -> String {
+    format!("set {key} 0 0 1\r\nx\r\n")
+}
+
+/// Caches all keys afresh: what is read while a write waits may be old.
+pub(crate) fn cache(plane: &mut DataPlane) {
+    for (number, key) in KEYS.iter().enumerate() {
+        let key = Key {
+            name: name::memcache(key.as_bytes(), at(SERVER), false, plane.config().seed),
+            bytes: key.as_bytes().to_vec(),
+            server: at(SERVER),
+            protocol: Protocol::Memcache,
+            lease: 0,
+        };
+        let number = number as u32;
+        assert!(plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100));
+        let epoch = plane.shared().epoch.load(Relaxed);
+        let item = Item { flags: 0, lives_s: None, value: b"old".to_vec() };
+        let text = Value { epoch, ..value(&item.get_text(&key.bytes)) };
+        assert!(plane.fill(number, 100, &text));
+    }
+}
+
+/// Which of them are not served.
+pub(crate) fn gone(plane: &mut DataPlane) -> String {
+    let is_served = |plane: &mut DataPlane, key: &str| {
+        let get = Datagram::whole(1, format!("get {key}\r\n").as_bytes()).bytes();
+        let frame = Frame::udp(at("10.0.0.9:9"), at(SERVER)).bytes(&get);
+        plane.run(&frame, 1).expect("it runs").verdict == TRANSMIT
+    };
+    KEYS.into_iter().filter(|key| !is_served(plane, key)).collect()
+}
