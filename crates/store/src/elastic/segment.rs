@@ -253,3 +253,22 @@ fn read_block<const WORDS: usize>(bytes: &[u8]) -> Option<[u64; WORDS]> {
     let words = std::array::from_fn(|word| u64_at(bytes, word * 8));
     (crc32c::crc32c(&bytes[..WORDS * 8]) == u32_at(bytes, WORDS * 8)).then_some(words)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_of_the_format_before_is_refused_by_name() {
+        let mut bytes = Vec::new();
+        let before = u64::from_le_bytes(*b"enrtsup1");
+        write_block(&[before, SEGMENT_BYTES_MIN, 1, 2], &mut bytes);
+        let error = Superblock::read(&bytes).expect_err("another format").to_string();
+        assert!(error.contains("another format; expected an elastic store, format 2"), "{error}");
+
+        let superblock = Superblock { segment_bytes: SEGMENT_BYTES_MIN, hash_key: [1, 2] };
+        let mut bytes = Vec::new();
+        superblock.write(&mut bytes);
+        assert_eq!(Superblock::read(&bytes).expect("this format"), superblock);
+    }
+}
