@@ -45,6 +45,7 @@ def main(paper):
     raw = directory / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
+    before = results(raw)
     try:
         if not arguments.draw:
             for each in wanted:
@@ -56,16 +57,34 @@ def main(paper):
     except experiment.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
         return 1
+    finally:
+        if results(raw) != before:
+            add_revision(raw, common.revision())
     shown = list(paper.drawn(experiment.load([], short), raw, stated, directory))
     for each in shown:
         table = paper.table(each)
         if table and each[0].name in arguments.names:
             print(plain(table))
-    conditions = {"mode": "short" if short else "full", "revision": common.revision()}
+    conditions = {"mode": "short" if short else "full", "revision": ", ".join(revisions(raw))}
     page = paper.page(stated, shown, conditions | paper.conditions)
     (directory / "report.html").write_text(page)
     print(f"report: {common.shown(directory / 'report.html')}")
     return 0
+
+
+def results(raw):
+    """Every file of results, and when it was last written."""
+    return {path: path.stat().st_mtime_ns for path in raw.rglob("*.json*")}
+
+
+def revisions(raw):
+    """Those that results of `raw` are of: finished runs are kept, whatever has changed since."""
+    file = raw / "revisions"
+    return file.read_text().split() if file.exists() else []
+
+
+def add_revision(raw, revision):
+    (raw / "revisions").write_text("\n".join(dict.fromkeys([*revisions(raw), revision])) + "\n")
 
 
 def parse(paper):
