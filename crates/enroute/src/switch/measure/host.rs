@@ -214,6 +214,20 @@ pub(super) fn beside<T: Send>(
     })
 }
 
+/// What attaching gives, in the server's namespace.
+pub(super) fn at_switch<T: Send>(
+    namespaces: &Namespaces,
+    attach: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
+    thread::scope(|scope| {
+        let attached = scope.spawn(|| {
+            namespaces.enter(End::Switch)?;
+            attach()
+        });
+        attached.join().map_err(|_| anyhow!("cannot attach"))?
+    })
+}
+
 /// The one that a tenth are less than: what else the machine does makes a round longer, never shorter.
 pub(super) fn tenth(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

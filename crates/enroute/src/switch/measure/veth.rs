@@ -24,7 +24,7 @@ use wire::{
 
 use super::{
     Reading,
-    host::{KEYS, Memcached, PORT, beside, key, stay_on},
+    host::{KEYS, Memcached, PORT, at_switch, beside, key, stay_on},
 };
 use crate::switch::{
     now,
@@ -91,19 +91,6 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
             ]
         })
         .collect())
-}
-
-fn at_switch<T: Send>(
-    namespaces: &Namespaces,
-    attach: impl FnOnce() -> anyhow::Result<T> + Send,
-) -> anyhow::Result<T> {
-    thread::scope(|scope| {
-        let attached = scope.spawn(|| {
-            namespaces.enter(End::Switch)?;
-            attach()
-        });
-        attached.join().map_err(|_| anyhow::anyhow!("cannot attach"))?
-    })
 }
 
 fn smallest() -> anyhow::Result<Measure> {
