@@ -7,6 +7,10 @@
 mod bson;
 #[path = "simulation/mongodb.rs"]
 mod mongodb;
+#[path = "simulation/origin.rs"]
+mod origin;
+#[path = "simulation/protocol.rs"]
+mod protocol;
 #[path = "simulation/random.rs"]
 mod random;
 #[path = "simulation/redis.rs"]
@@ -14,7 +18,7 @@ mod redis;
 #[path = "simulation/world.rs"]
 mod world;
 
-use world::Protocol;
+use protocol::Protocol;
 
 const STEPS: usize = 2_000;
 

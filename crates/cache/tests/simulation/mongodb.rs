@@ -12,8 +12,9 @@ use wire::mongo::{
 
 use crate::{
     bson,
+    origin::{KEYS, KeyNumber, Origin, Value},
+    protocol::{Ask, Asking, Protocol},
     random::Random,
-    world::{Ask, Asking, KEYS, KeyNumber, Origin, Protocol, Value},
 };
 
 pub(crate) struct MongoDb;

@@ -6,8 +6,9 @@ use cache::filter::resp::{Resp, Settings};
 use wire::resp::{Limits, frame, request};
 
 use crate::{
+    origin::{KEYS, KeyNumber, Origin, Value},
+    protocol::{Ask, Asking, Protocol},
     random::Random,
-    world::{Ask, Asking, KEYS, KeyNumber, Origin, Protocol, Value},
 };
 
 const DATABASES: usize = 2;

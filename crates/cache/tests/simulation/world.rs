@@ -8,151 +8,25 @@
 //! The oracle is the origin's own history. A read is right if what it returned was the key's value
 //! at some moment between question and answer, in the bytes that the origin would have used.
 
-use std::{collections::VecDeque, fmt::Debug, mem, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
 use cache::{
     Session, Side,
-    filter::Filter,
     lease::Ticket,
     session::{self, Afterlife},
     storage::{self, MemoryStorage, Population, Storage},
 };
 
-use crate::random::Random;
-
-/// Records of the origin, by number.
-pub(crate) const KEYS: usize = 6;
-pub(crate) type KeyNumber = usize;
-/// What a key holds: the number of the write that gave it.
-pub(crate) type Value = Option<u32>;
+use crate::{
+    origin::Origin,
+    protocol::{Ask, Asking, Protocol},
+    random::Random,
+};
 
 const SEATS: usize = 8;
 const QUARANTINE: Duration = Duration::from_secs(5);
 /// Requests a client has under way at once.
 const PIPELINE: usize = 5;
-
-/// What a client asked, as far as the oracle must know.
-#[derive(Debug, Clone)]
-pub(crate) enum Ask {
-    /// What these keys hold, in `form` of the protocol's own.
-    Read { keys: Vec<KeyNumber>, form: usize },
-    /// Anything else that is answered once.
-    Other,
-}
-
-/// What a client needs to ask.
-pub(crate) struct Asking<'w> {
-    pub(crate) random: &'w mut Random,
-    /// Requests that nobody answers must reach the origin before this time, or never.
-    pub(crate) until: Duration,
-    /// One in so many of the writes above a key is made.
-    calm: usize,
-    /// One in so many of the other writes is made.
-    idle: usize,
-    values: &'w mut u32,
-}
-
-impl Asking<'_> {
-    /// A value that nobody wrote before.
-    pub(crate) fn value(&mut self) -> u32 {
-        *self.values += 1;
-        *self.values
-    }
-
-    /// Which of so many reads, writes to a key, and writes above a key to make.
-    pub(crate) fn choose(&mut self, reads: usize, narrow: usize, wide: usize) -> usize {
-        let choice = self.random.below(reads + narrow + wide);
-        if choice >= reads + narrow && !self.random.one_in(self.calm)
-            || choice >= reads && !self.random.one_in(self.idle)
-        {
-            return self.random.below(reads);
-        }
-        choice
-    }
-}
-
-/// A protocol: both ends of it.
-pub(crate) trait Protocol: Sized {
-    type Filter: Filter;
-    /// One client's side of a connection.
-    type Client: Default + Debug;
-    /// The origin's side.
-    type Server: Default + Debug;
-
-    fn filter(random: &mut Random) -> Self::Filter;
-    /// One or more requests in `out`, and what is asked by those that will be answered.
-    fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
-    /// Has the client been told something after which it does not go on?
-    fn gives_up(_: &Self::Client) -> bool {
-        false
-    }
-    /// Takes one whole reply off `bytes`; false if there is none.
-    fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
-    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an error.
-    fn is_answer(
-        client: &Self::Client,
-        form: usize,
-        keys: &[KeyNumber],
-        values: &[Vec<Value>],
-        reply: &[u8],
-    ) -> Option<bool>;
-    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any, goes
-    /// to `out`.
-    fn serve(
-        server: &mut Self::Server,
-        bytes: &mut Vec<u8>,
-        origin: &mut Origin,
-        random: &mut Random,
-        out: &mut Vec<u8>,
-    ) -> bool;
-}
-
-/// The origin: the truth, and all of its history.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    values: [Value; KEYS],
-    expires_at: [Option<Duration>; KEYS],
-    history: [Vec<(u64, Value)>; KEYS],
-    pub(crate) now: Duration,
-    moment: u64,
-}
-
-impl Origin {
-    pub(crate) fn value(&self, key: KeyNumber) -> Value {
-        self.values[key]
-    }
-
-    pub(crate) fn put(&mut self, key: KeyNumber, value: Value, lives: Option<Duration>) {
-        self.moment += 1;
-        self.values[key] = value;
-        self.expires_at[key] = lives.map(|lives| self.now + lives).filter(|_| value.is_some());
-        self.history[key].push((self.moment, value));
-    }
-
-    /// Redis's PTTL.
-    pub(crate) fn left_ms(&self, key: KeyNumber) -> i64 {
-        match (self.values[key], self.expires_at[key]) {
-            (None, _) => -2,
-            (Some(_), None) => -1,
-            (Some(_), Some(at)) => (at - self.now).as_millis() as i64,
-        }
-    }
-
-    fn expire(&mut self) {
-        for key in 0..KEYS {
-            if self.expires_at[key].is_some_and(|at| at <= self.now) {
-                self.put(key, None, None);
-            }
-        }
-    }
-
-    /// What `key` held at any moment from `from` on.
-    fn since(&self, key: KeyNumber, from: u64) -> Vec<Value> {
-        let history = &self.history[key];
-        let first = history.partition_point(|(moment, _)| *moment <= from).saturating_sub(1);
-        history[first..].iter().map(|(_, value)| *value).collect()
-    }
-}
 
 struct Seat<P: Protocol> {
     session: Session<P::Filter>,
@@ -231,20 +105,13 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
         seats: Vec::new(),
         tickets: 0,
         cut: Vec::new(),
-        origin: Origin {
-            values: [None; KEYS],
-            expires_at: [None; KEYS],
-            history: [const { Vec::new() }; KEYS],
-            now: Duration::from_secs(1),
-            moment: 1,
-        },
+        origin: Origin::new(),
         values: 0,
         reads: 0,
         calm,
         idle,
         ending: false,
     };
-    (0..KEYS).for_each(|key| world.origin.put(key, None, None));
     for _ in 0..SEATS {
         let seat = world.seat();
         world.seats.push(seat);

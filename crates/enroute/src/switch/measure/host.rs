@@ -103,7 +103,9 @@ fn store(server: SocketAddr) -> anyhow::Result<()> {
     let mut answers = BufReader::new(stream.try_clone()?);
     for number in 0..KEYS {
         let value = "v".repeat(VALUE_BYTES);
-        write!(stream, "set {} 0 0 {VALUE_BYTES}\r\n{value}\r\n", key(number))?;
+        // At once: a piece would wait until the one before it is acknowledged.
+        let command = format!("set {} 0 0 {VALUE_BYTES}\r\n{value}\r\n", key(number));
+        stream.write_all(command.as_bytes())?;
         let mut line = String::new();
         answers.read_line(&mut line)?;
         ensure!(line == "STORED\r\n", "memcached says {line:?} to a set");

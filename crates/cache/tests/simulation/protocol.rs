@@ -1,0 +1,86 @@
+//! What a protocol brings to the simulation: a client's end and the origin's.
+
+use std::{fmt::Debug, time::Duration};
+
+use cache::filter::Filter;
+
+use crate::{
+    origin::{KeyNumber, Origin, Value},
+    random::Random,
+};
+
+/// What a client asked, as far as the oracle must know.
+#[derive(Debug, Clone)]
+pub(crate) enum Ask {
+    /// What these keys hold, in `form` of the protocol's own.
+    Read { keys: Vec<KeyNumber>, form: usize },
+    /// Anything else that is answered once.
+    Other,
+}
+
+/// What a client needs to ask.
+pub(crate) struct Asking<'w> {
+    pub(crate) random: &'w mut Random,
+    /// Requests that nobody answers must reach the origin before this time, or never.
+    pub(crate) until: Duration,
+    /// One in so many of the writes above a key is made.
+    pub(crate) calm: usize,
+    /// One in so many of the other writes is made.
+    pub(crate) idle: usize,
+    pub(crate) values: &'w mut u32,
+}
+
+impl Asking<'_> {
+    /// A value that nobody wrote before.
+    pub(crate) fn value(&mut self) -> u32 {
+        *self.values += 1;
+        *self.values
+    }
+
+    /// Which of so many reads, writes to a key, and writes above a key to make.
+    pub(crate) fn choose(&mut self, reads: usize, narrow: usize, wide: usize) -> usize {
+        let choice = self.random.below(reads + narrow + wide);
+        if choice >= reads + narrow && !self.random.one_in(self.calm)
+            || choice >= reads && !self.random.one_in(self.idle)
+        {
+            return self.random.below(reads);
+        }
+        choice
+    }
+}
+
+/// A protocol: both ends of it.
+pub(crate) trait Protocol: Sized {
+    type Filter: Filter;
+    /// One client's side of a connection.
+    type Client: Default + Debug;
+    /// The origin's side.
+    type Server: Default + Debug;
+
+    fn filter(random: &mut Random) -> Self::Filter;
+    /// One or more requests in `out`, and what is asked by those that will be answered.
+    fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
+    /// Has the client been told something after which it does not go on?
+    fn gives_up(_: &Self::Client) -> bool {
+        false
+    }
+    /// Takes one whole reply off `bytes`; false if there is none.
+    fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
+    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an error.
+    fn is_answer(
+        client: &Self::Client,
+        form: usize,
+        keys: &[KeyNumber],
+        values: &[Vec<Value>],
+        reply: &[u8],
+    ) -> Option<bool>;
+    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any, goes
+    /// to `out`.
+    fn serve(
+        server: &mut Self::Server,
+        bytes: &mut Vec<u8>,
+        origin: &mut Origin,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+    ) -> bool;
+}
