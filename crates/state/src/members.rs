@@ -33,6 +33,12 @@ impl Member {
         let numbers = self.slots.iter().flat_map(|(first, last)| first.number()..=last.number());
         numbers.filter_map(Slot::new)
     }
+
+    /// Whether the slot is one of its.
+    #[must_use]
+    pub fn owns(&self, slot: Slot) -> bool {
+        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    }
 }
 
 /// Reads the answer to `CLUSTER NODES` of the node at `asked`. Lines that cannot be read, and nodes

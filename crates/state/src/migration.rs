@@ -3,11 +3,16 @@
 //! ```text
 //! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING, and whose turn it is
 //!                 source: GETKEYSINSLOT, MIGRATE … REPLACE   until none is left
-//! target: SETSLOT NODE target   source: SETSLOT NODE target
+//! source: SETSLOT NODE target   target: SETSLOT NODE target
 //! ```
 //!
 //! Then the slot has moved. The others hear of it from the target; whoever carries moves out tells them
 //! too, of many moves at once.
+//!
+//! The source goes first, and each waits until it has no answer to expect from the other over their bus: so nobody
+//! claims the slot when the target takes it, nor is a claim on its way. For some versions (Redis 7.0.12 to 7.0.15, 7.2.0
+//! to 7.2.3) may remember that an owner of before did not claim the slot, still do when they own it themselves, and then
+//! believe any claim there is, drop the keys, and leave the slot to nobody. In between clients are sent to and fro.
 //!
 //! While it is under way a key is at the source, where clients find it, or has gone, and the source
 //! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
@@ -39,7 +44,7 @@
 //! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
 //! one of a few states that [`resume`] reads off the nodes.
 
-use std::{fmt, time::Duration};
+use std::{cmp::Reverse, fmt, time::Duration};
 
 use crate::{Node, slot::Slot};
 
@@ -91,7 +96,8 @@ pub enum Step {
     },
     /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
     Keys,
-    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more.
+    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the move's other node is
+    /// on its way.
     Own {
         /// Whose the slot is from now on.
         owner: Node,
@@ -182,8 +188,10 @@ enum Stage {
     Settle(u64, Vec<Vec<u8>>),
     Send,
     Move,
-    OwnAtTarget,
+    /// Nobody owns it, and the target is to.
+    Adopt,
     OwnAtSource,
+    OwnAtTarget,
     /// The target is to serve nobody, give back what it has, and then the source is to forget it.
     BackAtTarget,
     BackKeys,
@@ -236,13 +244,13 @@ impl Migration {
         }
         let (from, to, turn) = (self.from, self.to, self.turn);
         Some(match &self.stage {
-            Stage::Import => (to, Step::Import { from }),
+            Stage::Import | Stage::Adopt => (to, Step::Import { from }),
             Stage::Turn => (from, Step::Turn { to, turn }),
             Stage::Settle(batch, keys) => (to, Step::Settle { batch: *batch, keys: keys.clone() }),
             Stage::Send => (from, Step::Send { to, turn }),
             Stage::Move => (from, Step::Move { to, turn }),
-            Stage::OwnAtTarget => (to, Step::Own { owner: to }),
             Stage::OwnAtSource => (from, Step::Own { owner: to }),
+            Stage::OwnAtTarget => (to, Step::Own { owner: to }),
             Stage::BackAtTarget => (to, Step::Stable),
             Stage::BackKeys => (to, Step::Keys),
             Stage::Read(keys) => (to, Step::Read { from, keys: keys.clone() }),
@@ -273,14 +281,13 @@ impl Migration {
                 self.turn += 1;
                 self.sent(now)
             }
-            (Stage::Move, Outcome::Left(0)) => Stage::OwnAtTarget,
+            (Stage::Move, Outcome::Left(0)) | (Stage::Adopt, _) => Stage::OwnAtSource,
             (Stage::Move, _) => {
                 self.turn += 1;
                 Stage::Move
             }
-            // From here on the target has it: the cluster agrees whatever happens to us.
-            (Stage::OwnAtTarget, _) => Stage::OwnAtSource,
-            (Stage::OwnAtSource, _) => Stage::Over(End::Moved),
+            (Stage::OwnAtSource, _) => Stage::OwnAtTarget,
+            (Stage::OwnAtTarget, _) => Stage::Over(End::Moved),
             (Stage::BackAtTarget, _) => Stage::BackKeys,
             (Stage::BackKeys, Outcome::Keys(keys)) if !keys.is_empty() => Stage::Read(keys),
             (Stage::BackKeys, _) => Stage::BackAtSource,
@@ -349,17 +356,26 @@ pub enum Claim {
     Migrating(Node),
     /// It comes from that node, and so many of its keys are here.
     Importing(Node, u64),
-    /// It is not mine, I know of no migration, and so many of its keys are here: what a failover in
-    /// the middle leaves, as replicas know nothing of migrations.
+    /// It is not mine, I know of no migration to here, and so many of its keys are here: what a failover in
+    /// the middle leaves, as replicas know nothing of migrations. Said by every node if nobody owns it.
     Holding(u64),
 }
 
 /// What is to be done about a slot that somebody has left open: `owner` is whose it is, by the nodes'
-/// agreement, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is closed.
+/// agreement, or nobody's, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is closed.
 #[must_use]
-pub fn resume(slot: Slot, owner: Node, claims: &[(Node, Claim)], turn: u64) -> Option<Migration> {
+pub fn resume(
+    slot: Slot,
+    owner: Option<Node>,
+    claims: &[(Node, Claim)],
+    turn: u64,
+) -> Option<Migration> {
     let begin = |from, to, stage, begun| {
         Some(Migration { stage, begun, ..Migration::new(slot, from, to, turn) })
+    };
+    let Some(owner) = owner else {
+        let (from, to) = heir(claims)?;
+        return begin(from, to, Stage::Adopt, true);
     };
     let migrating = claims.iter().find(|(_, claim)| matches!(claim, Claim::Migrating(_)));
     let &(node, claim) = migrating.or_else(|| claims.first())?;
@@ -385,6 +401,22 @@ pub fn resume(slot: Slot, owner: Node, claims: &[(Node, Claim)], turn: u64) -> O
         Claim::Importing(from, 0) => begin(from, node, Stage::BackAtTarget, false),
         Claim::Importing(..) | Claim::Holding(_) => begin(owner, node, Stage::Import, true),
     }
+}
+
+/// Who is to own a slot that is nobody's, behind the other node that is asked: who has its keys. Keys at a source are newer than
+/// those at its target; if both have some, the slot is open afterwards.
+fn heir(claims: &[(Node, Claim)]) -> Option<(Node, Node)> {
+    let likely = |&&(node, claim): &&(Node, Claim)| {
+        let (place, keys) = match claim {
+            Claim::Migrating(_) => (0, 0),
+            Claim::Holding(keys) => (if keys > 0 { 4 } else { 1 }, keys),
+            Claim::Importing(_, keys) => (if keys > 0 { 3 } else { 2 }, keys),
+        };
+        (place, keys, Reverse(node))
+    };
+    let &(to, _) = claims.iter().max_by_key(likely)?;
+    let &(from, _) = claims.iter().find(|&&(node, _)| node != to)?;
+    Some((from, to))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::SocketAddr,
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow, bail};
@@ -12,7 +14,7 @@ use state::{
     agent::Login,
     batch::is_settled,
     members::{self, Member},
-    migration::Claim,
+    migration::{Claim, Migration, resume},
     slot::{SLOTS, Slot},
 };
 
@@ -33,6 +35,11 @@ pub struct Access {
 /// Connections kept to one node while nobody uses them.
 const IDLE_MAX: usize = 4;
 
+/// How often nodes are looked at before a slot that none of them owns is taken for lost: one that changes
+/// its owner is nobody's for a moment.
+const LOOKS_MAX: usize = 5;
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
 /// Connections to nodes, made when they are used; one that failed is made anew.
 pub(super) struct Cluster {
     access: Access,
@@ -51,6 +58,8 @@ pub(super) struct View {
     pub(super) members: Vec<Option<Member>>,
     /// By slot.
     pub(super) owners: Vec<Option<Number>>,
+    /// Each node says that another owns them, and none that it does.
+    pub(super) lost: BTreeSet<Slot>,
     /// Every primary has heard of an epoch as high as this.
     heard: u64,
 }
@@ -82,13 +91,25 @@ impl View {
         settled.map(|(node, _)| node).collect()
     }
 
-    /// Slots of which some node says that they are on their way.
+    /// Slots of which some node says that they are on their way, and those that are lost.
     pub(super) fn open(&self) -> BTreeSet<Slot> {
         let open = |(_, member): (Number, &Member)| {
             let open = member.migrating.iter().chain(&member.importing);
             open.map(|(slot, _)| *slot).collect::<Vec<_>>()
         };
-        self.primaries().flat_map(open).collect()
+        self.primaries().flat_map(open).chain(self.lost.iter().copied()).collect()
+    }
+
+    /// What is to be done about a slot that is not closed; nothing while its owner does not answer.
+    pub(super) fn resume(
+        &self,
+        slot: Slot,
+        claims: &[(Number, Claim)],
+        turn: u64,
+    ) -> Option<Migration> {
+        let owner = self.owner(slot);
+        let known = owner.is_some() || self.lost.contains(&slot);
+        known.then(|| resume(slot, owner, claims, turn)).flatten()
     }
 }
 
@@ -154,8 +175,7 @@ impl Cluster {
         words: &[impl AsRef<[u8]>],
     ) -> anyhow::Result<Reply> {
         let slot = Slot::of(key);
-        let owner =
-            view.owner(slot).with_context(|| format!("nobody owns slot {}", slot.number()))?;
+        let owner = view.owner(slot).with_context(|| nobodys(slot))?;
         let address = view.member(owner)?.address;
         self.ask(address, words)
     }
@@ -165,6 +185,18 @@ impl Cluster {
     /// # Errors
     /// No node answers, or a primary does not: then nobody knows what is open.
     pub(super) fn view(&mut self) -> anyhow::Result<View> {
+        let mut view = self.look()?;
+        for _ in 1..LOOKS_MAX {
+            if view.lost.is_empty() {
+                break;
+            }
+            thread::sleep(LOOK_PAUSE);
+            view = self.look()?;
+        }
+        Ok(view)
+    }
+
+    fn look(&mut self) -> anyhow::Result<View> {
         let told = self.anybody()?;
         let primaries = told.iter().filter(|member| member.primary && !member.failing);
         let primaries: Vec<SocketAddr> = primaries.map(|member| member.address).collect();
@@ -183,6 +215,8 @@ impl Cluster {
         }
         self.access.seeds = told.iter().map(|member| member.address).collect();
         let owners = members::owners(&found);
+        let unowned = (0..SLOTS).filter(|&slot| owners.get(slot).is_some_and(Option::is_none));
+        let lost = self.lost(&found, &unowned.filter_map(Slot::new).collect::<Vec<_>>())?;
         let numbers: Vec<Number> = found.iter().map(|member| self.number(&member.id)).collect();
         let owners = owners
             .into_iter()
@@ -194,7 +228,31 @@ impl Cluster {
                 *place = Some(member);
             }
         }
-        Ok(View { members, owners, heard })
+        Ok(View { members, owners, lost, heard })
+    }
+
+    /// Those of `slots` of which nobody says that he owns them, nor that somebody does who was not asked.
+    fn lost(&self, found: &[Member], slots: &[Slot]) -> anyhow::Result<BTreeSet<Slot>> {
+        let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
+        if slots.is_empty() {
+            return Ok(lost);
+        }
+        let told = wave(found, |asked| -> anyhow::Result<Vec<(Slot, bool)>> {
+            let members = self.members_at(asked.address)?;
+            let denied =
+                |owner: &Member| !owner.myself && found.iter().any(|member| member.id == owner.id);
+            let of = |&slot: &Slot| {
+                let owner = members.iter().find(|member| member.owns(slot))?;
+                Some((slot, denied(owner)))
+            };
+            Ok(slots.iter().filter_map(of).collect())
+        });
+        for told in told {
+            for (slot, denied) in told? {
+                if denied { &mut lost } else { &mut kept }.insert(slot);
+            }
+        }
+        Ok(&lost - &kept)
     }
 
     /// The number of the node with this id, which it keeps.
@@ -223,13 +281,14 @@ impl Cluster {
     }
 
     /// What nodes say of slots that is more than "closed". Keys where nobody would look for them are asked for
-    /// of slots that are leaving, or of `all`, which takes a question for each slot and node.
+    /// of slots that are leaving or lost, or of `all`, which takes a question for each slot and node.
     pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
         let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
         let leaving = view.primaries().flat_map(|(_, member)| &member.migrating);
         let leaving: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
         for (node, member) in view.primaries() {
-            for (slot, to) in &member.migrating {
+            for (slot, to) in member.migrating.iter().filter(|(slot, _)| !view.lost.contains(slot))
+            {
                 let to = self.number(to);
                 claims.entry(*slot).or_default().push((node, Claim::Migrating(to)));
             }
@@ -241,11 +300,12 @@ impl Cluster {
             }
             let foreign: Vec<Slot> = (0..SLOTS)
                 .filter_map(Slot::new)
-                .filter(|slot| all || leaving.contains(slot))
+                .filter(|slot| all || leaving.contains(slot) || view.lost.contains(slot))
                 .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
                 .collect();
             let keys = self.keys_in(member.address, &foreign)?;
-            for (slot, keys) in foreign.into_iter().zip(keys).filter(|(_, keys)| *keys > 0) {
+            let said = |(slot, keys): &(Slot, u64)| *keys > 0 || view.lost.contains(slot);
+            for (slot, keys) in foreign.into_iter().zip(keys).filter(said) {
                 claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
             }
         }
@@ -267,4 +327,12 @@ impl Cluster {
             })
             .collect()
     }
+}
+
+/// Why nothing can be asked or moved.
+pub(super) fn nobodys(slot: Slot) -> String {
+    let slot = slot.number();
+    format!(
+        "nobody owns slot {slot}, or its owner does not answer: enroute state doctor says, and mends it"
+    )
 }

@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context, bail};
 use state::{
     initiator::Move,
-    migration::{Claim, resume},
+    migration::Claim,
     slot::{Slot, tag},
 };
 
 use super::{
-    cluster::{Access, Claims, Cluster, View},
+    cluster::{Access, Claims, Cluster, View, nobodys},
     lease::{LEASE, Lease},
     mover,
     placer::Status,
@@ -46,10 +46,12 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
         };
         format!("slot {} {what}", slot.number())
     };
-    claims
-        .iter()
-        .flat_map(|(slot, claims)| claims.iter().map(|(node, claim)| line(slot, *node, claim)))
-        .collect()
+    let lost = view.lost.iter().map(|slot| format!("slot {} is nobody's", slot.number()));
+    let claims = claims.iter().flat_map(|(slot, claims)| {
+        let said = claims.iter().filter(|(_, claim)| *claim != Claim::Holding(0));
+        said.map(|(node, claim)| line(slot, *node, claim))
+    });
+    lost.chain(claims).collect()
 }
 
 /// Finds slots that a crash left open and, unless it is only to `look`, ends their moves. What was
@@ -65,17 +67,17 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
     if look || found.is_empty() {
         return Ok((found.clone(), found));
     }
+    let mut view = with_lease_slot(&mut cluster, view)?;
     let lease = Lease::new(format!("doctor-{}", std::process::id()));
     hold(&lease, &cluster, &view)?;
-    let mut left = claims;
-    for _ in 0..ROUNDS_MAX {
-        let view = cluster.view()?;
-        mover::close(&cluster, &view, &left, &|| lease.assure(&cluster, &view));
-        let view = cluster.view()?;
+    let mut left = Claims::new();
+    for round in 0..=ROUNDS_MAX {
+        view = cluster.view()?;
         left = open(&mut cluster, &view, true)?;
-        if left.is_empty() {
+        if left.is_empty() || round == ROUNDS_MAX {
             break;
         }
+        mover::close(&cluster, &view, &left, &|| lease.assure(&cluster, &view));
         // Nodes may not have heard of each other's news yet.
         thread::sleep(PAUSE);
     }
@@ -83,10 +85,25 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
     Ok((found, findings(&view, &left)))
 }
 
+/// Has the slot in which the lease lies be somebody's. Who still has a lease can renew it no more: so it is waited for until it is
+/// over, and then nobody moves slots.
+fn with_lease_slot(cluster: &mut Cluster, view: View) -> anyhow::Result<View> {
+    let ours = Slot::of(TAG.as_bytes());
+    if !view.lost.contains(&ours) {
+        return Ok(view);
+    }
+    thread::sleep(LEASE);
+    let view = cluster.view()?;
+    let mut claims = cluster.claims(&view, false)?;
+    claims.retain(|(slot, _)| *slot == ours && view.lost.contains(slot));
+    mover::close(cluster, &view, &claims, &|| true);
+    cluster.view()
+}
+
 fn open(cluster: &mut Cluster, view: &View, all: bool) -> anyhow::Result<Claims> {
     let claims = cluster.claims(view, all)?;
     let resumes = |(slot, claims): &(Slot, Vec<(state::Node, Claim)>)| {
-        view.owner(*slot).is_none_or(|owner| resume(*slot, owner, claims, 0).is_some())
+        view.owner(*slot).is_none() || view.resume(*slot, claims, 0).is_some()
     };
     Ok(claims.into_iter().filter(resumes).collect())
 }
@@ -157,7 +174,7 @@ fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move
     let (to, _) = target.with_context(|| format!("{to} is no primary of the cluster"))?;
     let way = |&slot: &Slot| {
         let from = view.owner(slot);
-        let from = from.with_context(|| format!("nobody owns slot {}", slot.number()))?;
+        let from = from.with_context(|| nobodys(slot))?;
         Ok(Move { slot, from, to, saves_us: 0.0 })
     };
     let moves = slots.iter().map(way).collect::<anyhow::Result<Vec<Move>>>()?;

@@ -11,7 +11,7 @@ use state::{
     batch::batch,
     initiator::Move,
     members::Member,
-    migration::{self, End, KEYS_MAX, Migration, Step, resume},
+    migration::{self, End, KEYS_MAX, Migration, Step},
     slot::Slot,
 };
 use tracing::{debug, info, warn};
@@ -87,8 +87,7 @@ pub(super) fn close(
 ) -> Vec<(Slot, String)> {
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
     for (slot, claims) in claims {
-        let migration = view.owner(*slot).and_then(|owner| resume(*slot, owner, claims, turn()));
-        let Some(migration) = migration else { continue };
+        let Some(migration) = view.resume(*slot, claims, turn()) else { continue };
         info!(slot = slot.number(), ?claims, "going on with a move that was left open");
         let (from, to) = migration.way();
         match carry_out(cluster, view, migration, may) {
@@ -206,8 +205,11 @@ fn take(
         Step::Move { to, turn } => {
             return note.migrate(address, view.member(*to)?.address, &sends, *turn);
         }
-        Step::Own { owner } => return note.end(address, &["NODE", &id(*owner)?]),
-        Step::Stable => return note.end(address, &["STABLE"]),
+        Step::Own { owner } => {
+            let other = if node == from { to_id } else { id(from)? };
+            return note.own(address, &id(*owner)?, &other);
+        }
+        Step::Stable => return note.stable(address),
         Step::Keys => {
             let (number, most) = (slot.number().to_string(), KEYS_MAX.to_string());
             let words = ["CLUSTER", "GETKEYSINSLOT", &number, &most];

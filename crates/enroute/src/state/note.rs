@@ -2,7 +2,11 @@
 //! turn of the latest batch, and of which of its keys nobody knows where they are. Each is a script: what a
 //! node does in one is done before anybody else is served.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, bail};
 use state::{
@@ -17,6 +21,10 @@ use super::{
 
 /// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
 const MIGRATE_MS: &str = "1500";
+/// How long a node that is to change a slot's owner may wait for an answer of the other: less than a lease has left beside
+/// what a step takes.
+const BUS_LIMIT: Duration = Duration::from_millis(500);
+const BUS_PAUSE: Duration = Duration::from_millis(5);
 /// What a source's refusal of a MIGRATE begins with that is the target's.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
 /// The last commands of connections that may be a MIGRATE's: it says nothing else, in one piece.
@@ -93,9 +101,17 @@ const SETTLE: &str = "\
     redis.call('DEL', ARGV[1]) \
     return redis.status_reply('OK')";
 
-const END: &str = "\
+/// While the node waits for an answer of the other, a claim of that may be on its way.
+const OWN: &str = "\
+    local note, slot, owner, other = unpack(ARGV) \
+    local sent = string.match(redis.call('CLUSTER', 'NODES'), other .. ' %S+ %S+ %S+ (%d+) ') \
+    if sent and sent ~= '0' then return 0 end \
+    redis.pcall('DEL', note) \
+    return redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', owner)";
+
+const STABLE: &str = "\
     redis.pcall('DEL', ARGV[1]) \
-    return redis.call('CLUSTER', 'SETSLOT', unpack(ARGV, 2))";
+    return redis.call('CLUSTER', 'SETSLOT', ARGV[2], 'STABLE')";
 
 /// The note's key.
 pub(super) fn key(slot: Slot) -> String {
@@ -208,11 +224,28 @@ impl<'a> Note<'a> {
         }
     }
 
-    /// `CLUSTER SETSLOT slot …` behind which no note is left.
-    pub(super) fn end(&self, node: SocketAddr, set: &[&str]) -> anyhow::Result<Outcome> {
-        let (slot, note) = (self.slot.number().to_string(), key(self.slot));
-        let words = [&[note.as_str(), &slot], set].concat();
-        done(run(self.cluster, node, END, &words)?)?;
+    /// [`state::migration::Step::Own`]; `other` is the move's other node.
+    pub(super) fn own(
+        &self,
+        node: SocketAddr,
+        owner: &str,
+        other: &str,
+    ) -> anyhow::Result<Outcome> {
+        let start = Instant::now();
+        let words = [&key(self.slot), &self.slot.number().to_string(), owner, other];
+        while done(run(self.cluster, node, OWN, &words)?)? == Reply::Integer(0) {
+            if start.elapsed() > BUS_LIMIT {
+                bail!("{node} waits for an answer of {other} over their bus");
+            }
+            thread::sleep(BUS_PAUSE);
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// [`state::migration::Step::Stable`].
+    pub(super) fn stable(&self, node: SocketAddr) -> anyhow::Result<Outcome> {
+        let words = [key(self.slot), self.slot.number().to_string()];
+        done(run(self.cluster, node, STABLE, &words)?)?;
         Ok(Outcome::Done)
     }
 }

@@ -87,6 +87,12 @@ pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
 /// Which node says that it owns the slot. Nodes are asked in turn, so one that moves meanwhile is owned
 /// by nobody that was asked; then they are asked again.
 pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
+    let mut asked = (0..100).map(|_| owner_now(nodes, slot));
+    asked.find_map(|owner| owner).expect("somebody owns it")
+}
+
+/// The same of nodes that are asked once.
+pub fn owner_now(nodes: &[SocketAddr], slot: usize) -> Option<usize> {
     let owns = |node: &SocketAddr| {
         let text: String =
             redis::cmd("CLUSTER").arg("NODES").query(&mut connection(*node)).expect("nodes");
@@ -99,8 +105,7 @@ pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
             (bound(first)..=bound(last)).contains(&slot)
         })
     };
-    let mut asked = (0..100).map(|_| nodes.iter().position(owns));
-    asked.find_map(|owner| owner).expect("somebody owns it")
+    nodes.iter().position(owns)
 }
 
 /// Reads `key` through an agent until it answers from copies: hardly any GET reaches a node, to which

@@ -19,6 +19,8 @@ pub(super) struct Server {
     pub(super) importing: Option<Node>,
     /// Whom it takes for the owner, and since which epoch.
     pub(super) owner: (u64, u16),
+    /// Whom it took for the owner said that it was not, at some time: it keeps that whoever it is told to take for the owner.
+    disowned: bool,
     /// It takes no more keys than these.
     pub(super) room: Option<usize>,
     /// Whose turn it is, the turn of the latest batch, and keys of it.
@@ -43,6 +45,10 @@ pub(super) struct Cluster {
     late: Vec<(Node, u8, u64)>,
     /// Steps on their way from nobody who waits for their answers.
     late_steps: Vec<(Node, Step)>,
+    /// What nodes have said of their epoch and whether they own the slot, on its way: from, to.
+    said: Vec<(Node, Node, u64, bool)>,
+    /// Who is to change a slot's owner waits for what the other has said.
+    pub(super) waits: bool,
     /// Targets do as they are told by [`Step::Settle`].
     pub(super) settles: bool,
     /// Clients delete keys, and read.
@@ -71,6 +77,8 @@ impl Cluster {
             loses: true,
             late: Vec::new(),
             late_steps: Vec::new(),
+            said: Vec::new(),
+            waits: true,
             settles: true,
             deletes: false,
             misread: false,
@@ -82,8 +90,16 @@ impl Cluster {
         &mut self.servers[usize::from(node.0)]
     }
 
-    pub(super) fn owner(&self) -> Node {
-        Node(self.servers.iter().map(|server| server.owner).max().expect("three").1)
+    /// Who owns it, of those who say that they do the one with the latest epoch.
+    pub(super) fn latest(&self) -> Option<(u64, u16)> {
+        let own = |(node, server): (usize, &Server)| {
+            (usize::from(server.owner.1) == node).then_some(server.owner)
+        };
+        self.servers.iter().enumerate().filter_map(own).max()
+    }
+
+    pub(super) fn owner(&self) -> Option<Node> {
+        self.latest().map(|(_, node)| Node(node))
     }
 
     /// What the server does when it is told; nothing if it refuses.
@@ -123,6 +139,7 @@ impl Cluster {
                 return Outcome::Keys(keys.collect());
             }
             Step::Own { owner } if *owner == node => {
+                self.wait();
                 if self.at(node).importing.take().is_some() || owns {
                     self.epoch += 1;
                     (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
@@ -131,6 +148,7 @@ impl Cluster {
                 }
             }
             Step::Own { owner } => {
+                self.wait();
                 if owns && !self.at(node).keys.is_empty() {
                     return Outcome::Failed;
                 }
@@ -269,14 +287,39 @@ impl Cluster {
         }
     }
 
-    /// A node hears of the owner of the latest epoch.
+    /// A node says whether it owns the slot, or another hears of it.
     fn gossip(&mut self) {
-        let latest = self.servers.iter().map(|server| server.owner).max().expect("three");
-        let node = self.random.random_range(0..NODES);
-        let server = self.at(Node(node));
-        if server.owner < latest {
-            server.owner = latest;
-            server.migrating = None;
+        let from = self.random.random_range(0..NODES);
+        let to = (from + self.random.random_range(1..NODES)) % NODES;
+        let (epoch, owner) = self.at(Node(from)).owner;
+        if self.said.len() < 2 && self.random.random_range(0..2) == 0 {
+            self.said.push((Node(from), Node(to), epoch, owner == from));
+        } else if !self.said.is_empty() {
+            let (from, to, epoch, owns) = self.said.remove(0);
+            self.hear(from, to, epoch, owns);
+        }
+    }
+
+    /// Until nothing is on its way that the other node has said.
+    fn wait(&mut self) {
+        if self.waits {
+            for (from, to, epoch, owns) in std::mem::take(&mut self.said) {
+                self.hear(from, to, epoch, owns);
+            }
+        }
+    }
+
+    fn hear(&mut self, from: Node, to: Node, epoch: u64, owns: bool) {
+        let server = self.at(to);
+        let known = server.owner.1 == from.0;
+        if known {
+            server.disowned |= !owns;
+        } else if owns && server.importing.is_none() && (server.disowned || server.owner.0 < epoch)
+        {
+            if server.owner.1 == to.0 {
+                server.keys.clear();
+            }
+            (server.owner, server.migrating, server.disowned) = ((epoch, from.0), None, false);
         }
     }
 
@@ -333,9 +376,12 @@ impl Cluster {
             let node = Node(number as u16);
             let keys = server.keys.len() as u64;
             let claim = match (server.migrating, server.importing) {
-                (Some(to), _) => Claim::Migrating(to),
+                (Some(to), _) if owner.is_some() => Claim::Migrating(to),
                 (_, Some(from)) => Claim::Importing(from, keys),
-                _ if node != owner && (keys > 0 || server.note.is_some()) => Claim::Holding(keys),
+                _ if owner.is_none() => Claim::Holding(keys),
+                _ if owner != Some(node) && (keys > 0 || server.note.is_some()) => {
+                    Claim::Holding(keys)
+                }
                 _ => return None,
             };
             Some((node, claim))
@@ -397,9 +443,16 @@ impl Cluster {
         }
     }
 
+    /// Its owner has what was written.
+    pub(super) fn is_whole(&self) -> bool {
+        let owner = self.owner().and_then(|owner| self.servers.get(usize::from(owner.0)));
+        owner.is_some_and(|owner| owner.keys == self.written)
+    }
+
     pub(super) fn check(&self, seed: u64) {
         assert!(!self.misread, "seed {seed}");
-        let owner = usize::from(self.owner().0);
+        let owner = self.owner().unwrap_or_else(|| panic!("seed {seed}: nobody owns it"));
+        let owner = usize::from(owner.0);
         assert_eq!(self.servers[owner].keys, self.written, "seed {seed}");
         let holding: BTreeSet<usize> =
             (0..3).filter(|&node| !self.servers[node].keys.is_empty()).collect();

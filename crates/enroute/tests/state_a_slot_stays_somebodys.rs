@@ -1,0 +1,154 @@
+//! A slot that moves is its new node's, with its keys, whatever a node still hears of its owner of before. One that is nobody's all the
+//! same goes to who has its keys.
+
+mod support;
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use redis::{Connection, cmd};
+use support::cluster::{cluster, connection, link};
+use support::origins::Redis;
+use support::state::{owner, owner_now, placer, said, slot_of, tags_at, wait_for};
+
+/// Longer than a move takes, with the program's start.
+const LATE: Duration = Duration::from_millis(2_500);
+
+/// The target once heard that the slot's owner does not own it, and was told then that it does: it still knows the one when it
+/// has taken the slot (Redis 7.0.12 to 7.0.15), and an answer of the source's comes that the source gave before.
+#[test]
+fn a_claim_that_comes_late_takes_no_slot_away() {
+    const SOURCE: usize = 0;
+    const TARGET: usize = 1;
+    const OTHER: usize = 2;
+    let Some(mut nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let mut bus = addresses[SOURCE];
+    bus.set_port(bus.port() + 10_000);
+    let link = link(bus);
+    let port = link.local_addr().port();
+    nodes[SOURCE].set("cluster-announce-bus-port", &port.to_string());
+    let ids: Vec<String> = addresses.iter().map(|node| id(&mut connection(*node))).collect();
+    let mut target = connection(addresses[TARGET]);
+    wait_for(
+        || told(&mut connection(addresses[TARGET]), &ids[SOURCE])[0].ends_with(&format!("@{port}")),
+        || "the target does not know of the link".to_owned(),
+    );
+    let [tag, ..] = tags_at(&addresses, SOURCE);
+    let (slot, key) = (slot_of(&tag), format!("{tag}:key"));
+    cmd("SET").arg(&key).arg(1).exec(&mut connection(addresses[SOURCE])).expect("it is set");
+
+    nodes[SOURCE].process().signal("STOP");
+    set(&mut target, slot, "NODE", &ids[OTHER]);
+    let heard = |target: &mut Connection, of: usize| -> u64 {
+        told(target, &ids[of])[4].parse().expect("when it last answered")
+    };
+    let before = heard(&mut target, OTHER);
+    wait_for(
+        || heard(&mut connection(addresses[TARGET]), OTHER) > before,
+        || "the other does not answer the target".to_owned(),
+    );
+    set(&mut target, slot, "NODE", &ids[SOURCE]);
+    nodes[SOURCE].process().signal("CONT");
+
+    link.set_delay(Duration::ZERO, LATE);
+    let waits = |target: &mut Connection| told(target, &ids[SOURCE])[3] != "0";
+    wait_for(|| !waits(&mut connection(addresses[TARGET])), || "it is not answered".to_owned());
+    while !waits(&mut target) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let (output, text) = said(&addresses, &["move", &tag, "--to", &addresses[TARGET].to_string()]);
+    assert!(output.status.success(), "{text}");
+    let before = heard(&mut target, SOURCE);
+    wait_for(
+        || heard(&mut connection(addresses[TARGET]), SOURCE) > before,
+        || "the source does not answer the target".to_owned(),
+    );
+    assert_eq!(owner(&addresses, slot), TARGET);
+    let found: Option<usize> = cmd("GET").arg(&key).query(&mut target).expect("an answer");
+    assert_eq!(found, Some(1));
+}
+
+#[test]
+fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
+    let Some(nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let [tag, other, third] = tags_at(&addresses, 0);
+
+    lose(&addresses, &tag);
+    let (output, text) = said(&addresses, &["doctor", "--dry-run"]);
+    let finding = format!("slot {} is nobody's", slot_of(&tag));
+    assert!(!output.status.success() && text.contains(&finding), "{text}");
+    let (output, text) = said(&addresses, &["doctor"]);
+    assert!(output.status.success(), "{text}");
+    has_keys(&addresses, &tag, 1);
+
+    // Whoever moves one, mends it.
+    lose(&addresses, &other);
+    let (output, text) = said(&addresses, &["move", &other, "--to", &addresses[2].to_string()]);
+    assert!(output.status.success(), "{text}");
+    has_keys(&addresses, &other, 2);
+
+    // And that of the lease.
+    let lease = "{enroute}";
+    lose(&addresses, lease);
+    let (output, text) = said(&addresses, &["doctor"]);
+    assert!(output.status.success(), "{text}");
+    has_keys(&addresses, lease, 1);
+
+    lose(&addresses, &third);
+    let placer = placer(&addresses, "mending");
+    wait_for(|| owner_now(&addresses, slot_of(&third)).is_some(), || placer.stderr());
+    has_keys(&addresses, &third, 1);
+    placer.terminate();
+    let (output, text) = said(&addresses, &["doctor"]);
+    assert!(output.status.success() && text.contains("no slot is open"), "{text}");
+}
+
+/// Keys of the first node's slot go to the second, and then each of the two takes the other for its owner.
+fn lose(nodes: &[SocketAddr], tag: &str) {
+    let (slot, keys) = (slot_of(tag), keys(tag));
+    let (mut from, mut to) = (connection(nodes[0]), connection(nodes[1]));
+    for key in &keys {
+        cmd("SET").arg(key).arg(1).exec(&mut from).expect("it is set");
+    }
+    let (from_id, to_id) = (id(&mut from), id(&mut to));
+    set(&mut to, slot, "IMPORTING", &from_id);
+    set(&mut from, slot, "MIGRATING", &to_id);
+    let address = nodes[1];
+    let mut migrate = cmd("MIGRATE");
+    migrate.arg(address.ip().to_string()).arg(address.port()).arg("").arg(0).arg(5_000).arg("KEYS");
+    migrate.arg(&keys).exec(&mut from).expect("they have gone");
+    set(&mut from, slot, "NODE", &to_id);
+    cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(&mut to).expect("it is closed");
+    assert_eq!(owner_now(nodes, slot), None);
+}
+
+fn has_keys(nodes: &[SocketAddr], tag: &str, node: usize) {
+    assert_eq!(owner(nodes, slot_of(tag)), node, "{tag}");
+    for key in keys(tag) {
+        let found = cmd("GET").arg(&key).query(&mut connection(nodes[node])).expect("an answer");
+        assert_eq!(Some(1), found, "{key}");
+    }
+}
+
+fn keys(tag: &str) -> Vec<String> {
+    (0..8).map(|number| format!("{tag}:{number}")).collect()
+}
+
+/// What a node tells of another behind its name: address, flags, whose replica, …
+fn told(node: &mut Connection, id: &str) -> Vec<String> {
+    let text: String = cmd("CLUSTER").arg("NODES").query(node).expect("nodes");
+    let line = text.lines().find_map(|line| line.strip_prefix(id)).expect("it knows it");
+    line.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+fn id(node: &mut Connection) -> String {
+    cmd("CLUSTER").arg("MYID").query(node).expect("its name")
+}
+
+fn set(node: &mut Connection, slot: usize, how: &str, other: &str) {
+    let mut command = cmd("CLUSTER");
+    command.arg("SETSLOT").arg(slot).arg(how).arg(other).exec(node).expect("it is told");
+}
