@@ -75,6 +75,7 @@ struct shared {
     u64 epoch;             // raised by flush_all, and by whatever could not be understood
     u64 fills_blocked_ns;  // no fill before
     u64 watched_ns;        // every segment since then was seen; 0: none yet
+    u64 datagrams;         // 1: one that may be a write was taken up, since the maps are there
 };
 
 enum report_kind { REPORT_HOT = 1, REPORT_STALE = 2 };

@@ -25,11 +25,15 @@ SECTION("xdp") int serve(struct xdp_md *context)
     return XDP_PASS;
 }
 
+enum { HEADERS_BYTES = 128 };
+
 // Where answers leave: the keys written by the connection are forgotten once more, so that nothing that
 // was stored between the write's passing and its being applied outlives its answer.
 SECTION("classifier") int answered(struct __sk_buff *context)
 {
-    skb_pull_data(context, context->len < 128 ? context->len : 128);
+    u32 wanted = context->len < HEADERS_BYTES ? context->len : HEADERS_BYTES;
+    if (start_of_skb(context) + wanted > end_of_skb(context))
+        skb_pull_data(context, wanted);
     struct packet packet = {0};
     struct scratch *scratch = scratch_of_processor();
     if (!scratch || parse(start_of_skb(context), end_of_skb(context), &packet) == NOT_OURS)

@@ -129,6 +129,8 @@ pub struct Shared {
     pub fills_blocked_ns: AtomicU64,
     /// Since when every segment was seen, on the same clock; 0: none was yet.
     pub watched_ns: AtomicU64,
+    /// 1: a datagram that may be a write was taken up, since the maps are there.
+    pub datagrams: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 384);
