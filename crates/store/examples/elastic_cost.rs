@@ -1,5 +1,5 @@
 //! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR
-//! [entries [threads [all|restart [value bytes]]]]`.
+//! [entries [threads [all|restart [value bytes [times overwritten]]]]]`.
 //!
 //! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; what lookups cost is in
 //! `elastic_lookups`.
@@ -131,7 +131,8 @@ fn main() {
     read_cold(&mut store, &mut pool, entries, threads, |at| at);
     println!("warmed in order: {:?}", start.elapsed());
     println!("in memory: {}", store.stats().entries_in_memory);
-    overwrites(&mut store, &mut pool, entries, &vec![9; value_bytes]);
+    let times: u64 = std::env::args().nth(6).map_or(1, |n| n.parse().unwrap());
+    overwrites(&mut store, &mut pool, entries, times, &vec![9; value_bytes]);
 
     store.rescale(Elastic::MEMORY_BYTES_MIN);
     let (mut longest, start) = (Duration::ZERO, Instant::now());
@@ -179,11 +180,12 @@ fn write(store: &mut Elastic, pool: &mut Threads, key: &[u8], value: &[u8]) {
     tickets.into_iter().for_each(|ticket| store.release(ticket));
 }
 
-fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, value: &[u8]) {
+fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, times: u64, value: &[u8]) {
     let mut random = Random(99);
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), processor_time());
     let (mut most, mut longest) = (0.0f64, Duration::ZERO);
-    for number in 0..entries {
+    let writes = entries * times;
+    for number in 0..writes {
         while store.accepts_writes().is_err() {
             pool.pump(store, true);
         }
@@ -200,10 +202,11 @@ fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, value: &[u8
             most = most.max(stats.file_bytes as f64 / stats.live_bytes as f64);
         }
     }
-    let stats = store.stats();
+    let (stats, used) = (store.stats(), processor_time() - used);
     println!(
-        "overwritten: {:.0} writes/s, files at most {most:.3} of live, copied {:.2} for each written, longest turn {longest:?} of processor time",
-        entries as f64 / start.elapsed().as_secs_f64(),
+        "overwritten: {:.0} writes/s, {:?} of processor time each, files at most {most:.3} of live, copied {:.2} for each written, longest turn {longest:?} of processor time",
+        writes as f64 / start.elapsed().as_secs_f64(),
+        used / writes as u32,
         stats.compacted_bytes as f64 / stats.written_bytes as f64,
     );
 }

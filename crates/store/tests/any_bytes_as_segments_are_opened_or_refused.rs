@@ -5,12 +5,7 @@
 #[path = "segments/exercise.rs"]
 mod exercise;
 
-use std::time::Duration;
-
-use exercise::{SEGMENT_BYTES, config, drain, exercise};
-use store::device::{Device, FileName};
-use store::elastic::{Elastic, Load};
-use store::{Faults, SimulatedDevice};
+use exercise::{SEGMENT_BYTES, corpus, exercise};
 
 struct Random(u64);
 
@@ -23,38 +18,17 @@ impl Random {
     }
 }
 
-/// The segments of a store of 100 keys, each written twice, one in five removed.
-fn corpus() -> Vec<(u64, Vec<u8>)> {
-    let now = Duration::from_secs(1_600_000_000);
-    let device = SimulatedDevice::new(1, Faults::default());
-    let mut store = Elastic::open(config(), &device, now).expect("opens");
-    for number in 0..200_u64 {
-        let key = (number % 100).to_le_bytes();
-        while let Load::Pending(_) = store.load(&key, now) {
-            drain(&mut store, &device);
-        }
-        store.write(&key, &vec![number as u8; 300 + number as usize], None, now).expect("written");
-        if number % 5 == 4 {
-            store.remove(&key, now).expect("removed");
-        }
-        drain(&mut store, &device);
-    }
-    store.flush();
-    drain(&mut store, &device);
-    let read = |file, bytes| device.read(file, 0, bytes as usize).expect("read");
-    let files = device.list().expect("files").into_iter();
-    files
-        .filter_map(|(file, bytes)| match file {
-            FileName::Segment(number) => Some((number, read(file, bytes))),
-            _ => None,
-        })
-        .collect()
-}
-
 #[test]
 fn any_bytes() {
     let corpus = corpus();
     assert!(corpus.len() > 3, "{} segments", corpus.len());
+    for footer in 0..=1 {
+        let has_footer = |bytes: &[u8]| {
+            let trailer = &bytes[bytes.len() - 4096..];
+            trailer.starts_with(b"enrtlog1") && trailer[32] == footer
+        };
+        assert!(corpus.iter().any(|(_, bytes)| has_footer(bytes)), "none has footer {footer}");
+    }
     let whole: Vec<(u64, &[u8])> =
         corpus.iter().map(|(number, bytes)| (*number, &bytes[..])).collect();
     assert_eq!(exercise(&whole), Some(80), "undamaged, it is what was stored");

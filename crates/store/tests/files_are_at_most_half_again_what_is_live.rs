@@ -5,6 +5,7 @@ mod elastic;
 
 use elastic::Run;
 use store::Faults;
+use store::device::{Device, FileName};
 use store::elastic::Config;
 
 /// Entries overwritten evenly in a store of a 10th of what segments of full length ask for; how much
@@ -29,7 +30,11 @@ fn overwrite(entries: u64, value_bytes: usize, memory_bytes: Option<usize>) -> f
     }
     let stats = run.store.stats();
     assert!(stats.compacted_bytes > 0, "nothing was reclaimed: {stats:?}");
-    eprintln!("{entries} of {value_bytes} bytes: files took {most:.3} of what is live: {stats:?}");
+    let copied = stats.compacted_bytes as f64 / stats.written_bytes as f64;
+    eprintln!(
+        "{entries} of {value_bytes} bytes: files took {most:.3} of what is live, {copied:.2} copied for \
+         each written: {stats:?}"
+    );
     most
 }
 
@@ -42,6 +47,38 @@ fn under_overwrite() {
 #[test]
 fn under_overwrite_of_short_values() {
     assert!(overwrite(80_000, 64, Some(16 << 20)) <= 1.5);
+}
+
+#[test]
+fn under_overwrite_with_everything_in_memory() {
+    assert!(overwrite(2_500, 4096, Some(32 << 20)) <= 1.5);
+}
+
+/// The table spills, and compaction waits for its pages.
+#[test]
+fn under_overwrite_of_short_values_with_little_memory() {
+    assert!(overwrite(80_000, 64, Some(4 << 20)) <= 1.5);
+}
+
+/// The first segment, which keeps room for footer lines, is never as full as those behind it.
+#[test]
+fn what_is_dead_from_the_beginning_goes() {
+    let mut run = Run::with(3, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();
+    run.keys = 150;
+    for _ in 0..30_000 {
+        let number = run.random.below(run.keys);
+        run.put_value(number, &[3; 64]);
+        run.store.step(run.now);
+        run.settle();
+    }
+    let files = run.device.list().expect("lists");
+    let first = files.iter().filter_map(|(name, _)| match name {
+        FileName::Segment(number) => Some(*number),
+        _ => None,
+    });
+    let first = first.min().expect("there are segments");
+    assert!(first > 10, "the oldest segment left is {first}");
+    assert_eq!(run.store.stats().compacted_bytes, 0, "all of it dies before it is looked at");
 }
 
 /// A record longer than the segments a small store makes has one made, or grown, for it.

@@ -1,6 +1,6 @@
 //! Compaction: room held by dead records is won back while serving.
 //!
-//! When the sealed segments hold a sixth more than what is live, the one with the least live data
+//! When the files take some two fifths more than what is live, the segment with the least live data
 //! for its length is emptied: its lines say which records there were, the table which are still
 //! pointed to, and those are appended to the log again. A segment may only go once nothing in it
 //! matters, and what it *kills* may matter: if a record that killed an older one vanished before the
@@ -25,13 +25,16 @@ use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
 
-/// Sealed segments may hold this much more than live data, in hundredths, besides three segments:
-/// then most of a small store's are dead before they are looked at.
-const SLACK: u64 = 15;
-const SEGMENTS_SLACK: u64 = 3;
-/// From this much more on, and four segments, writers wait for compaction.
-const SLACK_MAX: u64 = 30;
-const SEGMENTS_SLACK_MAX: u64 = 4;
+/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more of
+/// it is dead then, the less is copied.
+const SLACK: u64 = 40;
+/// From this much on writers wait for compaction. What it moves takes room before what it empties goes.
+const SLACK_MAX: u64 = 46;
+/// Of a small store a few segments are more than that, those among them that are spare: it may have so
+/// many besides. Then most are dead before they are looked at.
+const SLACK_SMALL: u64 = 15;
+const SEGMENTS_SLACK: u64 = 9;
+const SEGMENTS_SLACK_MAX: u64 = 11;
 /// A segment is left alone with less than this dead, in thousandths; on a full disk, with less than
 /// the second.
 const DEAD_MIN: u64 = 50;
@@ -85,15 +88,23 @@ impl Compaction {
 }
 
 impl Elastic {
-    fn has_slack(&self, hundredths: u64, segments: u64) -> bool {
-        let allowed = self.log.segments.live() / 100 * (100 + hundredths);
-        self.log.segments.sealed_bytes() > allowed + segments * self.log.segment_bytes()
+    /// Are files of so many bytes more than is left alone?
+    fn passes(&self, bytes: u64, hundredths: u64, segments: u64) -> bool {
+        let live = self.log.segments.live();
+        let small = live / 100 * SLACK_SMALL + segments * self.log.segment_bytes();
+        bytes > live + small.max(live / 100 * hundredths)
     }
 
     pub(super) fn is_compaction_behind(&self) -> bool {
-        self.compaction.is_some()
+        (self.compaction.is_some() || self.log.segments.are_any_doomed())
             && !self.log.is_full()
-            && self.has_slack(SLACK_MAX, SEGMENTS_SLACK_MAX)
+            && self.passes(self.log.file_bytes(), SLACK_MAX, SEGMENTS_SLACK_MAX)
+    }
+
+    /// True if there is more than is left alone, besides what is about to go.
+    fn has_slack(&self) -> bool {
+        let bytes = self.log.file_bytes() - self.log.segments.doomed_bytes();
+        self.passes(bytes, SLACK, SEGMENTS_SLACK)
     }
 
     /// Will a full disk soon have room that compaction wins, if what it wins is at least this much
@@ -137,7 +148,7 @@ impl Elastic {
         let is_full = self.log.is_full();
         let (until_churn, until) = self.compaction_rest;
         let rests = if is_full { until > now } else { until_churn > self.log.churn() };
-        if rests || !(is_full || self.has_slack(SLACK, SEGMENTS_SLACK)) {
+        if rests || !(is_full || self.has_slack()) {
             return;
         }
         let dead_min = if is_full { DEAD_MIN_FULL } else { DEAD_MIN };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use store::device::{Device, FileName, carry_out};
-use store::elastic::{Config, Elastic, Scan};
+use store::elastic::{Config, Elastic, Load, Scan};
 use store::{Faults, SimulatedDevice};
 
 /// Longest segment of the store.
@@ -14,6 +14,34 @@ const NOW: Duration = Duration::from_secs(1_700_000_000);
 /// A configuration for it.
 pub fn config() -> Config {
     Config { segment_bytes: SEGMENT_BYTES as u64, hash_key: [1, 2], ..Config::default() }
+}
+
+/// The segments of a store of 100 keys, each written twice, one in five removed: the first with a line
+/// for each record in its footer, others with a parity block.
+pub fn corpus() -> Vec<(u64, Vec<u8>)> {
+    let device = SimulatedDevice::new(1, Faults::default());
+    let mut store = Elastic::open(config(), &device, NOW).expect("opens");
+    for number in 0..200_u64 {
+        let key = (number % 100).to_le_bytes();
+        while let Load::Pending(_) = store.load(&key, NOW) {
+            drain(&mut store, &device);
+        }
+        store.write(&key, &vec![number as u8; 300 + number as usize], None, NOW).expect("written");
+        if number % 5 == 4 {
+            store.remove(&key, NOW).expect("removed");
+        }
+        drain(&mut store, &device);
+    }
+    store.flush();
+    drain(&mut store, &device);
+    let read = |file, bytes| device.read(file, 0, bytes as usize).expect("read");
+    let files = device.list().expect("files").into_iter();
+    files
+        .filter_map(|(file, bytes)| match file {
+            FileName::Segment(number) => Some((number, read(file, bytes))),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Does everything its device is asked for.

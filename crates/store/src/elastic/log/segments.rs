@@ -76,8 +76,6 @@ pub(in crate::elastic) struct Segments {
     live: u64,
     /// Bytes of records that died since the start.
     killed: u64,
-    /// Bytes of records in sealed segments that are not doomed.
-    sealed_bytes: u64,
     /// Slots of segments that are.
     doomed: Vec<usize>,
     /// No entry expires before, in seconds.
@@ -94,7 +92,6 @@ impl Segments {
             file_bytes: 0,
             live: 0,
             killed: 0,
-            sealed_bytes: 0,
             doomed: Vec::new(),
             expires_s: u32::MAX,
         }
@@ -109,7 +106,6 @@ impl Segments {
         self.slot_of.insert(segment.number, slot);
         self.numbers.insert(self.older(segment.number), segment.number);
         self.file_bytes += segment.bytes;
-        self.sealed_bytes += segment.data_bytes();
         self.expires_s = self.expires_s.min(segment.expires_s);
         self.slots[slot] = Some(segment);
         slot
@@ -137,11 +133,6 @@ impl Segments {
         self.live
     }
 
-    /// Bytes of records in sealed segments that still count, dead ones included.
-    pub(in crate::elastic) fn sealed_bytes(&self) -> u64 {
-        self.sealed_bytes
-    }
-
     pub(super) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
@@ -157,9 +148,14 @@ impl Segments {
     }
 
     /// The part of a sealed segment's file that compaction would win, in thousandths of it: what is
-    /// neither alive nor kills records of segments that are still there, about.
+    /// neither alive nor kills records of segments that are still there, about. All of it where that is
+    /// nothing, however little its records fill it: as long as it stays, what is behind it has kills to
+    /// keep.
     pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
         let left = self.older(segment.number) as u64;
+        if left == 0 && segment.live == 0 {
+            return 1000;
+        }
         let kills_left =
             segment.kills * left.min(segment.older as u64) / segment.older.max(1) as u64;
         let needed = segment.live + kills_left * KILL_BYTES;
@@ -249,21 +245,23 @@ impl Segments {
     /// The segment is sealed.
     pub(super) fn seal(&mut self, slot: usize, trailer: Trailer) {
         self.at_mut(slot).trailer = Some(trailer);
-        self.sealed_bytes += self.at(slot).data_bytes();
     }
 
     /// Gives up a sealed segment once the log is durable up to `position`.
     pub(in crate::elastic) fn doom(&mut self, slot: usize, position: u64) {
         let segment = self.at_mut(slot);
         segment.doomed = Some(position);
-        let data = segment.data_bytes();
-        self.sealed_bytes -= data;
         self.doomed.push(slot);
     }
 
     /// Are there segments that go as soon as the log is durable?
     pub(in crate::elastic) fn are_any_doomed(&self) -> bool {
         !self.doomed.is_empty()
+    }
+
+    /// Bytes of their files.
+    pub(in crate::elastic) fn doomed_bytes(&self) -> u64 {
+        self.doomed.iter().map(|&slot| self.at(slot).bytes).sum()
     }
 
     /// Nothing in any segment is alive, and all but that in `kept` are doomed.
