@@ -28,45 +28,64 @@ const GROUPS: [&str; 8] =
 #[test]
 fn counters_end_where_they_must_while_slots_move() {
     let Some(nodes) = cluster(&[]) else { return };
-    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), INCREMENTS);
+    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfAgent, INCREMENTS);
 }
 
 #[test]
 #[ignore = "slow: make soak"]
 fn a_million_increments_while_slots_move_are_a_million() {
     let Some(nodes) = cluster(&[]) else { return };
-    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), INCREMENTS_MANY);
+    let nodes = nodes.iter().map(Redis::address).collect::<Vec<_>>();
+    counters(&nodes, Clients::OfAgent, INCREMENTS_MANY);
 }
 
 /// The same where the engine moves a slot in one step.
 #[test]
 fn counters_end_where_they_must_on_valkey() {
     let Some((_nodes, addresses)) = valkey() else { return };
-    counters(&addresses, INCREMENTS);
+    counters(&addresses, Clients::OfAgent, INCREMENTS);
 }
 
-fn counters(nodes: &[SocketAddr], increments: usize) {
+/// The same for those that speak to the nodes themselves: for a moment nobody has a slot, and they are sent
+/// to and fro.
+#[test]
+fn counters_of_a_cluster_client_end_where_they_must_while_slots_move() {
+    let Some(nodes) = cluster(&[]) else { return };
+    counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfNodes, INCREMENTS);
+}
+
+/// Whom clients speak to.
+#[derive(Clone, Copy)]
+enum Clients {
+    OfAgent,
+    OfNodes,
+}
+
+fn counters(nodes: &[SocketAddr], clients: Clients, increments: usize) {
     let python = installed("python/bin/python");
     if !python.is_file() {
         let _: Option<()> = absent("the Python clients are not installed");
         return;
     }
-    let back_and_forth = |more| count(nodes, &python, increments << more) >= 2;
+    let back_and_forth = |more| count(nodes, &python, clients, increments << more) >= 2;
     assert!((0..TRIES).any(back_and_forth), "the counters are done before slots go back and forth");
     let (output, text) = said(nodes, &["doctor"]);
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
 }
 
 /// How often all slots moved while counters, begun anew, went where they must.
-fn count(nodes: &[SocketAddr], python: &Path, increments: usize) -> usize {
+fn count(nodes: &[SocketAddr], python: &Path, clients: Clients, increments: usize) -> usize {
     for node in nodes {
         cmd("FLUSHALL").exec(&mut connection(*node)).expect("it is emptied");
     }
-    let agent = Agent::start(nodes);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/state_counters.py");
-    let address = agent.address().to_string();
-    let arguments = [script, &address, &increments.to_string()];
-    let clients = Process::start(Command::new(python).args(arguments));
+    let agent = matches!(clients, Clients::OfAgent).then(|| Agent::start(nodes));
+    let (script, address) = match &agent {
+        Some(agent) => ("state_counters.py", agent.address()),
+        None => ("state_cluster_counters.py", nodes[0]),
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
+    let arguments = [address.to_string(), increments.to_string()];
+    let clients = Process::start(Command::new(python).arg(script).args(arguments));
     assert!(clients.stdout_line("begun").is_some(), "{}", clients.stderr());
     let mut rounds = 0;
     while !clients.has_ended() {
@@ -81,7 +100,7 @@ fn count(nodes: &[SocketAddr], python: &Path, increments: usize) -> usize {
         "{}{}\n{}",
         ended.stdout,
         ended.stderr,
-        agent.process().stderr()
+        agent.map(|agent| agent.process().stderr()).unwrap_or_default()
     );
     let all = format!("done: {increments} increments");
     assert!(ended.stdout.contains(&all), "expected {all}, got {}", ended.stdout);
