@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use support::cluster::{Linked, connection};
+use support::cluster::{Linked, connection, pair};
 use support::origins::Redis;
 use support::process::{PATIENCE, Process};
 use support::state::{by_hand, owner, said, slot_of, tags_at};
@@ -102,6 +102,47 @@ fn delete_in_between(end: End) {
     assert_eq!(found, expected, "{told:?}");
     let counts: Vec<usize> = linked.nodes.iter().map(|node| count(node, &tag)).collect();
     assert_eq!(counts, [0, KEYS - 1, 0], "nothing of ours is left");
+}
+
+/// With two nodes there is no third: clients are sent to the target all the same, and what they write there is not taken for
+/// what the MIGRATE brought.
+#[test]
+fn without_a_third_node_what_is_written_meanwhile_stays() {
+    let Some(nodes) = pair(&["--appendonly", "yes", "--appendfsync", "always"]) else { return };
+    let mut linked = Linked::before(nodes);
+    let addresses = linked.addresses();
+    let [tag, ..] = tags_at(&addresses, SOURCE);
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("{tag}:{number}")).collect();
+    let direct = linked.nodes[SOURCE].address();
+    for key in &keys {
+        cmd("SET").arg(key).arg(1).exec(&mut connection(direct)).expect("it is set");
+    }
+    let mover = stopped_in_migrate(&mut linked, &tag, End::Time);
+    mover.signal("STOP");
+    until("the source deletes", || {
+        cmd("DEL").arg(&keys[0]).query::<usize>(&mut connection(direct)).is_ok_and(|had| had == 1)
+    });
+    linked.nodes[TARGET].process().signal("CONT");
+    until("the target has the key", || count(&linked.nodes[TARGET], &tag) > KEYS);
+    let sent = cmd("SET").arg(&keys[0]).arg(2).exec(&mut connection(direct));
+    let sent = sent.expect_err("it has gone");
+    let target = addresses[TARGET].to_string();
+    assert_eq!(sent.redirect_node().map(|(to, _)| to), Some(&target[..]));
+    let mut asking = redis::pipe();
+    asking.cmd("ASKING").ignore().cmd("SET").arg(&keys[0]).arg(2).ignore();
+    asking.exec(&mut linked.nodes[TARGET].connection()).expect("it is set");
+    mover.signal("CONT");
+
+    for link in [SOURCE, TARGET] {
+        linked.links[link].set_delay(Duration::ZERO, Duration::ZERO);
+    }
+    mover.wait();
+    until("no slot is open", || said(&addresses, &["doctor"]).1.contains("no slot is open"));
+    assert_eq!(owner(&addresses, slot_of(&tag)), TARGET);
+    let mut target = linked.nodes[TARGET].connection();
+    let found: Vec<usize> = cmd("MGET").arg(&keys).query(&mut target).expect("all are there");
+    let expected: Vec<usize> = (0..KEYS).map(|key| if key == 0 { 2 } else { 1 }).collect();
+    assert_eq!(found, expected);
 }
 
 /// A move whose source waits for its target. A machine that is busy can stop the target only after the move:

@@ -26,6 +26,24 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
+/// Two nodes with half of the slots each, of which redis-cli would make no cluster.
+pub fn pair(options: &[&str]) -> Option<Vec<Redis>> {
+    let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
+    let nodes: Vec<Redis> = (0..2).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
+    for (epoch, (node, (first, last))) in (1..).zip(nodes.iter().zip([(0, 8_191), (8_192, 16_383)]))
+    {
+        let mut node = node.connection();
+        let cluster = |what: &str| redis::cmd("CLUSTER").arg(what).to_owned();
+        cluster("SET-CONFIG-EPOCH").arg(epoch).exec(&mut node).expect("an epoch");
+        cluster("ADDSLOTSRANGE").arg(first).arg(last).exec(&mut node).expect("its slots");
+        let other = nodes[0].address();
+        let mut meet = cluster("MEET");
+        meet.arg(other.ip().to_string()).arg(other.port()).exec(&mut node).expect("it joins");
+    }
+    agree(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
+    Some(nodes)
+}
+
 /// Three nodes, each behind a link of its own: its address is all that anybody learns of a node, so
 /// clients, movers and MIGRATE all take it. Only the nodes' own bus does not.
 pub struct Linked {
@@ -36,14 +54,17 @@ pub struct Linked {
 impl Linked {
     /// With more of redis-server's options.
     pub fn start(options: &[&str]) -> Option<Self> {
-        let mut nodes = cluster(options)?;
+        cluster(options).map(Self::before)
+    }
+
+    pub fn before(mut nodes: Vec<Redis>) -> Self {
         let links: Vec<RelayHandle> = nodes.iter().map(|node| link(node.address())).collect();
         for (node, link) in nodes.iter_mut().zip(&links) {
             node.set("cluster-announce-port", &link.local_addr().port().to_string());
         }
         let linked = Self { nodes, links };
         linked.agree();
-        Some(linked)
+        linked
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {

@@ -199,6 +199,11 @@ mod tests {
         assert_eq!(learnt(&mut map, "master"), [0, 1]);
         assert_eq!(learnt(&mut map, "master,fail"), [0]);
         assert_eq!(learnt(&mut map, "slave"), [0]);
+        assert_eq!(learnt(&mut map, "master"), [0, 1]);
+        // It has left, and who owns slots does not answer.
+        let left = "a 127.0.0.1:1@2 myself,master,fail - 0 0 1 connected 0-16383\n";
+        map.learn(format!("${}\r\n{left}\r\n", left.len()).as_bytes(), at(1));
+        assert_eq!(map.places().collect::<Vec<_>>(), [0]);
         assert_eq!(map.owners().collect::<Vec<_>>(), [0]);
     }
 
