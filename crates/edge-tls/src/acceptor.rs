@@ -10,6 +10,7 @@ use boring::{
     error::ErrorStack,
     ex_data::Index,
     pkey::PKey,
+    sha::sha256,
     ssl::{
         AlpnError, NameType, SniError, Ssl, SslAcceptor, SslAcceptorBuilder, SslAlert, SslContext,
         SslMethod, SslRef, SslSessionCacheMode, SslVersion, select_next_proto,
@@ -188,10 +189,7 @@ fn context(site: &Site) -> Result<SslContext, Error> {
     let ciphers = CIPHERS.to_owned() + if site.rsa_key_exchange { RSA_CIPHERS } else { "" };
     builder.set_strict_cipher_list(&ciphers).map_err(setup)?;
     // A ticket of one site opens none of another.
-    let name = site.domain.as_bytes();
-    builder
-        .set_session_id_context(&name[name.len().saturating_sub(SID_CONTEXT_BYTES)..])
-        .map_err(setup)?;
+    builder.set_session_id_context(&sha256(site.domain.as_bytes())).map_err(setup)?;
     builder.replace_ex_data(*SITE, site.domain.as_str().into());
     let (leaf, chain) = site.certificates.0.split_first().expect("a chain is never empty");
     builder.set_certificate(leaf).map_err(setup)?;
@@ -209,9 +207,6 @@ fn context(site: &Site) -> Result<SslContext, Error> {
     }
     Ok(builder.build().into_context())
 }
-
-/// `SSL_MAX_SID_CTX_LENGTH`.
-const SID_CONTEXT_BYTES: usize = 32;
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn setup(error: ErrorStack) -> Error {

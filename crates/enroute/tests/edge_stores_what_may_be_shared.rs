@@ -4,6 +4,9 @@
 mod support;
 
 use std::{
+    io::{BufRead, BufReader, Write},
+    iter,
+    net::{TcpListener, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -264,6 +267,97 @@ fn what_is_too_long_passes_through_and_so_do_its_ranges() {
     let part = edge.curl(SHOP, "/long", &["-r", "0-3"]);
     assert_eq!((part.status, &*part.body, part.cache()), (206, "0123", "fwd=bypass"));
     assert_eq!(origin.asked("/long").len(), 3);
+}
+
+#[test]
+fn what_broke_off_is_neither_stored_nor_taken_for_whole() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    thread::spawn(move || {
+        // An answer each, then the connection ends: with a length, in chunks, and whole.
+        for rest in
+            ["content-length: 9\r\n\r\nhalf", "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"]
+                .into_iter()
+                .chain(iter::repeat("content-length: 5\r\n\r\nwhole"))
+        {
+            let (mut client, _) = socket.accept().expect("an edge");
+            let mut lines = BufReader::new(client.try_clone().expect("another")).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\nconnection: close\r\n";
+            write!(client, "{head}{rest}").expect("sent");
+        }
+    });
+    let edge = workshop.start("", &workshop.site(SHOP, address));
+    for _ in 0..2 {
+        assert_eq!(edge.curl(SHOP, "/", &[]).status, 502);
+    }
+    let answer = edge.curl(SHOP, "/", &[]);
+    assert_eq!((&*answer.body, answer.cache()), ("whole", "fwd=miss; stored"));
+    assert_eq!(edge.curl(SHOP, "/", &[]).cache(), "hit");
+}
+
+#[test]
+fn who_wants_only_what_is_stored_makes_nobody_ask() {
+    let answer =
+        |_: &str, _: u64, _: &support::edge::Asked| (200, "cache-control: max-age=60".to_owned());
+    with_edge("", "", answer, |edge, origin| {
+        let only = ["-H", "Cache-Control: only-if-cached"];
+        assert_eq!(edge.curl(SHOP, "/", &only).status, 504);
+        assert!(origin.asked("/").is_empty());
+        edge.curl(SHOP, "/", &[]);
+        assert_eq!(edge.curl(SHOP, "/", &only).cache(), "hit");
+    });
+}
+
+#[test]
+fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
+    let answer = |_: &str, _: u64, _: &support::edge::Asked| (200, String::new());
+    with_edge("[edge.limits]\nrequest_bytes_max = \"1KiB\"", "", answer, |edge, origin| {
+        for protocol in ["--http1.1", "--http2"] {
+            let post = |body: &str, options: &[&str]| {
+                edge.try_curl(SHOP, "/", &[&[protocol, "-d", body], options].concat())
+            };
+            assert_eq!(post(&"x".repeat(1024), &[]).expect("an answer").status, 200);
+            assert_eq!(post(&"x".repeat(1025), &[]).expect("an answer").status, 413);
+            // Whose length nobody said beforehand is found out on the way.
+            let unsaid = ["-H", "Transfer-Encoding: chunked"];
+            let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
+            assert!(!answer.is_ok_and(|answer| answer.status == 200), "{protocol}");
+        }
+        let whole = origin.asked("/");
+        assert!(whole.iter().all(|asked| asked.body.len() <= 1024), "{whole:?}");
+    });
+}
+
+#[test]
+fn a_request_under_way_is_answered_before_the_end() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, _: u64, _: &support::edge::Asked| {
+        until("the end is asked for", || gate.load(SeqCst));
+        (200, "cache-control: no-store".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        let protocols = ["--http1.1", "--http2"];
+        thread::scope(|scope| {
+            let clients = protocols.map(|protocol| {
+                scope.spawn(move || edge.curl(SHOP, &format!("/{protocol}"), &[protocol]))
+            });
+            let asks = |protocol: &&str| origin.asked(&format!("/{protocol}")).len() == 1;
+            until("both are asked", || protocols.iter().all(asks));
+            edge.enroute.process().signal("TERM");
+            until("nobody else is let in", || TcpStream::connect(edge.address).is_err());
+            go.store(true, SeqCst);
+            for client in clients {
+                let answer = client.join().expect("no panic");
+                assert_eq!(answer.status, 200, "{answer:?}");
+                assert!(answer.body.starts_with("answer"), "{answer:?}");
+            }
+        });
+        until("it ends", || edge.enroute.process().has_ended());
+    });
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn site() -> Option<(Site, String)> {
     Some((site, one))
 }
 
-fn client(site: &Site, server: &KeyServer, connections: usize) -> Client {
-    Client::new(ClientConfiguration {
+fn configuration(site: &Site, server: &KeyServer, connections: usize) -> ClientConfiguration {
+    ClientConfiguration {
         address: server.address.to_string(),
         server_name: Some("localhost".to_owned()),
         authorities: site.path("ca.pem"),
@@ -32,8 +32,11 @@ fn client(site: &Site, server: &KeyServer, connections: usize) -> Client {
         key: site.path("edge1.example.key"),
         connections,
         patience: Duration::from_secs(30),
-    })
-    .expect("certificates")
+    }
+}
+
+fn client(site: &Site, server: &KeyServer, connections: usize) -> Client {
+    Client::new(configuration(site, server, connections)).expect("certificates")
 }
 
 fn request(id: &str) -> Request {
@@ -176,4 +179,28 @@ fn an_edge_finds_its_key_server_again() {
     ask().expect("it is back");
     drop(server);
     assert!(ask().is_err());
+}
+
+#[test]
+fn an_edge_asks_nobody_else() {
+    let Some((site, one)) = site() else { return };
+    site.authority("other");
+    let server = site.serve(&["--log", "info"]);
+    let right = configuration(&site, &server, 1);
+    for wrong in [
+        ClientConfiguration { server_name: Some("keys.example".to_owned()), ..right.clone() },
+        ClientConfiguration { server_name: None, ..right.clone() },
+        ClientConfiguration { authorities: site.path("other.pem"), ..right.clone() },
+    ] {
+        let edge = Client::new(wrong.clone()).expect("certificates");
+        let answer = runtime().block_on(edge.ask(&request(&one)));
+        let Err(ClientError::Unreachable { reason, .. }) = &answer else {
+            panic!("{wrong:?}: {answer:?}");
+        };
+        assert!(reason.contains("certificate"), "{wrong:?}: {reason}");
+    }
+    let edge = Client::new(right).expect("certificates");
+    runtime().block_on(edge.ask(&request(&one))).expect("a signature");
+    let log = String::from_utf8(site.read("audit.log")).unwrap();
+    assert_eq!(log.matches("edge1.example").count(), 1, "{log}");
 }

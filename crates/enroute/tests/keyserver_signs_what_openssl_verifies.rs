@@ -84,6 +84,26 @@ fn every_kind_of_key_signs_both_versions_of_tls() {
 }
 
 #[test]
+fn keys_of_other_kinds_and_sizes_are_not_imported() {
+    let Some(site) = Site::create() else { return };
+    for (name, how) in [
+        ("short", "-algorithm RSA -pkeyopt rsa_keygen_bits:1024"),
+        ("long", "-algorithm RSA -pkeyopt rsa_keygen_bits:4104"),
+        ("p521", "-algorithm EC -pkeyopt ec_paramgen_curve:P-521"),
+        ("koblitz", "-algorithm EC -pkeyopt ec_paramgen_curve:secp256k1"),
+        ("exchange", "-algorithm X25519"),
+    ] {
+        site.key(name, how);
+        let file = format!("{name}.key");
+        let ended = site.run(&[&["import"], &site.vault()[..], &[&file]].concat());
+        assert!(!ended.status.success(), "{name}: {}", ended.stdout);
+        assert!(ended.stderr.contains("RSA 2048 to 4096"), "{name}: {}", ended.stderr);
+    }
+    let stored: u64 = redis::cmd("DBSIZE").query(&mut site.database.connection()).expect("a count");
+    assert_eq!(stored, 0);
+}
+
+#[test]
 fn s_client_needs_a_certificate_of_the_right_authority() {
     let Some(site) = Site::create() else { return };
     site.key("p256", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
@@ -91,6 +111,12 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     let server = site.serve(&[]);
     site.authority("other-ca");
     site.certificate("stranger.example", "other-ca");
+    // By the right authority, but for nobody.
+    site.sh(
+        "echo basicConstraints=CA:FALSE >extensions && openssl req -new -key edge1.example.key \
+         -out nobody.csr -subj /CN=edge1.example && openssl x509 -req -in nobody.csr -CA ca.pem \
+         -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out nobody.pem",
+    );
     let body = verify_request(&id, "ecdsa_secp256r1_sha256", &[7; 32]);
     let length = body.len();
     site.write(
@@ -115,7 +141,11 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
         let stranger = "-cert stranger.example.pem -key stranger.example.key";
         let answer = ask(&format!("{version} {stranger}"));
         assert!(answer.contains("alert") && !answer.contains("200 OK"), "{version}: {answer}");
+        let answer = ask(&format!("{version} -cert nobody.pem -key edge1.example.key"));
+        assert!(!answer.contains("200 OK") && !answer.contains("output"), "{version}: {answer}");
     }
+    let said = server.process().stderr_line("the edge's certificate has no DNS name");
+    assert!(said.is_some(), "{}", server.process().stderr());
     // Nobody without a name is logged as somebody.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert!(!log.contains("stranger"), "{log}");

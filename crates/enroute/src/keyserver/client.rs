@@ -14,9 +14,11 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, StatusCode, body::Bytes, client::conn::http2, header::CONTENT_TYPE};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    body::Bytes,
+    header::{CONTENT_TYPE, HeaderValue},
+};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
@@ -24,9 +26,6 @@ use rustls::{
 use tokio::{net::TcpStream, sync::Mutex, time::timeout};
 use tokio_rustls::TlsConnector;
 use wire::ski;
-
-/// Requests unanswered on one connection; whoever comes next waits.
-const OUTSTANDING_MAX: usize = 512;
 
 /// Where the key server is and how both ends prove who they are.
 #[derive(Debug, Clone)]
@@ -70,7 +69,8 @@ pub enum Error {
     Malformed(String),
 }
 
-type Sender = http2::SendRequest<Full<Bytes>>;
+/// How many requests are unanswered at once, the key server says; whoever comes next waits.
+type Sender = h2::client::SendRequest<Bytes>;
 
 /// A pool of connections to one key server. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -82,6 +82,7 @@ struct Shared {
     configuration: Configuration,
     connector: TlsConnector,
     server_name: ServerName<'static>,
+    target: Uri,
     connections: Vec<Mutex<Option<Sender>>>,
     next: AtomicUsize,
 }
@@ -100,10 +101,12 @@ impl Client {
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let server_name = ServerName::try_from(name.clone())
             .with_context(|| format!("{name} is no name a certificate can have"))?;
+        let target = format!("https://{}/", configuration.address).parse()?;
         let connections = (0..configuration.connections.max(1)).map(|_| Mutex::new(None)).collect();
         let shared = Shared {
             connector: TlsConnector::from(Arc::new(tls)),
             server_name,
+            target,
             connections,
             next: AtomicUsize::new(0),
             configuration,
@@ -135,24 +138,34 @@ impl Shared {
         Ok(response.map_err(|error| Error::Malformed(error.to_string()))??)
     }
 
-    async fn try_once(&self, slot: usize, body: Bytes) -> Result<Bytes, Error> {
+    async fn try_once(&self, slot: usize, body: Bytes) -> Result<Vec<u8>, Error> {
         let unreachable = |reason: &dyn std::fmt::Display| Error::Unreachable {
             address: self.configuration.address.clone(),
             reason: reason.to_string(),
         };
+        let broken = |error: h2::Error| unreachable(&error);
         let mut sender =
             self.sender(slot).await.map_err(|error| unreachable(&format!("{error:#}")))?;
-        let request = Request::post(format!("https://{}/", self.configuration.address))
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|error| unreachable(&error))?;
-        sender.ready().await.map_err(|error| unreachable(&error))?;
-        let answer = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+        let mut request = Request::new(());
+        (*request.method_mut(), *request.uri_mut()) = (Method::POST, self.target.clone());
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (answer, mut rest) = sender.send_request(request, false).map_err(broken)?;
+        // Before the connection's task runs, so that headers and body leave in one record.
+        rest.send_data(body, true).map_err(broken)?;
+        let answer = answer.await.map_err(broken)?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ski::RESPONSE_BYTES_MAX);
-        let body = body.collect().await.map_err(|error| unreachable(&error))?.to_bytes();
         if status != StatusCode::OK {
             return Err(Error::Malformed(format!("status {status}")));
+        }
+        let (mut parts, mut body) = (answer.into_body(), Vec::new());
+        while let Some(part) = parts.data().await {
+            let part = part.map_err(broken)?;
+            if body.len() + part.len() > ski::RESPONSE_BYTES_MAX {
+                let most = ski::RESPONSE_BYTES_MAX;
+                return Err(Error::Malformed(format!("an answer of more than {most} bytes")));
+            }
+            parts.flow_control().release_capacity(part.len()).map_err(broken)?;
+            body.extend_from_slice(&part);
         }
         Ok(body)
     }
@@ -160,8 +173,10 @@ impl Shared {
     /// The connection of `slot`, made anew if it is gone. Who comes meanwhile waits for that one.
     async fn sender(&self, slot: usize) -> anyhow::Result<Sender> {
         let mut kept = self.connections[slot].lock().await;
-        if let Some(sender) = kept.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(sender.clone());
+        if let Some(sender) = kept.clone()
+            && let Ok(sender) = sender.ready().await
+        {
+            return Ok(sender);
         }
         let sender = self.connect().await?;
         *kept = Some(sender.clone());
@@ -175,10 +190,8 @@ impl Shared {
         if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             bail!("it does not speak HTTP/2");
         }
-        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-            .max_concurrent_streams(OUTSTANDING_MAX as u32)
-            .handshake(TokioIo::new(stream))
-            .await?;
+        let mut builder = h2::client::Builder::new();
+        let (sender, connection) = builder.enable_push(false).handshake(stream).await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the key server broke");

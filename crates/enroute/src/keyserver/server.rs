@@ -41,7 +41,7 @@ use super::{
     audit::SYNC_EVERY,
     client::{authorities, certificates},
     database::{Database, Place},
-    service::Service,
+    service::{Service, Worker},
 };
 
 /// Connections at once; further ones are closed.
@@ -105,9 +105,9 @@ impl Server {
         for number in 0..configuration.workers.max(1) {
             let (worker, accepted) = mpsc::channel(CONNECTIONS_MAX);
             workers.push(worker);
-            let database = Arc::new(Database::new(configuration.database.clone()));
+            let own = Arc::new(Worker::new(Database::new(configuration.database.clone())));
             let shared = Arc::clone(&shared);
-            let body = async move || work(accepted, shared, database).await;
+            let body = async move || work(accepted, shared, own).await;
             threads.push(on_runtime(format!("serve-{number}"), body)?);
         }
         let accepting = Arc::clone(&shared);
@@ -209,11 +209,7 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
 }
 
 /// Serves the connections dealt to this thread.
-async fn work(
-    mut accepted: mpsc::Receiver<Accepted>,
-    shared: Arc<Shared>,
-    database: Arc<Database>,
-) {
+async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worker: Arc<Worker>) {
     // Entropy is gathered for each thread when it first wants some: 25 ms, in which it serves nobody.
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     if random.fill(&mut [0]).is_err() {
@@ -225,9 +221,9 @@ async fn work(
             next = accepted.recv() => {
                 // The acceptor is gone: the end has come.
                 let Some((stream, from)) = next else { break };
-                let (shared, database) = (Arc::clone(&shared), Arc::clone(&database));
+                let (shared, worker) = (Arc::clone(&shared), Arc::clone(&worker));
                 open.spawn(async move {
-                    if let Err(error) = serve(stream, &shared, database).await {
+                    if let Err(error) = serve(stream, &shared, worker).await {
                         info!(%from, "connection closed: {error:#}");
                     }
                     shared.connections.fetch_sub(1, Relaxed);
@@ -240,11 +236,7 @@ async fn work(
     let _ = timeout(DRAIN, drained).await;
 }
 
-async fn serve(
-    stream: net::TcpStream,
-    shared: &Shared,
-    database: Arc<Database>,
-) -> anyhow::Result<()> {
+async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> anyhow::Result<()> {
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let stream = timeout(PATIENCE, shared.acceptor.accept(stream))
@@ -256,9 +248,9 @@ async fn serve(
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = Arc::clone(&shared.service);
     let answer = service_fn(move |request| {
-        let (service, edge, database) =
-            (Arc::clone(&service), Arc::clone(&edge), Arc::clone(&database));
-        async move { Ok::<_, Infallible>(answer(request, &service, &edge, &database).await) }
+        let (service, edge, worker) =
+            (Arc::clone(&service), Arc::clone(&edge), Arc::clone(&worker));
+        async move { Ok::<_, Infallible>(answer(request, &service, &edge, &worker).await) }
     });
     let mut end = shared.end.clone();
     let mut ending = std::pin::pin!(end.wait_for(|ended| *ended));
@@ -309,7 +301,7 @@ async fn answer(
     request: Request<Incoming>,
     service: &Service,
     edge: &str,
-    database: &Database,
+    worker: &Worker,
 ) -> Response<Full<Bytes>> {
     if request.uri().path() != "/" {
         return refuse(StatusCode::NOT_FOUND, "there is only POST /");
@@ -328,7 +320,7 @@ async fn answer(
         Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
     };
-    let mut answer = Response::new(service.answer(edge, &body, database).await.into());
+    let mut answer = Response::new(service.answer(edge, &body, worker).await.into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }

@@ -15,6 +15,7 @@ use keyserver::{
     record,
 };
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tracing::{debug, error, warn};
 use wire::ski::{self, KeyId, Refusal, Request};
 use zeroize::Zeroizing;
@@ -27,6 +28,24 @@ use super::{
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
+
+/// Signatures a thread makes before it lets their answers out. All that came meanwhile would have the
+/// first of many wait for the last; one at a time, each would pay for system calls of its own.
+const TURNS: usize = 32;
+
+/// What the connections of one thread share.
+pub struct Worker {
+    database: Database,
+    /// Taken from before the signature until the answer is made.
+    turns: Semaphore,
+}
+
+impl Worker {
+    /// Asks this database.
+    pub fn new(database: Database) -> Self {
+        Self { database, turns: Semaphore::new(TURNS) }
+    }
+}
 
 /// What all connections share.
 pub struct Service {
@@ -102,11 +121,21 @@ impl Service {
     }
 
     /// Answers the body of a request of `edge`.
-    pub async fn answer(&self, edge: &str, body: &[u8], database: &Database) -> Vec<u8> {
+    pub async fn answer(&self, edge: &str, body: &[u8], worker: &Worker) -> Vec<u8> {
         let request = ski::request::decode(body);
-        let outcome = match &request {
-            Ok(request) => self.perform(edge, request, database).await,
+        let allowed = match &request {
+            Ok(request) => {
+                let key = self.admit(edge, request, &worker.database).await;
+                key.map(|key| (request, key))
+            }
             Err(error) => Err(Failure::new(Refusal::Malformed, error)),
+        };
+        let is_slow = allowed.as_ref().is_ok_and(|(_, key)| !key.is_quick());
+        // Never closed, so there is one in the end.
+        let turn = if is_slow { None } else { worker.turns.acquire().await.ok() };
+        let outcome = match allowed {
+            Ok((request, key)) => self.perform(&key, request).await,
+            Err(failure) => Err(failure),
         };
         let reason = match &outcome {
             Ok(_) => "done",
@@ -122,26 +151,36 @@ impl Service {
                 Err(Refusal::Denied)
             }
         };
+        drop(turn);
         ski::response::encode(outcome)
     }
 
-    async fn perform(
+    /// The key of a request that is allowed.
+    async fn admit(
         &self,
         edge: &str,
         request: &Request,
         database: &Database,
-    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    ) -> Result<Arc<SigningKey>, Failure> {
         let rules = Arc::clone(&self.rules.read());
         let denied = |denial| Failure::new(Refusal::Denied, &denial);
         let now = self.began.elapsed();
         rules.policy.admit(edge, request, &mut self.rates.lock(), now).map_err(denied)?;
         let key = self.key(request.key, &rules, database).await?;
         check_server_name(&key, request).map_err(denied)?;
+        Ok(key)
+    }
+
+    async fn perform(
+        &self,
+        key: &Arc<SigningKey>,
+        request: &Request,
+    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let refused = |refusal: Refusal| Failure::new(refusal, &format_args!("{key:?}: {refusal}"));
         if key.is_quick() {
             return key.perform(&request.operation).map_err(refused);
         }
-        let (own, operation) = (Arc::clone(&key), request.operation.clone());
+        let (own, operation) = (Arc::clone(key), request.operation.clone());
         match self.lane.run(move || own.perform(&operation)).await {
             Some(outcome) => outcome.map_err(refused),
             None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
