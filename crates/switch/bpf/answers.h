@@ -187,13 +187,14 @@ INLINE void take_segment(struct __sk_buff *context, struct scratch *scratch, con
     u32 bytes = packet->payload_bytes;
     if (!bytes && !is_last)
         return;
+    u64 now = now_coarse_ns();
     struct flow *flow = find_flow(&scratch->flow_key);
-    if (!flow) {
-        if (surprises(context, packet->payload, bytes))
-            flush();
+    // Nobody was seen to ask. The answer may come in pieces, and others before it.
+    if (!flow && bytes)
+        flow = flow_of(&scratch->flow_key, now);
+    if (!flow)
         return;
-    }
-    flow->at_ns = now_coarse_ns();
+    flow->at_ns = now;
     u64 before = flow->answered;
     if (bytes && !flow->unclear)
         count_answers(context, scratch, flow, packet->payload, bytes, sequence);

@@ -107,7 +107,7 @@ INLINE void go_on_unseen(struct flow *flow, const struct flow_key *key, u64 now)
     if (is_datagram(key))
         return;
     flow->asked = flow->noted = flow->lost = UNSEEN_MAX;
-    flow->barriers = 1;  // an mn may be among it
+    flow->barriers = UNSEEN_MAX;  // as many mn may be among it: none that is asked for is trusted
     flow->unseen = 1;
 }
 
@@ -142,6 +142,7 @@ INLINE void settle(struct flow *flow, u64 now)
         return;
     __builtin_memset(flow->until, 0, sizeof(flow->until));
     flow->asked = flow->noted = flow->lost = answered;
+    flow->barriers = READ_ONCE(flow->barriers_answered);
     flow->unseen = 0;
 }
 
