@@ -1,8 +1,8 @@
 //! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR
-//! [entries [threads [all|restart [value bytes [times overwritten]]]]]`.
+//! [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
 //!
-//! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; what lookups cost is in
-//! `elastic_lookups`.
+//! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; `restart` ends after the restart, `overwrite`
+//! goes without restarting and warming. What lookups cost is in `elastic_lookups`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::collections::VecDeque;
@@ -110,26 +110,30 @@ fn main() {
     let config = Config { memory_bytes: all, sync: Sync::EverySecond, ..Config::default() };
     let device = Arc::new(FileDevice::open(directory).unwrap());
     println!("direct: {}", device.is_direct());
-    fill(&config, &device, entries, threads, &vec![7; value_bytes]);
+    let (mut store, mut pool) = fill(&config, &device, entries, threads, &vec![7; value_bytes]);
 
-    let start = Instant::now();
-    let mut store = Elastic::open(config.clone(), &*device, now()).unwrap();
-    assert_eq!(store.len(), entries);
-    println!("restart: {:?}, {:?}", start.elapsed(), store.recovery());
-    let stats = store.stats();
-    println!("index: {:.1} bytes an entry", stats.table_bytes as f64 / entries as f64);
-    println!("files: {:.3} of live", stats.file_bytes as f64 / stats.live_bytes as f64);
+    let until = std::env::args().nth(4).unwrap_or_default();
+    if until != "overwrite" {
+        drop((store, pool));
+        let start = Instant::now();
+        store = Elastic::open(config.clone(), &*device, now()).unwrap();
+        assert_eq!(store.len(), entries);
+        println!("restart: {:?}, {:?}", start.elapsed(), store.recovery());
+        let stats = store.stats();
+        println!("index: {:.1} bytes an entry", stats.table_bytes as f64 / entries as f64);
+        println!("files: {:.3} of live", stats.file_bytes as f64 / stats.live_bytes as f64);
 
-    let mut pool = Threads::new(&device, threads);
-    let start = Instant::now();
-    read_cold(&mut store, &mut pool, 1, 1, |at| at);
-    println!("first lookup: {:?}", start.elapsed());
-    if std::env::args().nth(4).is_some_and(|until| until == "restart") {
-        return;
+        pool = Threads::new(&device, threads);
+        let start = Instant::now();
+        read_cold(&mut store, &mut pool, 1, 1, |at| at);
+        println!("first lookup: {:?}", start.elapsed());
+        if until == "restart" {
+            return;
+        }
+        let start = Instant::now();
+        read_cold(&mut store, &mut pool, entries, threads, |at| at);
+        println!("warmed in order: {:?}", start.elapsed());
     }
-    let start = Instant::now();
-    read_cold(&mut store, &mut pool, entries, threads, |at| at);
-    println!("warmed in order: {:?}", start.elapsed());
     println!("in memory: {}", store.stats().entries_in_memory);
     let times: u64 = std::env::args().nth(6).map_or(1, |n| n.parse().unwrap());
     overwrites(&mut store, &mut pool, entries, times, &vec![9; value_bytes]);
@@ -148,7 +152,13 @@ fn main() {
     println!("shrunk in {:?}, longest step {longest:?}", start.elapsed());
 }
 
-fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize, value: &[u8]) {
+fn fill(
+    config: &Config,
+    device: &Arc<FileDevice>,
+    entries: u64,
+    threads: usize,
+    value: &[u8],
+) -> (Elastic, Threads) {
     let mut store = Elastic::open(config.clone(), &**device, now()).unwrap();
     let mut pool = Threads::new(device, threads);
     let start = Instant::now();
@@ -166,6 +176,7 @@ fn fill(config: &Config, device: &Arc<FileDevice>, entries: u64, threads: usize,
         pool.pump(&mut store, true);
     }
     println!("filled: {:.0} writes/s", entries as f64 / start.elapsed().as_secs_f64());
+    (store, pool)
 }
 
 /// Waits for records first where it has to: at a million keys two of one hash are likely, and full
