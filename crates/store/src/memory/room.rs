@@ -108,7 +108,7 @@ impl Memory {
         while work > 0 && self.retired.release_some() {
             work = work.saturating_sub(WORK_PER_PORTION);
         }
-        self.shrink(&mut work, now);
+        let shrinking = self.shrink(&mut work, now);
         self.expire_due(&mut work, now);
         while work > 0 && self.reclaim(BYTES_PER_WORK, now) {
             work -= 1;
@@ -116,7 +116,7 @@ impl Memory {
         let reclaiming = self.log.is_compacting() || self.log.begin_compaction();
         stretching
             || self.retired.bytes() > 0
-            || self.is_over()
+            || shrinking
             || reclaiming
             || self.log.due(now).is_some()
     }
@@ -130,16 +130,20 @@ impl Memory {
         self.index.len() > self.config.items_max || self.accounted_bytes() > self.config.bytes_max
     }
 
-    fn shrink(&mut self, work: &mut usize, now: Duration) {
+    /// True while there is more of it to do.
+    fn shrink(&mut self, work: &mut usize, now: Duration) -> bool {
+        let mut is_done = false;
         while *work > 0 && self.is_over() {
             let bytes_over = self.accounted_bytes() > self.config.bytes_max;
             if !(bytes_over && (self.reclaim(BYTES_PER_WORK, now) || self.trim()) || self.evict()) {
                 // Nothing is left but tables that shrink with the index.
+                is_done = true;
                 break;
             }
             *work -= 1;
         }
         self.lower_limits();
+        !is_done && self.is_over()
     }
 
     /// Removes expired items, a segment at a time.

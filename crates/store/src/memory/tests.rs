@@ -54,6 +54,19 @@ fn a_refused_insert_leaves_no_old_value() {
 }
 
 #[test]
+fn upkeep_ends_where_nothing_is_left_to_give_up() {
+    let mut memory = memory(usize::MAX, Replacement::Lru);
+    for key in 0..10_000 {
+        put(&mut memory, key, b"value").unwrap();
+    }
+    memory.resize(usize::MAX, 0);
+    let steps = (0..100_000).take_while(|_| memory.step(32, NOW)).count();
+    assert!(steps < 100_000, "it goes on for ever");
+    assert_eq!(memory.stats().items, 0);
+    assert!(memory.accounted_bytes() > 0, "what it takes in any case is above this limit");
+}
+
+#[test]
 fn expired_items_are_misses_and_are_swept() {
     let mut memory = memory(usize::MAX, Replacement::Fifo);
     let at = |seconds| Duration::from_secs(seconds);
