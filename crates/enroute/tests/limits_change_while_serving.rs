@@ -14,6 +14,9 @@ use support::enroute::{Enroute, admin, admin_post};
 use support::origins::Redis;
 use support::process::{PATIENCE, Process};
 
+/// So many that no shard has fewer of them than its share of any limit here.
+const KEYS: u32 = 3_000;
+
 fn client(address: SocketAddr) -> redis::Connection {
     let client = redis::Client::open(format!("redis://{address}/")).unwrap();
     client.get_connection().unwrap()
@@ -30,7 +33,7 @@ fn read_all(client: &mut redis::Connection, keys: u32) {
 fn origin() -> Option<Redis> {
     let redis = Redis::start()?;
     let mut direct = client(redis.address());
-    for key in 0..500 {
+    for key in 0..KEYS {
         redis::cmd("SET").arg(key).arg(key).exec(&mut direct).unwrap();
     }
     Some(redis)
@@ -58,21 +61,21 @@ fn limits_change_over_http() {
     let enroute = Enroute::start(&[&arguments[..], &["--admin", "127.0.0.1:0"]].concat());
     let at = enroute.admin_address();
     let mut client = client(enroute.listen_address("redis"));
-    read_all(&mut client, 500);
+    read_all(&mut client, KEYS);
     // A key is stored a moment after its reply: its expiry is asked behind it.
-    storage_becomes(at, |storage| storage["items"] == 500);
+    storage_becomes(at, |storage| storage["items"] == KEYS);
 
     let answer = admin_post(at, "/storage", r#"{"items": 40}"#);
     assert_eq!(answer.status, 200, "{}", answer.body);
     let limits: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(limits, serde_json::json!({"items_max": 40, "bytes_max": 64 << 20}));
     storage_becomes(at, |storage| storage["items"] == 40 && storage["items_max"] == 40);
-    read_all(&mut client, 500);
+    read_all(&mut client, KEYS);
     storage_becomes(at, |storage| storage["items"] == 40);
 
     let answer = admin_post(at, "/storage", r#"{"items": 300, "memory": "8MiB"}"#);
     assert_eq!(answer.status, 200, "{}", answer.body);
-    read_all(&mut client, 500);
+    read_all(&mut client, KEYS);
     storage_becomes(at, |storage| storage["items"] == 300 && storage["bytes_max"] == 8 << 20);
 
     assert_eq!(admin_post(at, "/flush", "").status, 200);
