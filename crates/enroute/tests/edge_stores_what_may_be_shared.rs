@@ -320,7 +320,13 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
                 edge.try_curl(SHOP, "/", &[&[protocol, "-d", body], options].concat())
             };
             assert_eq!(post(&"x".repeat(1024), &[]).expect("an answer").status, 200);
-            assert_eq!(post(&"x".repeat(1025), &[]).expect("an answer").status, 413);
+            // A client in the middle of its sending hears why it is refused.
+            for length in [1025, 100 << 10] {
+                assert_eq!(post(&"x".repeat(length), &[]).expect("an answer").status, 413);
+            }
+            // Who asks first is not told to go on.
+            let asks = ["-H", "Expect: 100-continue"];
+            assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
             // Whose length nobody said beforehand is found out on the way.
             let unsaid = ["-H", "Transfer-Encoding: chunked"];
             let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });

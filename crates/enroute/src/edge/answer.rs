@@ -11,7 +11,7 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use content::{Entry, Record, Selecting, Usable, end_to_end, primary_key, secondary_key, select};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request};
 use http_body_util::Limited;
 use hyper::{
     Request, Response,
@@ -21,7 +21,7 @@ use tracing::info;
 
 use super::{
     Shared, Site,
-    body::{Body, full, passing},
+    body::{Body, RequestBody, full, passing},
     fetch::{self, How, Outcome, Place, Wanted},
     now,
     origin::Failure,
@@ -63,8 +63,9 @@ type Answer = Result<Response<Body>, Box<Response<Body>>>;
 
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let (host, target) = self.target(&request)?;
         let (head, body) = request.into_parts();
+        let body = RequestBody::new(body);
+        let (host, target) = self.target(&head)?;
         let limit = self.shared.limits.request_bytes_max;
         if body.size_hint().lower() > limit as u64 {
             let why = format!("a body of more than {limit} bytes");
@@ -97,9 +98,9 @@ impl Connection {
     }
 
     /// Host and target of a request for this connection's site.
-    fn target(&self, request: &Request<Incoming>) -> Result<(String, Uri), Box<Response<Body>>> {
-        let named = request.uri().authority().map(http::uri::Authority::as_str);
-        let header = || request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    fn target(&self, request: &request::Parts) -> Result<(String, Uri), Box<Response<Body>>> {
+        let named = request.uri.authority().map(http::uri::Authority::as_str);
+        let header = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = named.or_else(header).unwrap_or_default().to_ascii_lowercase();
         let name = name_of(&host);
         let domain = &self.site.tls.domain;
@@ -111,7 +112,7 @@ impl Connection {
             let why = format!("this connection is for {domain}, not for {name:?}");
             return Err(refuse(StatusCode::MISDIRECTED_REQUEST, &why));
         }
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
         let target = path.parse().map_err(|_| refuse(StatusCode::BAD_REQUEST, "no such target"))?;
         Ok((host, target))
     }

@@ -1,12 +1,15 @@
-//! Bodies of answers: none, one of ours, one that passes through.
+//! Bodies: of answers, none, one of ours or one that passes through; of requests, one that may be
+//! left unread.
 
 use std::{
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
-use hyper::body::{Bytes, Frame, Incoming, SizeHint};
+use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use tokio::{runtime::Handle, time::timeout};
 
 /// What can go wrong while a body passes through.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -61,4 +64,57 @@ impl hyper::body::Body for Resumed {
         }
         hint
     }
+}
+
+/// What is still read of a request's body that nobody wants ...
+const UNWANTED_BYTES_MAX: usize = 1 << 20;
+/// ... and for how long.
+const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// A client's request body.
+///
+/// A client that is refused while it still sends may never read why: reset in the middle of its
+/// sending, many report the reset. So what is dropped unread is read a little further and thrown
+/// away (a lingering close, RFC 9112 §9.6).
+pub(super) struct RequestBody(Option<Incoming>);
+
+impl RequestBody {
+    pub(super) fn new(body: Incoming) -> RequestBody {
+        RequestBody((!body.is_end_stream()).then_some(body))
+    }
+}
+
+impl hyper::body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.0.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(context))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let unread = self.0.take().filter(|body| !body.is_end_stream());
+        // Without a runtime everything ends anyway.
+        if let (Some(body), Ok(runtime)) = (unread, Handle::try_current()) {
+            let rest = Limited::new(body, UNWANTED_BYTES_MAX);
+            runtime.spawn(timeout(UNWANTED_TIME_MAX, discard(rest)));
+        }
+    }
+}
+
+async fn discard(mut body: Limited<Incoming>) {
+    while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
 }
