@@ -121,7 +121,7 @@ struct heard {
 enum { FLOW_BITS = 15, FLOWS = 1 << FLOW_BITS, FLOW_WRITES = 16 };
 
 // Who goes on with a connection of which the beginning was not seen is taken to wait for so many answers.
-enum { UNSEEN_MAX = 8 };
+enum { UNSEEN_MAX = 64 };
 
 // What a connection asked for and has no answer to. Answers are numbered from 1, and come in the order of
 // what they answer. Ingress writes all but what egress knows of the answers.

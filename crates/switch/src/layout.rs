@@ -118,6 +118,8 @@ pub type Unit = [AtomicU64; UNIT_WORDS];
 pub type Flow = [AtomicU64; 66];
 /// Connections there is room for.
 pub const FLOWS: usize = 1 << 15;
+/// Answers that a connection is taken to wait for when its beginning was not seen (decision 33).
+pub const UNSEEN_MAX: usize = 64;
 
 /// What holds for all of memcached's entries.
 #[repr(C)]

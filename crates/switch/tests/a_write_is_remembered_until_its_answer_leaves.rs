@@ -10,7 +10,7 @@ use support::written::{KEYS, SERVER, STORED, cache, gone, set};
 use support::{FLAGS, RST, SYN, at, data_plane, end, small};
 use switch::{
     frame::{Frame, Transport},
-    layout::ANSWERED,
+    layout::{ANSWERED, UNSEEN_MAX},
     plane::{DataPlane, PASS},
 };
 
@@ -156,7 +156,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
     // As many as it may be.
     let mut one = Connection::join(&mut plane, 1);
     one.say(&set("b"));
-    (0..8).for_each(|answer| assert_eq!(one.hear(STORED), "abc", "{answer}"));
+    (0..UNSEEN_MAX).for_each(|answer| assert_eq!(one.hear(STORED), "abc", "{answer}"));
     assert_eq!(one.hear(STORED), "b");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
@@ -164,7 +164,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
     let mut one = Connection::join(&mut plane, 2);
     one.say(&set("b"));
     assert_eq!(one.hear(STORED), "abc");
-    for _ in 0..7 {
+    for _ in 1..UNSEEN_MAX {
         one.say("get x\r\n");
         assert_eq!(one.hear("END\r\n"), "abc");
     }

@@ -11,7 +11,7 @@ use support::{at, data_plane, small, value};
 use switch::{
     frame::{Frame, Transport},
     install::{Key, Room, Value},
-    layout::Protocol,
+    layout::{Protocol, UNSEEN_MAX},
     name,
     plane::{DataPlane, PASS},
 };
@@ -22,8 +22,6 @@ const KEYS: usize = 3;
 const CONNECTIONS: u16 = 3;
 const STEPS: u32 = 1_500;
 const MISLEADING: u32 = 7;
-/// Commands of a connection that the program may not have seen (decision 33).
-const UNSEEN_MAX: usize = 8;
 
 struct Random(u64);
 
