@@ -12,6 +12,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`admin`] | statistics, metrics and live changes over HTTP |
+//! | [`certificate`] | when certificates end, said in time |
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
@@ -32,6 +33,7 @@
 #![deny(unsafe_code)]
 
 pub mod admin;
+pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod database;

@@ -11,7 +11,8 @@ use std::{
 
 use support::{
     attacks::{self, BOTH_LENGTHS},
-    edge::{Origin, workshop},
+    edge::Origin,
+    workshop::workshop,
 };
 
 const SHOP: &str = "shop.example";

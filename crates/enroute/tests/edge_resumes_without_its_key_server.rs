@@ -3,69 +3,31 @@
 
 mod support;
 
-use std::{fs, process::Command};
-
 use support::{
-    database::Database,
-    edge::{Origin, until, workshop},
-    process::{Process, free_address},
+    edge::{Origin, until},
+    keyserver::Site,
+    process::free_address,
 };
 
-const POLICY: &str = "\
-premaster_decryption = true
-[[edge]]
-name = \"edge1.example\"
-[[edge.allow]]
-keys = [\"*\"]
-methods = [\"CertificateVerify\", \"ECDHE\", \"RSA\"]
-";
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
 
 #[test]
 fn sessions_go_on_new_ones_are_told_and_recover() {
-    let Some(workshop) = workshop() else { return };
-    let kept_in = Database::start();
-    workshop.certificate("ca", "ec");
-    for name in ["localhost", "edge1.example"] {
-        workshop.signed(name);
+    let Some(site) = Site::create() else { return };
+    site.certificate("shop.example", "ec");
+    site.certificate("old.example", "rsa:2048");
+    for name in ["shop.example", "old.example"] {
+        site.import(name, &[]);
     }
-    workshop.certificate("shop.example", "ec");
-    workshop.certificate("old.example", "rsa:2048");
-    fs::write(workshop.path("policy.toml"), POLICY).expect("writable");
-    workshop.sh("openssl rand -hex 32 > kek");
-    let program = env!("CARGO_BIN_EXE_enroute");
-    let database = format!("redis://{}", kept_in.address());
-    workshop.sh(&format!(
-        "{program} keyserver import --database {database} --kek-file kek shop.example.key \
-         old.example.key"
-    ));
-    let place = free_address();
-    let key_server = || {
-        let mut command = Command::new(program);
-        command.args(["keyserver", "serve", "--listen", &place.to_string()]);
-        command.args(["--database", &database, "--kek-file", "kek", "--policy", "policy.toml"]);
-        command.args(["--certificate", "localhost.pem", "--key", "localhost.key"]);
-        command.args(["--edge-authorities", "ca.pem", "--audit", "audit.log"]);
-        let mut process = Process::start(command.current_dir(workshop.path("")));
-        process.accepting(place);
-        process
-    };
-
+    let place = free_address().to_string();
+    let key_server = || site.serve(&["--listen", &place]);
     let running = key_server();
     let origin = Origin::start(|_| (200, "cache-control: max-age=60".into(), "content".into()));
-    let file = |name: &str| workshop.path(name).display().to_string();
-    let options = format!(
-        "[edge.identity]\ncertificate = \"{}\"\nkey = \"{}\"\nauthorities = \"{}\"\n\
-         key_server_name = \"localhost\"\ntimeout = \"9s\"\n",
-        file("edge1.example.pem"),
-        file("edge1.example.key"),
-        file("ca.pem")
-    );
     let key = format!("keyserver:{place}");
-    let sites = workshop.site_with_key("shop.example", origin.address, &key)
-        + &workshop.site_with_key("old.example", origin.address, &key)
+    let sites = site.site_with_key("shop.example", origin.address, &key)
+        + &site.site_with_key("old.example", origin.address, &key)
         + "rsa_key_exchange = true\n";
-    let edge = workshop.start(&options, &sites);
+    let edge = site.start(&site.identity("9s"), &sites);
 
     // Every way of using the key, and a session of each version.
     for (domain, options, expected) in [
@@ -88,7 +50,7 @@ fn sessions_go_on_new_ones_are_told_and_recover() {
         assert!(said.contains("content"), "{said}");
     }
     let audited = |log: &str| log.matches("\"outcome\":\"done\"").count();
-    let log = || fs::read_to_string(workshop.path("audit.log")).expect("an audit log");
+    let log = || String::from_utf8(site.read("audit.log")).expect("an audit log");
     let uses = audited(&log());
     assert_eq!(uses, 7, "one use of a key for each full handshake:\n{}", log());
 

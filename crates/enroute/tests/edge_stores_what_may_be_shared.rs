@@ -14,7 +14,8 @@ use std::{
     thread,
 };
 
-use support::edge::{Edge, Origin, until, workshop};
+use support::edge::{Edge, Origin, until};
+use support::workshop::workshop;
 
 const SHOP: &str = "shop.example";
 

@@ -2,34 +2,20 @@
 
 mod support;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use enroute::keyserver::{Client, ClientConfiguration};
-use support::keyserver::Site;
-use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
+use enroute::keyserver::Client;
+use support::keyserver::{Site, request, runtime};
+use wire::ski::{Request, Scheme};
 
 /// At more than a millisecond each they take far longer than all of ECDSA.
 const RSA_REQUESTS: usize = 100;
 const ECDSA_REQUESTS: usize = 5;
 /// Unless a thread wakes very late: a busy machine may need so many.
 const TRIES: usize = 10;
-
-fn request(id: &str, scheme: Scheme) -> Request {
-    Request {
-        key: KeyId::decode(id).expect("an id"),
-        server_name: None,
-        operation: Operation::CertificateVerify {
-            transcript_hash: TranscriptHash::Sha256([7; 32]),
-            scheme,
-        },
-    }
-}
 
 #[test]
 fn ecdsa_overtakes_rsa() {
@@ -39,17 +25,7 @@ fn ecdsa_overtakes_rsa() {
     let ecdsa = request(&site.import("ecdsa", &[]), Scheme::EcdsaP256Sha256);
     let rsa = request(&site.import("rsa", &[]), Scheme::RsaPssSha256);
     let server = site.serve(&["--workers", "1", "--slow-workers", "1"]);
-    let client = Client::new(ClientConfiguration {
-        address: server.address.to_string(),
-        server_name: Some("localhost".to_owned()),
-        authorities: site.path("ca.pem"),
-        certificate: site.path("edge1.example.pem"),
-        key: site.path("edge1.example.key"),
-        connections: 1,
-        patience: Duration::from_secs(60),
-    })
-    .expect("certificates");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+    let (runtime, client) = (runtime(), site.client(&server, 1));
     runtime.block_on(async {
         // Both keys are parsed.
         for request in [&ecdsa, &rsa] {

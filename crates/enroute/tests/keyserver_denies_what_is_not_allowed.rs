@@ -19,7 +19,7 @@ fn what_no_rule_allows_is_denied() {
     let (two, rsa) = (site.import("two", &[]), site.import("rsa", &[]));
     let unknown = "0".repeat(64);
     for edge in ["edge2.example", "edge3.example"] {
-        site.certificate(edge, "ca");
+        site.signed(edge, "ca");
     }
     site.write(
         "policy.toml",

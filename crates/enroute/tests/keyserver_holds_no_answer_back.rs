@@ -11,12 +11,11 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
 };
 
 use enroute::keyserver::{Client, ClientConfiguration};
-use support::keyserver::Site;
-use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
+use support::keyserver::{Site, request, runtime};
+use wire::ski::Scheme;
 
 /// What a key server signs before it lets answers out.
 const TURNS: usize = 32;
@@ -68,27 +67,14 @@ fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicUsize) -> Option<(
 fn a_request_is_one_record_and_answers_leave_in_turn() {
     let Some(site) = Site::create() else { return };
     site.key("one", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
-    let request = Request {
-        key: KeyId::decode(&site.import("one", &[])).expect("an id"),
-        server_name: None,
-        operation: Operation::CertificateVerify {
-            transcript_hash: TranscriptHash::Sha256([7; 32]),
-            scheme: Scheme::EcdsaP256Sha256,
-        },
-    };
+    let request = request(&site.import("one", &[]), Scheme::EcdsaP256Sha256);
     let server = site.serve(&["--workers", "1"]);
     let relay = Relay::start(server.address);
-    let client = Client::new(ClientConfiguration {
+    let relayed = ClientConfiguration {
         address: relay.address.to_string(),
-        server_name: Some("localhost".to_owned()),
-        authorities: site.path("ca.pem"),
-        certificate: site.path("edge1.example.pem"),
-        key: site.path("edge1.example.key"),
-        connections: 1,
-        patience: Duration::from_secs(60),
-    })
-    .expect("certificates");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+        ..site.configuration(&server, 1)
+    };
+    let (runtime, client) = (runtime(), Client::new(relayed).expect("certificates"));
     let ask = async || client.ask(&request).await.expect("a signature");
     runtime.block_on(async {
         // The connection is made, and all is said that is said once.

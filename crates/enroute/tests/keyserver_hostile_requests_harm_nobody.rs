@@ -6,15 +6,15 @@ mod support;
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::Duration,
 };
 
 use enroute::keyserver::{Client, ClientConfiguration, ClientError};
 use support::{
     attacks,
-    keyserver::{KeyServer, Site, exchange_request, verify_request},
+    keyserver::{self, Site, exchange_request, runtime, verify_request},
+    process::free_address,
 };
-use wire::ski::{KeyId, Operation, Refusal, Request, Scheme, TranscriptHash};
+use wire::ski::{KeyId, Refusal, Request, Scheme};
 
 fn site() -> Option<(Site, String)> {
     let site = Site::create()?;
@@ -23,42 +23,15 @@ fn site() -> Option<(Site, String)> {
     Some((site, one))
 }
 
-fn configuration(site: &Site, server: &KeyServer, connections: usize) -> ClientConfiguration {
-    ClientConfiguration {
-        address: server.address.to_string(),
-        server_name: Some("localhost".to_owned()),
-        authorities: site.path("ca.pem"),
-        certificate: site.path("edge1.example.pem"),
-        key: site.path("edge1.example.key"),
-        connections,
-        patience: Duration::from_secs(30),
-    }
-}
-
-fn client(site: &Site, server: &KeyServer, connections: usize) -> Client {
-    Client::new(configuration(site, server, connections)).expect("certificates")
-}
-
 fn request(id: &str) -> Request {
-    Request {
-        key: KeyId::decode(id).expect("an id"),
-        server_name: None,
-        operation: Operation::CertificateVerify {
-            transcript_hash: TranscriptHash::Sha256([7; 32]),
-            scheme: Scheme::EcdsaP256Sha256,
-        },
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    keyserver::request(id, Scheme::EcdsaP256Sha256)
 }
 
 #[test]
 fn hostile_requests_are_refused_one_by_one() {
     let Some((site, one)) = site() else { return };
     let server = site.serve(&[]);
-    let (runtime, witness) = (runtime(), client(&site, &server, 1));
+    let (runtime, witness) = (runtime(), site.client(&server, 1));
     let ask = || runtime.block_on(witness.ask(&request(&one))).expect("a signature");
     ask();
     let scheme = "ecdsa_secp256r1_sha256";
@@ -121,7 +94,7 @@ fn hostile_requests_are_refused_one_by_one() {
 fn hostile_frames_end_their_connection_and_no_other() {
     let Some((site, one)) = site() else { return };
     let server = site.serve(&["--log", "info"]);
-    let (runtime, witness) = (runtime(), client(&site, &server, 1));
+    let (runtime, witness) = (runtime(), site.client(&server, 1));
     let ask = || runtime.block_on(witness.ask(&request(&one))).expect("a signature");
     ask();
     let resident = || server.process().resident_bytes();
@@ -154,9 +127,9 @@ fn hostile_frames_end_their_connection_and_no_other() {
 #[test]
 fn an_edge_finds_its_key_server_again() {
     let Some((site, one)) = site() else { return };
-    let server = site.serve(&[]);
-    let address = server.address.to_string();
-    let (runtime, edge) = (runtime(), client(&site, &server, 2));
+    let address = free_address().to_string();
+    let server = site.serve(&["--listen", &address]);
+    let (runtime, edge) = (runtime(), site.client(&server, 2));
     let ask = || runtime.block_on(edge.ask(&request(&one)));
     let unknown = Request { key: KeyId([0; 32]), ..request(&one) };
     assert!(matches!(
@@ -184,9 +157,9 @@ fn an_edge_finds_its_key_server_again() {
 #[test]
 fn an_edge_asks_nobody_else() {
     let Some((site, one)) = site() else { return };
-    site.authority("other");
+    site.certificate("other", "ec");
     let server = site.serve(&["--log", "info"]);
-    let right = configuration(&site, &server, 1);
+    let right = site.configuration(&server, 1);
     for wrong in [
         ClientConfiguration { server_name: Some("keys.example".to_owned()), ..right.clone() },
         ClientConfiguration { server_name: None, ..right.clone() },

@@ -124,7 +124,7 @@ fn a_fetch_is_one_miss() {
 #[test]
 fn the_database_is_reached_by_tls_or_not_at_all() {
     let Some(mut site) = Site::create() else { return };
-    site.authority("other");
+    site.certificate("other", "ec");
     let path = |name: &str| site.path(name).to_str().expect("a plain path").to_owned();
     let (certificate, key) = (path("localhost.pem"), path("localhost.key"));
     let options = ["--password", "secret", "--tls-cert", &certificate, "--tls-key", &key];
@@ -200,7 +200,7 @@ fn a_database_that_asks_for_a_certificate_is_shown_one() {
 
 /// The private number in a key file: what must not lie about.
 fn secret(site: &Site, name: &str) -> Vec<u8> {
-    let der = site.sh(&format!("openssl ec -in {name}.key -outform DER"));
+    let der = site.bytes(&format!("openssl ec -in {name}.key -outform DER"));
     // ECPrivateKey: SEQUENCE, INTEGER 1, OCTET STRING of 32 bytes.
     assert_eq!(der[5..7], [4, 32]);
     der[7..39].to_vec()

@@ -20,7 +20,7 @@ const RSA: &str = "-algorithm RSA -pkeyopt rsa_keygen_bits:2048";
 /// Private bytes of `NAME.key`: the last but a few of its DER, which for RSA are of the numbers that
 /// only the private half has, and for ECDSA the private number (32 bytes behind a length of 32).
 fn private_bytes(site: &Site, name: &str) -> Vec<u8> {
-    let der = site.sh(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
+    let der = site.bytes(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
     match der.windows(5).position(|window| window == [2, 1, 1, 4, 32]) {
         Some(at) => der[at + 5..at + 37].to_vec(),
         None => der[der.len() - 48..der.len() - 16].to_vec(),
@@ -127,7 +127,7 @@ fn an_error_about_a_key_does_not_show_it() {
     }
     let mut refused = Vec::new();
     for name in ["ecdsa", "rsa"] {
-        let der = site.sh(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
+        let der = site.bytes(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
         // Cut short; of another type; with a wrong digit in the middle; not base64 at all.
         let pem = |der: &[u8]| {
             format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", base64(der))

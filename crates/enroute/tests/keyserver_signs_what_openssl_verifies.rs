@@ -8,7 +8,7 @@ use support::keyserver::{Site, exchange_request, premaster_request, verify_reque
 /// Public half of an ECDHE exchange on P-256, as a ServerKeyExchange has it.
 fn params(site: &Site) -> Vec<u8> {
     site.key("exchange", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
-    let spki = site.sh("openssl pkey -pubin -in exchange.pub -outform DER");
+    let spki = site.bytes("openssl pkey -pubin -in exchange.pub -outform DER");
     [&[3, 0, 23, 65], &spki[spki.len() - 65..]].concat()
 }
 
@@ -109,8 +109,8 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     site.key("p256", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
     let id = site.import("p256", &[]);
     let server = site.serve(&[]);
-    site.authority("other-ca");
-    site.certificate("stranger.example", "other-ca");
+    site.certificate("other-ca", "ec");
+    site.signed("stranger.example", "other-ca");
     // By the right authority, but for nobody.
     site.sh(
         "echo basicConstraints=CA:FALSE >extensions && openssl req -new -key edge1.example.key \
@@ -130,7 +130,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
              -connect {} {options} <request 2>&1 || true",
             server.address
         );
-        String::from_utf8_lossy(&site.sh(&connect)).into_owned()
+        site.sh(&connect)
     };
     for version in ["-tls1_2", "-tls1_3"] {
         let answer =
@@ -161,7 +161,7 @@ fn rsa_answers_do_not_tell_good_padding_from_bad() {
     let server = site.serve(&[]);
     let encrypt = |block: &[u8], padding: &str| {
         std::fs::write(site.path("block"), block).unwrap();
-        site.sh(&format!(
+        site.bytes(&format!(
             "openssl pkeyutl -encrypt -pubin -inkey rsa.pub -in block -pkeyopt rsa_padding_mode:{padding}"
         ))
     };

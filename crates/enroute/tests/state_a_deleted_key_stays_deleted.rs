@@ -118,7 +118,7 @@ fn without_a_third_node_what_is_written_meanwhile_stays() {
         cmd("SET").arg(key).arg(1).exec(&mut connection(direct)).expect("it is set");
     }
     let mover = stopped_in_migrate(&mut linked, &tag, End::Time);
-    mover.signal("STOP");
+    mover.stop();
     until("the source deletes", || {
         cmd("DEL").arg(&keys[0]).query::<usize>(&mut connection(direct)).is_ok_and(|had| had == 1)
     });
@@ -158,7 +158,7 @@ fn stopped_in_migrate(linked: &mut Linked, tag: &str, end: End) -> Process {
         if end == End::TimeAndTheyAreLate {
             linked.links[TARGET].set_delay(LATE, Duration::ZERO);
         } else {
-            linked.nodes[TARGET].process().signal("STOP");
+            linked.nodes[TARGET].process().stop();
         }
         if within(WAITS_WITHIN, || is_waiting(&linked.nodes[SOURCE])) {
             return mover;

@@ -39,7 +39,7 @@ fn a_claim_that_comes_late_takes_no_slot_away() {
     let (slot, key) = (slot_of(&tag), format!("{tag}:key"));
     cmd("SET").arg(&key).arg(1).exec(&mut connection(addresses[SOURCE])).expect("it is set");
 
-    nodes[SOURCE].process().signal("STOP");
+    nodes[SOURCE].process().stop();
     set(&mut target, slot, "NODE", &ids[OTHER]);
     let heard = |target: &mut Connection, of: usize| -> u64 {
         told(target, &ids[of])[4].parse().expect("when it last answered")

@@ -257,7 +257,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     let [owner] = owner[..] else { panic!("one node owns {KEY}") };
 
     // The others could choose a new owner now, whose writes nobody here would hear of.
-    others.iter().for_each(|node| node.process().signal("STOP"));
+    others.iter().for_each(|node| node.process().stop());
     let mut direct = owner.connection();
     let cut = Instant::now();
     let info = || -> String { cmd("CLUSTER").arg("INFO").query(&mut direct).expect("it answers") };

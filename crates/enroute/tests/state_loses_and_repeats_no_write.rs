@@ -221,24 +221,33 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
     };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let agent = Agent::start(&addresses);
+    // On a busy machine the node may be gone before the write has left for it.
+    let mut tries = (0..TRIES).map(|_| is_of_unknown_fate(&mut nodes, &addresses, &agent));
+    assert!(tries.any(|unknown| unknown), "no write has left for its node");
+}
+
+/// Kills a node that has heard a write and not answered: whether the write had left for it.
+fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Agent) -> bool {
     let mut client = Raw::connect(agent.address());
     client.ask("SET foo 1", "+OK\r\n");
-    let home = owner(&addresses, 12_182);
-    nodes[home].process().signal("STOP");
+    let home = owner(addresses, 12_182);
+    nodes[home].process().stop();
     client.command("INCR foo");
     client.command("GET foo");
-    // It has left for the node once a second client behind it waits, too.
+    // It has left for the node, mostly, once a second client behind it waits, too.
     let mut other = Raw::connect(agent.address());
     other.ask("PING", "+PONG\r\n");
     std::thread::sleep(Duration::from_millis(300));
     nodes[home].bring_down();
     let told = client.hear_line();
-    assert!(
-        told.starts_with("-UNCERTAIN ") && told.contains(&addresses[home].to_string()),
-        "{told}"
-    );
+    let has_left = told.starts_with("-UNCERTAIN ");
+    if has_left {
+        assert!(told.contains(&addresses[home].to_string()), "{told}");
+    } else {
+        assert!(told.starts_with("-ERR cannot reach"), "{told}");
+    }
     nodes[home].bring_up();
-    agree(&addresses);
+    agree(addresses);
     // The read is repeated until there is an answer or its time is over; the increment was not.
     match client.hear_line().as_str() {
         "$1\r\n" => assert_eq!(client.hear_line(), "1\r\n"),
@@ -250,6 +259,7 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
     client.ask("GET foo", "$1\r\n");
     client.hear("1\r\n");
     client.ask("INCR foo", ":2\r\n");
+    has_left
 }
 
 fn connects(node: SocketAddr) -> bool {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use rack::{Rack, SERVER, ask, wait};
+use rack::{Rack, SERVER, answered, ask, wait};
 use rustix::net::sockopt::set_socket_linger;
 use wire::memcache::frame::Frame;
 
@@ -29,9 +29,12 @@ static REQUEST: AtomicU16 = AtomicU16::new(1);
 
 /// What memcached, or the program, answers to `get k`.
 fn get(socket: &UdpSocket) -> Option<String> {
-    let request = REQUEST.fetch_add(1, Relaxed);
-    let is_mine = |answer: &[u8]| Frame::decode(answer).is_ok_and(|frame| frame.request == request);
-    let answer = ask(socket, &Frame::whole(request, b"get k\r\n").bytes(), is_mine)?;
+    let answer = answered("memcached answers", || {
+        let request = REQUEST.fetch_add(1, Relaxed);
+        let is_mine =
+            |answer: &[u8]| Frame::decode(answer).is_ok_and(|frame| frame.request == request);
+        ask(socket, &Frame::whole(request, b"get k\r\n").bytes(), is_mine)
+    });
     let frame = Frame::decode(&answer).expect("a frame");
     let text = String::from_utf8_lossy(frame.payload).into_owned();
     text.lines().nth(1).map(Into::into)

@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use rack::{PROGRAM, Rack, SERVER, SWITCH, ask, wait};
+use rack::{PROGRAM, Rack, SERVER, SWITCH, answered, ask, wait};
 use support::directory::TemporaryDirectory;
 use wire::{
     memcache::frame::Frame,
@@ -29,17 +29,15 @@ fn udp(port: u16) -> UdpSocket {
 }
 
 fn netcache(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
-    for _ in 0..200 {
+    let answer = answered("the server answers", || {
         let sequence = SEQUENCE.fetch_add(1, Relaxed);
         let message = Message { value, ..Message::new(op, sequence, KEY) };
         let is_mine =
             |answer: &[u8]| Message::decode(answer).is_ok_and(|said| said.sequence == sequence);
-        if let Some(answer) = ask(socket, &message.bytes(), is_mine) {
-            let answer = Message::decode(&answer).expect("a message");
-            return (answer.flags, answer.value.to_vec());
-        }
-    }
-    panic!("no answer to {op:?}");
+        ask(socket, &message.bytes(), is_mine)
+    });
+    let answer = Message::decode(&answer).expect("a message");
+    (answer.flags, answer.value.to_vec())
 }
 
 #[test]
@@ -163,17 +161,14 @@ fn say(stream: &mut TcpStream, said: &str) -> String {
 }
 
 fn get(socket: &UdpSocket, said: &str) -> String {
-    for _ in 0..200 {
+    let answer = answered("memcached answers", || {
         let request = SEQUENCE.fetch_add(1, Relaxed) as u16;
         let is_mine =
             |answer: &[u8]| Frame::decode(answer).is_ok_and(|frame| frame.request == request);
-        let asked = Frame::whole(request, said.as_bytes()).bytes();
-        if let Some(answer) = ask(socket, &asked, is_mine) {
-            let frame = Frame::decode(&answer).expect("a frame");
-            return String::from_utf8_lossy(frame.payload).into_owned();
-        }
-    }
-    panic!("no answer to {said:?}");
+        ask(socket, &Frame::whole(request, said.as_bytes()).bytes(), is_mine)
+    });
+    let frame = Frame::decode(&answer).expect("a frame");
+    String::from_utf8_lossy(frame.payload).into_owned()
 }
 
 #[test]

@@ -24,6 +24,8 @@ use std::{
 
 use tokio::{runtime, sync::watch};
 
+use crate::certificate::{self, Life};
+
 mod answer;
 mod body;
 mod content;
@@ -106,6 +108,8 @@ pub struct Setup {
     pub content: Content,
     /// The domains.
     pub sites: Vec<Site>,
+    /// Until when the certificates are good, the sites' and the edge's own.
+    pub certificates: Vec<Life>,
 }
 
 /// What all connections share.
@@ -116,6 +120,8 @@ pub struct Shared {
     pub stats: Stats,
     /// Where content is kept.
     pub content: Content,
+    /// See [`Setup`].
+    pub certificates: Vec<Life>,
     sites: HashMap<String, Arc<Site>>,
     acceptor: edge_tls::Acceptor,
     flights: fetch::Flights,
@@ -148,7 +154,8 @@ impl Edge {
     /// # Errors
     /// A certificate or key is wrong, or threads and sockets cannot be had.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
-        let Setup { socket, workers, limits, content, sites } = setup;
+        let Setup { socket, workers, limits, content, sites, certificates } = setup;
+        certificate::watch(certificates.clone())?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         let tls: Vec<edge_tls::Site> = sites.iter().map(|site| site.tls.clone()).collect();
@@ -156,6 +163,7 @@ impl Edge {
         let shared = Arc::new(Shared {
             limits,
             content,
+            certificates,
             stats: Stats::default(),
             acceptor: edge_tls::Acceptor::new(&tls)?,
             sites: named.collect(),

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
-use crate::admin::{Observed, Room};
+use crate::{
+    admin::{Observed, Room},
+    certificate::Life,
+};
 
 impl Observed for Shared {
     fn page(&self) -> &'static str {
@@ -26,9 +29,14 @@ impl Observed for Shared {
             .map(|(name, _, count)| (name.into(), count.into()))
             .collect();
         counters.insert("connections".into(), self.connections().into());
+        let lives = self.certificates.iter();
+        let certificates: Map<String, Value> = lives
+            .map(|life| (life.name.clone(), json!({ "days_left": life.days_left() })))
+            .collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "edge": counters,
+            "certificates": certificates,
             "content": {
                 "items": sizes.items,
                 "accounted_bytes": sizes.bytes,
@@ -64,6 +72,13 @@ impl Observed for Shared {
             "Records that left to make room.",
             sizes.evictions,
         );
+        // As other exporters have it: what is left is this less `time()`.
+        let name = "enroute_edge_certificate_not_after_seconds";
+        let _ = writeln!(text, "# HELP {name} Until when a certificate is good, since 1970.");
+        let _ = writeln!(text, "# TYPE {name} gauge");
+        for Life { name: of, ends, .. } in &self.certificates {
+            let _ = writeln!(text, "{name}{{certificate=\"{of}\"}} {}", ends.as_secs());
+        }
         text
     }
 

@@ -7,6 +7,7 @@ use edge_tls::{CertificateChain, Connector, Key};
 
 use super::{Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site};
 use crate::{
+    certificate::Life,
     config::{
         Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
     },
@@ -46,7 +47,14 @@ impl EdgeDocument {
         let socket = TcpListener::bind(self.listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", self.listen)
         })?;
-        Ok(Setup { socket, workers, limits, content, sites })
+        Ok(Setup { socket, workers, limits, content, sites, certificates: self.lives()? })
+    }
+
+    /// Of all certificates it shows to somebody.
+    fn lives(&self) -> anyhow::Result<Vec<Life>> {
+        let sites = self.sites.iter().map(|site| (&*site.domain, &site.certificate));
+        let identity = self.identity.iter().map(|own| ("[edge.identity]", &own.certificate));
+        sites.chain(identity).map(|(name, path)| Life::read(name, path)).collect()
     }
 }
 

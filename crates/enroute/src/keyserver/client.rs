@@ -2,18 +2,22 @@
 //! authenticated by both ends.
 //!
 //! An edge keeps one [`Client`] per runtime; connections live on the runtime of who asks first.
+//!
+//! A key server may vanish without a word: its host is off, the path to it is cut. Who waits for long has
+//! the connection tried with a PING (RFC 9113 §6.7); one that does not answer is given up. While nobody answers,
+//! one request at a time looks for the key server and the others are told at once.
 
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
@@ -23,8 +27,12 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use tokio::{net::TcpStream, sync::Mutex, time::timeout};
-use tokio_rustls::TlsConnector;
+use tokio::{
+    net::TcpStream,
+    sync::{Mutex, Notify},
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use wire::ski;
 
 /// Where the key server is and how both ends prove who they are.
@@ -69,8 +77,18 @@ pub enum Error {
     Malformed(String),
 }
 
-/// How many requests are unanswered at once, the key server says; whoever comes next waits.
-type Sender = h2::client::SendRequest<Bytes>;
+/// Of the patience of a request, until it doubts that anybody is there, and from then on until it is sure:
+/// half of it is left for another connection.
+const DOUBT: u32 = 4;
+
+/// A connection to a key server.
+#[derive(Clone)]
+struct Connection {
+    /// How many requests are unanswered at once, the key server says; whoever comes next waits.
+    sender: h2::client::SendRequest<Bytes>,
+    /// Somebody waits for long: is the key server still there?
+    doubt: Arc<Notify>,
+}
 
 /// A pool of connections to one key server. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -83,8 +101,10 @@ struct Shared {
     connector: TlsConnector,
     server_name: ServerName<'static>,
     target: Uri,
-    connections: Vec<Mutex<Option<Sender>>>,
+    connections: Vec<Mutex<Option<Connection>>>,
     next: AtomicUsize,
+    /// Whoever tried last to connect waited in vain.
+    silent: AtomicBool,
 }
 
 impl Client {
@@ -109,6 +129,7 @@ impl Client {
             target,
             connections,
             next: AtomicUsize::new(0),
+            silent: AtomicBool::new(false),
             configuration,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -144,15 +165,23 @@ impl Shared {
             reason: reason.to_string(),
         };
         let broken = |error: h2::Error| unreachable(&error);
-        let mut sender =
-            self.sender(slot).await.map_err(|error| unreachable(&format!("{error:#}")))?;
+        let Connection { mut sender, doubt } =
+            self.connection(slot).await.map_err(|error| unreachable(&format!("{error:#}")))?;
         let mut request = Request::new(());
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, self.target.clone());
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (answer, mut rest) = sender.send_request(request, false).map_err(broken)?;
         // Before the connection's task runs, so that headers and body leave in one record.
         rest.send_data(body, true).map_err(broken)?;
-        let answer = answer.await.map_err(broken)?;
+        let mut answer = std::pin::pin!(answer);
+        let answer = match timeout(self.configuration.patience / DOUBT, answer.as_mut()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                doubt.notify_one();
+                answer.await
+            }
+        };
+        let answer = answer.map_err(broken)?;
         let status = answer.status();
         if status != StatusCode::OK {
             return Err(Error::Malformed(format!("status {status}")));
@@ -170,34 +199,79 @@ impl Shared {
         Ok(body)
     }
 
-    /// The connection of `slot`, made anew if it is gone. Who comes meanwhile waits for that one.
-    async fn sender(&self, slot: usize) -> anyhow::Result<Sender> {
-        let mut kept = self.connections[slot].lock().await;
-        if let Some(sender) = kept.clone()
+    /// The connection of `slot`, made anew if it is gone. Who comes meanwhile waits for that one, unless nobody
+    /// answered before: handshakes that wait keep others from being served.
+    async fn connection(&self, slot: usize) -> anyhow::Result<Connection> {
+        let slot = &self.connections[slot];
+        let mut kept = match self.silent.load(Ordering::Relaxed) {
+            false => slot.lock().await,
+            true => {
+                slot.try_lock().context("nobody answered a moment ago; it is being tried again")?
+            }
+        };
+        if let Some(Connection { sender, doubt }) = kept.clone()
             && let Ok(sender) = sender.ready().await
         {
-            return Ok(sender);
+            return Ok(Connection { sender, doubt });
         }
-        let sender = self.connect().await?;
-        *kept = Some(sender.clone());
-        Ok(sender)
+        let mut search = Search { silent: &self.silent, ended: false };
+        let connected = self.connect().await;
+        search.ended = true;
+        let connection = connected?;
+        *kept = Some(connection.clone());
+        Ok(connection)
     }
 
-    async fn connect(&self) -> anyhow::Result<Sender> {
+    async fn connect(&self) -> anyhow::Result<Connection> {
         let stream = TcpStream::connect(&self.configuration.address).await?;
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(self.server_name.clone(), stream).await?;
-        if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-            bail!("it does not speak HTTP/2");
-        }
+        let protocol = stream.get_ref().1.alpn_protocol();
+        ensure!(protocol == Some(b"h2"), "it does not speak HTTP/2");
         let mut builder = h2::client::Builder::new();
         let (sender, connection) = builder.enable_push(false).handshake(stream).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
+        let doubt = Arc::new(Notify::new());
+        let limit = self.configuration.patience / DOUBT;
+        tokio::spawn(drive(connection, Arc::clone(&doubt), limit));
+        Ok(Connection { sender, doubt })
+    }
+}
+
+/// Notes when it is dropped before its end: nobody waited for longer.
+struct Search<'a> {
+    silent: &'a AtomicBool,
+    ended: bool,
+}
+
+impl Drop for Search<'_> {
+    fn drop(&mut self) {
+        self.silent.store(!self.ended, Ordering::Relaxed);
+    }
+}
+
+/// Drives a connection until it breaks, or until the key server has not answered a PING for so long.
+async fn drive(
+    mut connection: h2::client::Connection<TlsStream<TcpStream>, Bytes>,
+    doubt: Arc<Notify>,
+    limit: Duration,
+) {
+    let mut pings = connection.ping_pong().expect("nobody has taken it");
+    let silence = async {
+        loop {
+            doubt.notified().await;
+            if !matches!(timeout(limit, pings.ping(h2::Ping::opaque())).await, Ok(Ok(_))) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        ended = connection => {
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection to the key server broke");
             }
-        });
-        Ok(sender)
+        }
+        // Dropped, it ends all that wait for answers.
+        () = silence => tracing::debug!("a connection to the key server is silent"),
     }
 }
 
@@ -225,7 +299,10 @@ pub(super) fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 }
 
 /// The certificates in a PEM file, at least one.
-pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+///
+/// # Errors
+/// The file cannot be read, or is none of certificates.
+pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

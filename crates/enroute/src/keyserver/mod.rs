@@ -14,4 +14,6 @@ pub mod service;
 pub mod speed;
 pub mod vault;
 
-pub use client::{Client, Configuration as ClientConfiguration, Error as ClientError};
+pub use client::{
+    Client, Configuration as ClientConfiguration, Error as ClientError, certificates,
+};

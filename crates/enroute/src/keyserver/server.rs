@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    io,
     net::{self, SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
@@ -24,11 +25,13 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{
+    CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext},
     ServerConfig,
     pki_types::{PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::{mpsc, watch},
     time::timeout,
@@ -52,6 +55,9 @@ const STREAMS_MAX: u32 = 512;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest headers in bytes.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
+/// Longest time to listen to who was refused, and how much is heard.
+const LINGER: Duration = Duration::from_secs(1);
+const UNHEARD_BYTES_MAX: usize = 64 << 10;
 /// Longest wait at the end for answers to go out.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -223,8 +229,13 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
                 let Some((stream, from)) = next else { break };
                 let (shared, worker) = (Arc::clone(&shared), Arc::clone(&worker));
                 open.spawn(async move {
-                    if let Err(error) = serve(stream, &shared, worker).await {
-                        info!(%from, "connection closed: {error:#}");
+                    match serve(stream, &shared, worker).await {
+                        Ok(()) => {}
+                        // An edge that was let in before; whoever cares for it should hear of it.
+                        Err(error) if is_of_time(&error) => {
+                            warn!(%from, "an edge is refused: {error:#}");
+                        }
+                        Err(error) => info!(%from, "connection closed: {error:#}"),
                     }
                     shared.connections.fetch_sub(1, Relaxed);
                 });
@@ -239,10 +250,14 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
 async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> anyhow::Result<()> {
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
-    let stream = timeout(PATIENCE, shared.acceptor.accept(stream))
-        .await
-        .context("no handshake in time")?
-        .context("handshake")?;
+    let handshake = timeout(PATIENCE, shared.acceptor.accept(stream).into_fallible()).await;
+    let stream = match handshake.context("no handshake in time")? {
+        Ok(stream) => stream,
+        Err((error, stream)) => {
+            let _ = timeout(LINGER, hear_out(stream)).await;
+            return Err(error).context("handshake");
+        }
+    };
     let edge: Arc<str> = edge_name(&stream)?.into();
     debug!(%edge, "connected");
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -284,6 +299,33 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
                 .serve_connection(TokioIo::new(stream), answer)
         )
     }
+}
+
+/// Reads what is still said by who was just told why it is refused: bytes that nobody reads would turn what
+/// it was told into a reset.
+async fn hear_out(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut read = 0;
+    while read < UNHEARD_BYTES_MAX {
+        match stream.read(&mut [0; 1024]).await? {
+            0 => break,
+            count => read += count,
+        }
+    }
+    Ok(())
+}
+
+/// Whether an edge's certificate is right but for its time.
+fn is_of_time(error: &anyhow::Error) -> bool {
+    let of_tls = |cause: &'_ (dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>().cloned()
+    };
+    matches!(
+        error.chain().find_map(of_tls),
+        Some(rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
+        ))
+    )
 }
 
 /// The edge's name: the first DNS name in its certificate.

@@ -247,6 +247,16 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Asks again and again until there is an answer.
+pub(crate) fn answered<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let mut answer = None;
+    wait(what, || {
+        answer = ask();
+        answer.is_some()
+    });
+    answer.expect("it was waited for")
+}
+
 /// One datagram and its answer, which is not a late one to another; `None` after a while without.
 pub(crate) fn ask(
     socket: &UdpSocket,

@@ -3,10 +3,8 @@
 
 use std::{
     collections::HashMap,
-    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
@@ -17,58 +15,13 @@ use std::{
 };
 
 use super::{
-    directory::{TemporaryDirectory, on_path},
     enroute::{Enroute, admin},
     process::PATIENCE,
 };
 
-/// A directory with an edge's files. None, with the reason printed, where a tool is absent.
-pub fn workshop() -> Option<Workshop> {
-    for tool in ["openssl", "curl"] {
-        if on_path(tool).is_none() {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} should be on PATH");
-            eprintln!("SKIPPED: {tool} is not on PATH; `make deps` installs it");
-            return None;
-        }
-    }
-    Some(Workshop(TemporaryDirectory::create()))
-}
-
-pub struct Workshop(TemporaryDirectory);
+use super::workshop::Workshop;
 
 impl Workshop {
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Runs a shell command here; what it printed. Panics when it fails.
-    pub fn sh(&self, command: &str) -> String {
-        let output = Command::new("sh").args(["-ec", command]).current_dir(self.0.path()).output();
-        let output = output.expect("a shell");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}: {}\n{told}", output.status);
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// `DOMAIN.pem` and `DOMAIN.key`; `kind` is `ec` or `rsa:2048`. It is its own authority.
-    pub fn certificate(&self, domain: &str, kind: &str) {
-        let curve = if kind == "ec" { "-pkeyopt ec_paramgen_curve:P-256" } else { "" };
-        self.sh(&format!(
-            "openssl req -x509 -newkey {kind} {curve} -nodes -keyout {domain}.key -days 2 \
-             -out {domain}.pem -subj /CN={domain} -addext subjectAltName=DNS:{domain}"
-        ));
-    }
-
-    /// `NAME.pem` and `NAME.key`, signed by `ca`, which [`Self::certificate`] made.
-    pub fn signed(&self, name: &str) {
-        fs::write(self.path("ext"), format!("subjectAltName=DNS:{name}\n")).expect("writable");
-        self.sh(&format!(
-            "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key \
-             -out {name}.csr -subj /CN={name} && openssl x509 -req -in {name}.csr -CA ca.pem \
-             -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out {name}.pem"
-        ));
-    }
-
     /// The lines of a `[[edge.site]]` for `domain`, whose key is in its file.
     pub fn site(&self, domain: &str, origin: SocketAddr) -> String {
         let key = self.path(&format!("{domain}.key"));
@@ -160,7 +113,7 @@ impl Edge<'_> {
         );
         let mut child = Command::new("sh")
             .args(["-ec", &command])
-            .current_dir(self.workshop.0.path())
+            .current_dir(self.workshop.path(""))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -179,9 +132,12 @@ impl Edge<'_> {
 
     /// What the admin side counted.
     pub fn counted(&self, name: &str) -> u64 {
-        let stats: serde_json::Value =
-            serde_json::from_str(&admin(self.admin, "/stats").body).expect("JSON");
+        let stats = self.statistics();
         stats["edge"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
+    }
+
+    pub fn statistics(&self) -> serde_json::Value {
+        serde_json::from_str(&admin(self.admin, "/stats").body).expect("JSON")
     }
 
     pub fn metrics(&self) -> String {

@@ -1,12 +1,16 @@
 //! A key server with everything around it: authority, certificates, keys, database, policy. What is
 //! made and asked comes from foreign tools, openssl and curl.
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+use std::{net::SocketAddr, ops::Deref, process::Command};
+
+use enroute::keyserver::{Client, ClientConfiguration};
+use tokio::runtime::{Builder, Runtime};
+use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
 
 use super::{
     database::Database,
-    directory::{TemporaryDirectory, on_path},
     process::{Ended, PATIENCE, Process},
+    workshop::{Workshop, workshop},
 };
 
 /// A policy which allows `edge1.example` everything.
@@ -22,7 +26,15 @@ methods = [\"CertificateVerify\", \"ECDHE\", \"RSA\"]
 /// Where everything lies that a key server needs.
 pub struct Site {
     pub database: Database,
-    directory: TemporaryDirectory,
+    workshop: Workshop,
+}
+
+impl Deref for Site {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
 }
 
 /// A running `enroute keyserver serve`.
@@ -34,66 +46,15 @@ pub struct KeyServer {
 impl Site {
     /// None, with the reason printed, where a tool is absent.
     pub fn create() -> Option<Self> {
-        for tool in ["openssl", "curl"] {
-            if on_path(tool).is_none() {
-                eprintln!("SKIPPED: {tool} is not on PATH");
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} should be here");
-                return None;
-            }
-        }
+        let workshop = workshop()?;
         // It is killed at once where a test asks for it, and keeps its keys.
-        let database = Database::start_with(&["--sync", "always"]);
-        let site = Self { database, directory: TemporaryDirectory::create() };
-        site.authority("ca");
-        site.certificate("localhost", "ca");
-        site.certificate("edge1.example", "ca");
+        let site = Self { database: Database::start_with(&["--sync", "always"]), workshop };
+        site.certificate("ca", "ec");
+        site.signed("localhost", "ca");
+        site.signed("edge1.example", "ca");
         site.write("kek", &format!("{}\n", "11".repeat(32)));
         site.write("policy.toml", EVERYTHING);
         Some(site)
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    pub fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("a writable temporary directory");
-    }
-
-    pub fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    /// Runs a shell command here; its standard output. Panics when it fails.
-    pub fn sh(&self, command: &str) -> Vec<u8> {
-        let output = Command::new("sh")
-            .args(["-ec", command])
-            .current_dir(self.directory.path())
-            .output()
-            .expect("a shell");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}: {}\n{told}", output.status);
-        output.stdout
-    }
-
-    /// A certificate authority of its own.
-    pub fn authority(&self, name: &str) {
-        self.sh(&format!(
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-             -keyout {name}.key -out {name}.pem -subj /CN={name} \
-             -addext basicConstraints=critical,CA:TRUE"
-        ));
-    }
-
-    /// `NAME.pem` and `NAME.key`, signed by an authority.
-    pub fn certificate(&self, name: &str, authority: &str) {
-        self.write("extensions", &format!("subjectAltName=DNS:{name}\n"));
-        self.sh(&format!(
-            "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key \
-             -out {name}.csr -subj /CN={name} && \
-             openssl x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key \
-             -CAcreateserial -days 2 -extfile extensions -out {name}.pem"
-        ));
     }
 
     /// A private key `NAME.key` and its public half `NAME.pub`; `how` are genpkey's options.
@@ -112,9 +73,9 @@ impl Site {
         let id = ended.stdout[..64].to_owned();
         // What the edge knows of the key, by another tool.
         let expected = self.sh(&format!(
-            "openssl pkey -pubin -in {name}.pub -outform DER | openssl dgst -sha256 -r"
+            "openssl pkey -in {name}.key -pubout -outform DER | openssl dgst -sha256 -r"
         ));
-        assert_eq!(id.as_bytes(), &expected[..64]);
+        assert_eq!(id, expected[..64]);
         id
     }
 
@@ -140,7 +101,7 @@ impl Site {
     /// `enroute keyserver ARGUMENTS…`, not started yet.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
-        command.arg("keyserver").args(arguments).current_dir(self.directory.path());
+        command.arg("keyserver").args(arguments).current_dir(self.path(""));
         command
     }
 
@@ -188,8 +149,37 @@ impl Site {
         let program = env!("CARGO_BIN_EXE_enroute");
         let script = format!("{starter} {program} keyserver {arguments}");
         let mut command = Command::new("sh");
-        command.args(["-ec", &script]).current_dir(self.directory.path());
+        command.args(["-ec", &script]).current_dir(self.path(""));
         KeyServer::started(Process::start(&mut command))
+    }
+
+    /// The lines of `[edge.identity]` for `edge1.example`, which waits so long for an answer.
+    pub fn identity(&self, timeout: &str) -> String {
+        let file = |name: &str| self.path(name).display().to_string();
+        format!(
+            "[edge.identity]\ncertificate = \"{}\"\nkey = \"{}\"\nauthorities = \"{}\"\n\
+             key_server_name = \"localhost\"\ntimeout = \"{timeout}\"\n",
+            file("edge1.example.pem"),
+            file("edge1.example.key"),
+            file("ca.pem")
+        )
+    }
+
+    /// What an edge asks `server` with, `edge1.example` on so many connections.
+    pub fn configuration(&self, server: &KeyServer, connections: usize) -> ClientConfiguration {
+        ClientConfiguration {
+            address: server.address.to_string(),
+            server_name: Some("localhost".to_owned()),
+            authorities: self.path("ca.pem"),
+            certificate: self.path("edge1.example.pem"),
+            key: self.path("edge1.example.key"),
+            connections,
+            patience: PATIENCE,
+        }
+    }
+
+    pub fn client(&self, server: &KeyServer, connections: usize) -> Client {
+        Client::new(self.configuration(server, connections)).expect("certificates")
     }
 
     /// POSTs `body` with curl as `edge`; what is printed, then the status.
@@ -204,7 +194,7 @@ impl Site {
             .args(["--cert", &format!("{edge}.pem"), "--key", &format!("{edge}.key")])
             .args(options)
             .arg(format!("https://localhost:{}/", server.address.port()))
-            .current_dir(self.directory.path())
+            .current_dir(self.path(""))
             .output()
             .expect("curl");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -264,6 +254,21 @@ impl KeyServer {
         self.process.signal("ABRT");
         self.process.wait()
     }
+}
+
+/// A TLS 1.3 request of an edge.
+pub fn request(id: &str, scheme: Scheme) -> Request {
+    let transcript_hash = TranscriptHash::Sha256([7; 32]);
+    Request {
+        key: KeyId::decode(id).expect("an id"),
+        server_name: None,
+        operation: Operation::CertificateVerify { transcript_hash, scheme },
+    }
+}
+
+/// Where the connections of a [`Client`] live.
+pub fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 /// Standard base64, without a dependency.

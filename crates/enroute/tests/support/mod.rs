@@ -33,3 +33,4 @@ pub mod raw;
 pub mod script;
 pub mod scripted;
 pub mod state;
+pub mod workshop;

@@ -1,5 +1,6 @@
 //! A child process: its output collected line by line, its end certain.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{self, Child, Command, ExitStatus, Stdio};
@@ -53,7 +54,7 @@ impl Process {
 
     /// Memory resident now.
     pub fn resident_bytes(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()));
         let status = status.expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
         let kilobytes = line.split_whitespace().next().and_then(|text| text.parse::<usize>().ok());
@@ -104,6 +105,20 @@ impl Process {
         let kill = format!("kill -{name} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
         assert!(sent.success(), "{kill}: {sent}");
+    }
+
+    /// Stops it with SIGSTOP, and returns when none of its threads runs any more: a signal takes its time.
+    pub fn stop(&self) {
+        self.signal("STOP");
+        let started = Instant::now();
+        let runs = |thread: fs::DirEntry| {
+            let told = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            told.rsplit(") ").next().is_some_and(|state| !state.starts_with(['T', 'Z', 'X']))
+        };
+        let threads = || fs::read_dir(format!("/proc/{}/task", self.id())).expect("it is there");
+        while threads().flatten().any(runs) {
+            assert!(started.elapsed() < PATIENCE, "{} does not stop", self.name);
+        }
     }
 
     /// Whether it has ended by itself.

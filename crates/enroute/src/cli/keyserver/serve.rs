@@ -16,6 +16,7 @@ use super::{
     super::signal::{EndSignal, on_hangup},
     Vault,
 };
+use crate::certificate::{self, Life};
 use crate::keyserver::{
     audit::Log,
     harden::harden,
@@ -93,6 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         database: arguments.vault.place()?,
         workers: arguments.workers.unwrap_or(cores).get(),
     };
+    certificate::watch(vec![Life::read("the key server", &arguments.certificate)?])?;
     let server = Server::start(&configuration, Arc::clone(&service))?;
     eprintln!("listening on {}", server.address());
     let reloaded = Arc::clone(&service);

@@ -1,0 +1,152 @@
+//! When certificates end: said in time, at the start and while serving.
+
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, anyhow};
+use rustls::pki_types::UnixTime;
+use tracing::warn;
+use webpki::{EndEntityCert, Error, KeyUsage};
+
+use crate::keyserver::certificates;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// People are warned so long before the end, or in the last sixth of a short life: commonly a certificate
+/// is renewed at a third.
+const WARNED_BEFORE: Duration = Duration::from_secs(14 * DAY.as_secs());
+/// Longest time between two looks; there is one at each end, too.
+const LOOK: Duration = Duration::from_secs(60 * 60);
+
+/// The life of a certificate; times are since 1970.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Whose it is, for people.
+    pub name: String,
+    /// From when on it is good.
+    pub begins: Duration,
+    /// Until when it is.
+    pub ends: Duration,
+}
+
+impl Life {
+    /// Of the first certificate in a PEM file, which is `name`'s.
+    ///
+    /// # Errors
+    /// The file cannot be read, or there is no certificate of X.509's third version in it.
+    pub fn read(name: &str, path: &Path) -> anyhow::Result<Self> {
+        let chain = certificates(path)?;
+        let life = || {
+            let certificate = EndEntityCert::try_from(&chain[0])?;
+            // A verifier says when a life begins and ends if it is asked about a time outside of it.
+            let refusal = |at: u64| {
+                let (at, usage) = (Duration::from_secs(at), KeyUsage::server_auth());
+                let at = UnixTime::since_unix_epoch(at);
+                certificate.verify_for_usage(&[], &[], &[], at, usage, None, None).err()
+            };
+            match (refusal(0), refusal(u64::MAX)) {
+                (
+                    Some(Error::CertNotValidYet { not_before, .. }),
+                    Some(Error::CertExpired { not_after, .. }),
+                ) => Ok((not_before.as_secs(), not_after.as_secs())),
+                (_, refusal) => Err(refusal.unwrap_or(Error::InvalidCertValidity)),
+            }
+        };
+        let (begins, ends) = life()
+            .map_err(|why| anyhow!("{why:?}: expected a certificate with a beginning and an end"))
+            .with_context(|| path.display().to_string())?;
+        let (begins, ends) = (Duration::from_secs(begins), Duration::from_secs(ends));
+        Ok(Self { name: name.to_owned(), begins, ends })
+    }
+
+    /// Days that are left now; below zero once it has ended.
+    pub fn days_left(&self) -> f64 {
+        (self.ends.as_secs_f64() - now().as_secs_f64()) / DAY.as_secs_f64()
+    }
+
+    /// What people should know of it, if anything.
+    fn warning(&self, now: Duration) -> Option<String> {
+        let Self { name, begins, ends } = self;
+        let early = WARNED_BEFORE.min(ends.saturating_sub(*begins) / 6);
+        let told = if now > *ends {
+            format!("ended {} ago: everybody refuses it", days(now - *ends))
+        } else if now < *begins {
+            format!("begins in {}: everybody refuses it", days(*begins - now))
+        } else if *ends - now < early {
+            format!("ends in {}", days(*ends - now))
+        } else {
+            return None;
+        };
+        Some(format!("the certificate of {name} {told}"))
+    }
+}
+
+/// Warns of certificates that end soon, have ended or are to begin: before it returns, and later from a
+/// thread of its own when there is something new to say.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn watch(lives: Vec<Life>) -> anyhow::Result<()> {
+    let mut said = vec![None; lives.len()];
+    let mut look = move || {
+        let now = now();
+        for (life, said) in lives.iter().zip(&mut said) {
+            let warning = life.warning(now);
+            if warning != *said {
+                warning.iter().for_each(|warning| warn!("{warning}"));
+                *said = warning;
+            }
+        }
+        let ends = lives.iter().filter_map(|life| (life.ends + SECOND).checked_sub(now));
+        ends.filter(|left| !left.is_zero()).min().unwrap_or(LOOK).min(LOOK)
+    };
+    let mut rest = look();
+    let body = move || loop {
+        thread::sleep(rest);
+        rest = look();
+    };
+    thread::Builder::new().name("certificates".into()).spawn(body)?;
+    Ok(())
+}
+
+/// Lives are counted in whole ones.
+const SECOND: Duration = Duration::from_secs(1);
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn days(time: Duration) -> String {
+    match time.as_secs() / DAY.as_secs() {
+        0 => "less than a day".to_owned(),
+        1 => "a day".to_owned(),
+        days => format!("{days} days"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_warned_in_time_and_not_before() {
+        let life =
+            |days: u64| Life { name: "a".into(), begins: DAY, ends: DAY * (1 + days as u32) };
+        for (lives, at, told) in [
+            (90, 0, Some("begins in a day")),
+            (90, 1, None),
+            (90, 76, None),
+            (90, 78, Some("ends in 13 days")),
+            (90, 91, Some("ends in less than a day")),
+            (90, 93, Some("ended 2 days ago")),
+            (6, 5, None),
+            (6, 7, Some("ends in less than a day")),
+        ] {
+            let warning = life(lives).warning(DAY * at);
+            let fits = warning.as_ref().zip(told).is_some_and(|(all, part)| all.contains(part));
+            assert!(fits || warning.is_none() && told.is_none(), "{lives} {at}: {warning:?}");
+        }
+    }
+}
