@@ -106,6 +106,30 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
 }
 
+/// A key at a node that nobody asks for it, as its slot is closed and another's.
+#[test]
+fn a_key_where_nobody_looks_for_it_is_found() {
+    let Some(nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let [tag, ..] = tags_at(&addresses, 0);
+    let (slot, keys) = (slot_of(&tag), keys(&tag));
+    let (mut owns, mut holds) = (connection(addresses[0]), connection(addresses[1]));
+    let owner_id = id(&mut owns);
+    set(&mut holds, slot, "IMPORTING", &owner_id);
+    for (number, key) in keys.iter().enumerate() {
+        let node = if number == 3 { &mut holds } else { &mut owns };
+        cmd("ASKING").exec(node).expect("it is asked");
+        cmd("SET").arg(key).arg(1).exec(node).expect("it is set");
+    }
+    cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(&mut holds).expect("it is closed");
+    let (output, text) = said(&addresses, &["doctor", "--dry-run"]);
+    let finding = format!("slot {slot} has 1 keys at {}", addresses[1]);
+    assert!(!output.status.success() && text.contains(&finding), "{text}");
+    let (output, text) = said(&addresses, &["doctor"]);
+    assert!(output.status.success(), "{text}");
+    has_keys(&addresses, &tag, owner(&addresses, slot));
+}
+
 /// Keys of the first node's slot go to the second, and then each of the two takes the other for its owner.
 fn lose(nodes: &[SocketAddr], tag: &str) {
     let (slot, keys) = (slot_of(tag), keys(tag));

@@ -78,6 +78,8 @@ pub struct Agent {
     slots_asked: Option<Duration>,
     slots_due: Duration,
     pings_due: Duration,
+    /// Whose turn it is to be pinged.
+    pings: usize,
     monitor: Monitor,
     /// Clients and links with something new to be written, some of them more than once.
     spoken_to: Vec<usize>,
@@ -111,6 +113,7 @@ impl Agent {
             slots_asked: None,
             slots_due: now,
             pings_due: now,
+            pings: 0,
             monitor: Monitor::new(seed, now),
             spoken_to: Vec::new(),
             links_spoken: Vec::new(),

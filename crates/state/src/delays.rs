@@ -45,28 +45,40 @@ pub struct Delays {
     config: Config,
     nodes: usize,
     /// By host, then node.
-    pairs: Vec<VecDeque<Sample>>,
+    pairs: Vec<Vec<VecDeque<Sample>>>,
 }
 
 impl Delays {
     /// Nothing known yet of `hosts` × `nodes` pairs.
     #[must_use]
     pub fn new(config: Config, hosts: usize, nodes: usize) -> Self {
-        Self { config, nodes, pairs: vec![VecDeque::new(); hosts * nodes] }
+        let mut delays = Self { config, nodes, pairs: Vec::new() };
+        delays.resize(hosts, nodes);
+        delays
     }
 
-    /// Of how many hosts and nodes it knows.
-    #[must_use]
-    pub fn size(&self) -> (usize, usize) {
-        (self.pairs.len().checked_div(self.nodes).unwrap_or_default(), self.nodes)
+    /// From now on there are so many hosts and nodes. What is known of those that stay is kept.
+    pub fn resize(&mut self, hosts: usize, nodes: usize) {
+        self.nodes = nodes;
+        self.pairs.resize_with(hosts, Vec::new);
+        self.pairs.iter_mut().for_each(|host| host.resize_with(nodes, VecDeque::new));
+    }
+
+    /// Nothing is known of a host any more.
+    pub fn forget(&mut self, host: Host) {
+        self.pairs
+            .get_mut(host.index())
+            .into_iter()
+            .flatten()
+            .for_each(|pair| *pair = VecDeque::new());
     }
 
     /// A request of `host` to `node` was answered after `round_trip`. Pairs that do not exist are
     /// left out.
     pub fn record(&mut self, host: Host, node: Node, round_trip: Duration, now: Duration) {
         let Config { window, samples_max, .. } = self.config;
-        let at = self.place(host, node);
-        let Some(pair) = at.and_then(|at| self.pairs.get_mut(at)) else { return };
+        let pairs = self.pairs.get_mut(host.index());
+        let Some(pair) = pairs.and_then(|pairs| pairs.get_mut(node.index())) else { return };
         while pair.len() >= samples_max.max(1)
             || pair.front().is_some_and(|sample| sample.at + window < now)
         {
@@ -78,7 +90,7 @@ impl Delays {
     /// What an access of `host` to `node` takes now, as far as that is known.
     #[must_use]
     pub fn estimate(&self, host: Host, node: Node, now: Duration) -> Option<Duration> {
-        let pair = self.pairs.get(self.place(host, node)?)?;
+        let pair = self.pairs.get(host.index())?.get(node.index())?;
         let fresh = pair.iter().filter(|sample| sample.at + self.config.window >= now);
         let mut weighed: Vec<(Duration, f64)> = fresh
             .map(|sample| (sample.round_trip, self.weight(now.saturating_sub(sample.at))))
@@ -96,7 +108,7 @@ impl Delays {
     /// All estimates, as placement wants them.
     #[must_use]
     pub fn matrix(&self, now: Duration) -> Matrix {
-        let hosts = self.pairs.len().checked_div(self.nodes).unwrap_or_default();
+        let hosts = self.pairs.len();
         let mut matrix = Matrix::unknown(hosts, self.nodes);
         for host in (0..hosts).map(|host| Host(host as u16)) {
             for node in (0..self.nodes).map(|node| Node(node as u16)) {
@@ -110,10 +122,6 @@ impl Delays {
 
     fn weight(&self, age: Duration) -> f64 {
         (-age.as_secs_f64() / self.config.half_life.as_secs_f64().max(f64::MIN_POSITIVE)).exp2()
-    }
-
-    fn place(&self, host: Host, node: Node) -> Option<usize> {
-        (node.index() < self.nodes).then(|| host.index() * self.nodes + node.index())
     }
 }
 
@@ -218,9 +226,23 @@ mod tests {
         for number in 0..1_000 {
             delays.record(Host(0), Node(0), MS * (number + 1), S);
         }
-        assert_eq!(delays.pairs[0].len(), 64);
+        assert_eq!(delays.pairs[0][0].len(), 64);
         delays.record(Host(7), Node(7), MS, S);
         delays.record(Host(0), Node(2), MS, S);
-        assert!(delays.pairs[2].is_empty());
+        assert_eq!(delays.estimate(Host(1), Node(0), S), None);
+    }
+
+    #[test]
+    fn who_comes_changes_nothing_for_those_that_are_there() {
+        let mut delays = delays();
+        delays.record(Host(0), Node(1), 5 * MS, S);
+        delays.record(Host(1), Node(0), 7 * MS, S);
+        delays.resize(3, 4);
+        assert_eq!(delays.estimate(Host(0), Node(1), S), Some(5 * MS));
+        assert_eq!(delays.estimate(Host(1), Node(0), S), Some(7 * MS));
+        delays.record(Host(2), Node(3), MS, S);
+        assert_eq!(delays.matrix(S).between(Host(2), Node(3)), 1_000.0);
+        delays.forget(Host(1));
+        assert_eq!(delays.estimate(Host(1), Node(0), S), None);
     }
 }

@@ -20,6 +20,7 @@ use state::{
 
 use super::{
     node::{Node, Reply},
+    oneself,
     wave::wave,
 };
 
@@ -201,15 +202,10 @@ impl Cluster {
         let primaries = told.iter().filter(|member| member.primary && !member.failing);
         let primaries: Vec<SocketAddr> = primaries.map(|member| member.address).collect();
         let (mut found, mut heard) = (Vec::new(), u64::MAX);
-        // Of what each says only this is kept: of a thousand nodes it would be a million lines.
-        let asked = |&address: &SocketAddr| -> anyhow::Result<(Option<Member>, u64)> {
-            let members = self.members_at(address)?;
-            let latest = members.iter().map(|member| member.epoch).max().unwrap_or_default();
-            Ok((members.into_iter().find(|own| own.myself && own.primary), latest))
-        };
+        let asked = |&address: &SocketAddr| oneself::tell(self, address);
         for answer in wave(&primaries, asked) {
             let (own, latest) = answer?;
-            if let Some(own) = own {
+            if let Some(own) = own.filter(|own| own.primary) {
                 found.push(own);
                 heard = heard.min(latest);
             }
@@ -217,10 +213,15 @@ impl Cluster {
         if found.is_empty() {
             bail!("no node is a primary: is the cluster set up? `redis-cli --cluster check` says");
         }
-        self.access.seeds = told.iter().map(|member| member.address).collect();
+        let (gone, there): (Vec<&Member>, Vec<_>) = told.iter().partition(|one| one.failing);
+        self.access.seeds = there.into_iter().chain(gone).map(|member| member.address).collect();
         let owners = members::owners(&found);
+        // What is a silent node's is not lost: one word for that is enough.
+        let silent = |member: &&Member| !found.iter().any(|asked| asked.id == member.id);
+        let silents: BTreeSet<Slot> = told.iter().filter(silent).flat_map(Member::owned).collect();
         let unowned = (0..SLOTS).filter(|&slot| owners.get(slot).is_some_and(Option::is_none));
-        let lost = self.lost(&found, &unowned.filter_map(Slot::new).collect::<Vec<_>>())?;
+        let unowned = unowned.filter_map(Slot::new).filter(|slot| !silents.contains(slot));
+        let lost = self.lost(&found, &unowned.collect::<Vec<_>>())?;
         let numbers: Vec<Number> = found.iter().map(|member| self.number(&member.id)).collect();
         let owners = owners
             .into_iter()
@@ -285,31 +286,38 @@ impl Cluster {
     }
 
     /// What nodes say of slots that is more than "closed". Keys where nobody would look for them are asked for
-    /// of slots that are leaving or lost, or of `all`, which takes a question for each slot and node.
+    /// of slots that are leaving or lost, or of `all`.
     pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
-        let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
         let leaving = view.primaries().flat_map(|(_, member)| &member.migrating);
-        let leaving: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
-        for (node, member) in view.primaries() {
+        let mut looked: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
+        looked.extend(&view.lost);
+        let nodes: Vec<(Number, &Member)> = view.primaries().collect();
+        let keys = wave(&nodes, |&(node, member)| -> anyhow::Result<_> {
+            let importing: Vec<Slot> = member.importing.iter().map(|(slot, _)| *slot).collect();
+            let coming = self.keys_in(member.address, &importing)?;
+            let all = all && oneself::has_others_keys(self, member)?;
+            let foreign: Vec<Slot> = (0..SLOTS)
+                .filter_map(Slot::new)
+                .filter(|slot| all || looked.contains(slot))
+                .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
+                .collect();
+            let keys = self.keys_in(member.address, &foreign)?;
+            Ok((coming, foreign.into_iter().zip(keys).collect::<Vec<_>>()))
+        });
+        let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
+        for ((node, member), keys) in nodes.into_iter().zip(keys) {
+            let (coming, foreign) = keys?;
             for (slot, to) in member.migrating.iter().filter(|(slot, _)| !view.lost.contains(slot))
             {
                 let to = self.number(to);
                 claims.entry(*slot).or_default().push((node, Claim::Migrating(to)));
             }
-            let importing: Vec<Slot> = member.importing.iter().map(|(slot, _)| *slot).collect();
-            let keys = self.keys_in(member.address, &importing)?;
-            for ((slot, from), keys) in member.importing.iter().zip(keys) {
+            for ((slot, from), keys) in member.importing.iter().zip(coming) {
                 let from = self.number(from);
                 claims.entry(*slot).or_default().push((node, Claim::Importing(from, keys)));
             }
-            let foreign: Vec<Slot> = (0..SLOTS)
-                .filter_map(Slot::new)
-                .filter(|slot| all || leaving.contains(slot) || view.lost.contains(slot))
-                .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
-                .collect();
-            let keys = self.keys_in(member.address, &foreign)?;
             let said = |(slot, keys): &(Slot, u64)| *keys > 0 || view.lost.contains(slot);
-            for (slot, keys) in foreign.into_iter().zip(keys).filter(said) {
+            for (slot, keys) in foreign.into_iter().filter(said) {
                 claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
             }
         }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use state::{initiator::Stays, placement::Demand};
+use state::{Node as Number, initiator::Stays, members::Member, placement::Demand};
 
 use super::cluster::View;
 
+/// Hosts and nodes it names, those that matter most.
+const NAMED_MAX: usize = 8;
+
 /// Who uses a slot, what that waits at each node, and what keeps it where it is.
 pub(super) fn explanation(
-    hosts: &[String],
+    hosts: &[Option<String>],
     view: &View,
     demand: &Demand,
     waits: &[f32],
@@ -16,19 +19,23 @@ pub(super) fn explanation(
     now: Duration,
 ) -> String {
     let mut lines = Vec::new();
-    for (host, rate) in demand.accesses.iter().take(8) {
-        let name = hosts.get(usize::from(host.0)).map_or("?", String::as_str);
+    for (host, rate) in demand.accesses.iter().take(NAMED_MAX) {
+        let name = hosts.get(usize::from(host.0)).and_then(Option::as_deref).unwrap_or("?");
         lines.push(format!(
             "used by {name}: {:.1} reads/s, {:.1} writes/s, {:.1} reads/s from copies",
             rate.reads, rate.writes, rate.copied
         ));
     }
-    for (node, member) in view.primaries() {
-        let wait = waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
+    let nodes: Vec<(Number, &Member)> = view.primaries().collect();
+    let count = nodes.len();
+    for (node, member, wait) in named(nodes, waits, demand.owner) {
         let here = if node == demand.owner { " (it is here)" } else { "" };
         let wait =
             if wait.is_finite() { format!("{wait:.0} us/s") } else { "not measured".to_owned() };
         lines.push(format!("at {}{here} its accesses wait {wait}", member.address));
+    }
+    if count > NAMED_MAX {
+        lines.push(format!("of {count} nodes these are the best, and where it is"));
     }
     lines.push(match why {
         None => "nothing was decided".to_owned(),
@@ -62,4 +69,48 @@ pub(super) fn explanation(
         Some(Stays::Moving) => "on its way".to_owned(),
     });
     lines.join("\n")
+}
+
+/// The nodes where accesses wait least, the best first, and the one where the slot is; with what they wait there.
+fn named<'a>(
+    nodes: Vec<(Number, &'a Member)>,
+    waits: &[f32],
+    owner: Number,
+) -> Vec<(Number, &'a Member, f32)> {
+    let wait = |node: Number| waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
+    let mut all: Vec<(Number, &Member, f32)> =
+        nodes.into_iter().map(|(node, member)| (node, member, wait(node))).collect();
+    let by_wait = |a: &(Number, &Member, f32), b: &(Number, &Member, f32)| a.2.total_cmp(&b.2);
+    let its_own = all.iter().find(|(node, ..)| *node == owner).copied();
+    if all.len() > NAMED_MAX {
+        all.select_nth_unstable_by(NAMED_MAX, by_wait);
+        all.truncate(NAMED_MAX);
+    }
+    all.sort_by(by_wait);
+    all.extend(its_own.filter(|own| !all.iter().any(|(node, ..)| *node == own.0)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use state::members;
+
+    use super::*;
+
+    #[test]
+    fn of_many_nodes_the_best_are_named_and_where_it_is() {
+        let line =
+            |node: u16| format!("{node} 127.0.0.1:{}@1 master - 0 0 {node} connected\n", node + 1);
+        let text: String = (0..300).map(line).collect();
+        let members = members::read(&text, ([127, 0, 0, 1], 1).into());
+        let waits: Vec<f32> = (0..300).map(|node| ((node * 7) % 300) as f32).collect();
+        let named = |count: usize, owner: u16| {
+            let nodes = (0..count as u16).map(Number).zip(&members).collect();
+            let named = super::named(nodes, &waits, Number(owner));
+            named.into_iter().map(|(node, ..)| node.0).collect::<Vec<_>>()
+        };
+        assert_eq!(named(3, 1), [0, 1, 2]);
+        assert_eq!(named(300, 0), [0, 43, 86, 129, 172, 215, 258, 1]);
+        assert_eq!(named(300, 2), [0, 43, 86, 129, 172, 215, 258, 1, 2]);
+    }
 }

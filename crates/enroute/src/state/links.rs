@@ -1,6 +1,7 @@
 //! An agent's connections to the nodes.
 
 use std::{
+    collections::HashSet,
     io,
     net::{SocketAddr, TcpStream},
     time::Duration,
@@ -34,6 +35,8 @@ pub(super) struct Links {
     /// Links being made.
     young: Vec<usize>,
     spoken: Vec<usize>,
+    /// Nodes of which is known that they are not there: they are tried again and again.
+    gone: HashSet<SocketAddr>,
 }
 
 impl Links {
@@ -70,6 +73,7 @@ impl Links {
                 Ok(None) => {
                     link.connected = true;
                     debug!(node = %link.address, "connected");
+                    self.gone.remove(&link.address);
                     agent.connected(at);
                 }
                 Ok(Some(error)) | Err(error) => {
@@ -151,7 +155,11 @@ impl Links {
 
     fn lose(&mut self, at: usize, why: &str, agent: &mut Agent, now: Duration) {
         if let Some(link) = self.links.get_mut(at).and_then(Option::take) {
-            warn!(node = %link.address, "connection lost: {why}");
+            if link.connected {
+                warn!(node = %link.address, "connection lost: {why}");
+            } else if self.gone.insert(link.address) {
+                warn!(node = %link.address, "cannot connect, trying again: {why}");
+            }
             agent.lost(at, why, now);
         }
     }

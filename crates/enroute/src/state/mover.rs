@@ -18,7 +18,9 @@ use tracing::{debug, info, warn};
 
 use super::{
     cluster::{Claims, Cluster, View},
-    engine, given_back,
+    engine,
+    gate::Gates,
+    given_back,
     node::{PIPELINE_MAX, Reply},
     note::{self, Note, Sends},
     wave::wave,
@@ -49,10 +51,14 @@ pub(super) fn relocate(
     let (open, moves) = moves.into_iter().partition(|one: &Move| open.contains(&one.slot));
     let (lanes, mut later) = batch(moves, |node| settled.contains(&node));
     later.extend::<Vec<Move>>(open);
+    let gates = Gates::default();
     let ended = wave(&lanes, |lane| {
         let each = lane.iter().map(|&one| {
-            let begins = start.elapsed() < BATCH_LIMIT && may();
-            (one, begins.then(|| relocate_one(cluster, view, one, may)))
+            let outcome = gates.pass(one.to, || {
+                let begins = start.elapsed() < BATCH_LIMIT && may();
+                begins.then(|| relocate_one(cluster, view, one, may))
+            });
+            (one, outcome)
         });
         each.collect::<Vec<_>>()
     });

@@ -24,6 +24,7 @@ const MIGRATE_MS: &str = "1500";
 /// How long a node that is to change a slot's owner may wait for an answer of the other: less than a lease has left beside
 /// what a step takes.
 const BUS_LIMIT: Duration = Duration::from_millis(500);
+/// Between two questions whether it still waits, at first; twice as long each time, as many moves may ask one node.
 const BUS_PAUSE: Duration = Duration::from_millis(5);
 /// What a source's refusal of a MIGRATE begins with that is the target's.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
@@ -233,11 +234,13 @@ impl<'a> Note<'a> {
     ) -> anyhow::Result<Outcome> {
         let start = Instant::now();
         let words = [&key(self.slot), &self.slot.number().to_string(), owner, other];
+        let mut pause = BUS_PAUSE;
         while done(run(self.cluster, node, OWN, &words)?)? == Reply::Integer(0) {
             if start.elapsed() > BUS_LIMIT {
                 bail!("{node} waits for an answer of {other} over their bus");
             }
-            thread::sleep(BUS_PAUSE);
+            thread::sleep(pause);
+            pause *= 2;
         }
         Ok(Outcome::Done)
     }

@@ -58,7 +58,10 @@ pub struct Config {
 
 /// A report that has not changed for so long is of an agent that is gone; it is deleted.
 const GONE_AFTER: Duration = Duration::from_secs(600);
+
+/// What was heard of an agent last.
 struct Known {
+    host: Host,
     sequence: u64,
     changed: Instant,
 }
@@ -69,7 +72,8 @@ pub struct Placer {
     cluster: Cluster,
     lease: Lease,
     start: Instant,
-    hosts: Vec<String>,
+    /// By number; nothing where it is for the next that comes.
+    hosts: Vec<Option<String>>,
     reports: BTreeMap<String, Known>,
     accesses: Accesses,
     delays: Delays,
@@ -161,41 +165,53 @@ impl Placer {
                 Err(error) => warn!(agent = name, "its report cannot be read: {error}"),
             }
         }
-        for (name, _) in &fresh {
-            if !self.hosts.contains(name) && self.hosts.len() < usize::from(u16::MAX) {
-                self.hosts.push(name.clone());
-            }
-        }
-        let (hosts, nodes) = (self.hosts.len(), view.members.len());
-        if self.delays.size() != (hosts, nodes) {
-            self.delays = Delays::new(delays::Config::default(), hosts, nodes);
-        }
+        self.delays.resize(self.hosts.len(), view.members.len());
         let now = self.start.elapsed();
-        let mut gone = Vec::new();
+        let (mut present, mut silent) = (BTreeSet::new(), Vec::new());
         for (name, report) in fresh {
-            let known = self.reports.get(&name);
-            if known.is_some_and(|known| known.sequence == report.sequence) {
-                gone.extend(
-                    known.filter(|known| known.changed.elapsed() > GONE_AFTER).map(|_| name),
-                );
-                continue;
-            }
-            // What is there when the placer starts may be as old as can be.
-            let first = known.is_none();
-            let known = Known { sequence: report.sequence, changed: Instant::now() };
-            self.reports.insert(name.clone(), known);
-            if let Some(host) = self.hosts.iter().position(|host| *host == name)
-                && !first
-            {
-                self.take(view, Host(host as u16), &report, now);
+            present.insert(name.clone());
+            match self.reports.get_mut(&name) {
+                Some(known) if known.sequence == report.sequence => {
+                    silent.extend((known.changed.elapsed() > GONE_AFTER).then_some(name));
+                }
+                Some(known) => {
+                    (known.sequence, known.changed) = (report.sequence, Instant::now());
+                    let host = known.host;
+                    self.take(view, host, &report, now);
+                }
+                // What is there when the placer starts may be as old as can be.
+                None => self.seat(name, report.sequence),
             }
         }
-        for name in gone {
+        for name in silent {
             self.cluster.ask_owner(view, TAG.as_bytes(), &["HDEL", REPORTS, &name])?;
-            self.reports.remove(&name);
         }
+        self.unseat(&present);
         self.accesses.advance(now);
         Ok(())
+    }
+
+    /// Numbers a host that is heard of for the first time.
+    fn seat(&mut self, name: String, sequence: u64) {
+        let free = self.hosts.iter().position(Option::is_none).unwrap_or(self.hosts.len());
+        if let Ok(number) = u16::try_from(free) {
+            self.hosts.resize(self.hosts.len().max(free + 1), None);
+            self.hosts[free] = Some(name.clone());
+            let known = Known { host: Host(number), sequence, changed: Instant::now() };
+            self.reports.insert(name, known);
+        }
+    }
+
+    /// Numbers of hosts whose reports were deleted are for others: machines come and go under new names.
+    fn unseat(&mut self, present: &BTreeSet<String>) {
+        self.reports.retain(|name, Known { host, .. }| {
+            let stays = present.contains(name);
+            if !stays {
+                self.delays.forget(*host);
+                self.hosts[usize::from(host.0)] = None;
+            }
+            stays
+        });
     }
 
     fn take(&mut self, view: &View, host: Host, report: &Report, now: Duration) {

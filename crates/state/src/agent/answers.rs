@@ -63,6 +63,10 @@ impl Agent {
                     self.any += 1;
                     self.hurry_slots(now);
                 }
+                let links = &self.links_of;
+                self.map.forget(|node| {
+                    links.get(node).is_some_and(|of| of.iter().any(Option::is_some))
+                });
             }
             Asker::Ping(since) => {
                 link.output.forget(flight.bytes);

@@ -10,13 +10,16 @@ use crate::{
 };
 
 /// Nodes that can be known; a cluster has at most 1,000.
-pub(super) const NODES_MAX: usize = 1_024;
+const NODES_MAX: usize = 1_024;
 const NOBODY: u16 = u16::MAX;
 
-/// The map. Nodes are never forgotten: their number is bounded.
+/// The map.
 #[derive(Debug)]
 pub(super) struct Map {
-    nodes: Vec<SocketAddr>,
+    /// By number; nothing where one is gone.
+    nodes: Vec<Option<SocketAddr>>,
+    /// The first so many are those the agent was told of; they stay.
+    seeds: usize,
     owners: Box<[u16]>,
     /// How many slots each node owns.
     owned: Vec<u32>,
@@ -32,6 +35,7 @@ impl Map {
         let owners = vec![NOBODY; SLOTS].into();
         let mut map = Self {
             nodes: Vec::new(),
+            seeds: 0,
             owners,
             owned: Vec::new(),
             primaries: Vec::new(),
@@ -40,6 +44,7 @@ impl Map {
         for &seed in seeds {
             map.node(seed);
         }
+        map.seeds = map.nodes.len();
         map
     }
 
@@ -53,11 +58,12 @@ impl Map {
     }
 
     pub(super) fn address(&self, node: usize) -> Option<SocketAddr> {
-        self.nodes.get(node).copied()
+        self.nodes.get(node).copied().flatten()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// All nodes.
+    pub(super) fn known(&self) -> impl Iterator<Item = usize> + Clone {
+        self.nodes.iter().enumerate().filter(|(_, known)| known.is_some()).map(|(node, _)| node)
     }
 
     /// Nodes that own slots.
@@ -73,15 +79,29 @@ impl Map {
 
     /// The number of the node at `address`; nothing if there are too many.
     pub(super) fn node(&mut self, address: SocketAddr) -> Option<usize> {
-        if let Some(node) = self.nodes.iter().position(|&known| known == address) {
+        let number = |wanted| self.nodes.iter().position(|&known| known == wanted);
+        if let Some(node) = number(Some(address)) {
             return Some(node);
         }
+        if let Some(free) = number(None) {
+            self.nodes[free] = Some(address);
+            return Some(free);
+        }
         (self.nodes.len() < NODES_MAX).then(|| {
-            self.nodes.push(address);
+            self.nodes.push(Some(address));
             self.owned.push(0);
             self.primaries.push(false);
             self.nodes.len() - 1
         })
+    }
+
+    /// Forgets nodes that are no primaries any more and that nobody uses: their numbers are for others.
+    pub(super) fn forget(&mut self, is_used: impl Fn(usize) -> bool) {
+        for node in self.seeds..self.nodes.len() {
+            if self.owned[node] == 0 && !self.primaries[node] && !is_used(node) {
+                self.nodes[node] = None;
+            }
+        }
     }
 
     pub(super) fn set(&mut self, slot: Slot, node: usize) {
@@ -205,6 +225,26 @@ mod tests {
         map.learn(format!("${}\r\n{left}\r\n", left.len()).as_bytes(), at(1));
         assert_eq!(map.places().collect::<Vec<_>>(), [0]);
         assert_eq!(map.owners().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_leaves_its_number_to_another() {
+        let mut map = Map::new(&[at(1)]);
+        let said = |port: u16| {
+            let text = format!(
+                "a 127.0.0.1:1@2 myself,slave b 0 0 1 connected\n\
+                 b 127.0.0.1:{port}@3 master - 0 0 1 connected 7\n"
+            );
+            format!("${}\r\n{text}\r\n", text.len()).into_bytes()
+        };
+        // More than there is room for, and one of them is still spoken to.
+        for port in 2..4 * NODES_MAX as u16 {
+            assert!(map.learn(&said(port), at(1)));
+            map.forget(|node| node == 1);
+            assert_eq!(map.owner(slot(7)).and_then(|owner| map.address(owner)), Some(at(port)));
+        }
+        assert_eq!((map.address(0), map.address(1)), (Some(at(1)), Some(at(2))));
+        assert!(map.known().count() <= 4);
     }
 
     #[test]

@@ -17,8 +17,11 @@ const SLOTS_PERIOD: Duration = Duration::from_secs(5);
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has not answered it by then is not asked again.
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
-/// How often the infrastructure monitor pings every node that has slots or may get some.
+/// How often the infrastructure monitor pings nodes that have slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
+/// Nodes pinged at once at most: of more, each has its turn, so that neither an agent's pings grow with the
+/// nodes nor a node's without end with the agents.
+const PINGED_MAX: usize = 64;
 
 const NODES: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -163,11 +166,16 @@ impl Agent {
         }
         if self.pings_due <= now {
             self.pings_due = now + PING_PERIOD;
-            for node in self.map.places().collect::<Vec<_>>() {
+            let places: Vec<usize> = self.map.places().collect();
+            let turns = places.len().div_ceil(PINGED_MAX).max(1);
+            self.pings = (self.pings + 1) % turns;
+            for (at, node) in places.into_iter().enumerate() {
                 let purpose = Purpose::Requests(Version::Resp2);
-                let link = self.link(node, purpose);
-                if !self.monitor.blind && self.may_ping(link) {
-                    self.say(node, purpose, Asker::Ping(now), b"", PING, 1);
+                if at % turns == self.pings {
+                    let link = self.link(node, purpose);
+                    if !self.monitor.blind && self.may_ping(link) {
+                        self.say(node, purpose, Asker::Ping(now), b"", PING, 1);
+                    }
                 }
                 if self.link_of(node, Purpose::Copies).is_some_and(|link| self.may_ping(link)) {
                     self.say(node, Purpose::Copies, Asker::Proof(now), b"", INFO, 1);
@@ -282,7 +290,9 @@ impl Agent {
         let owners = self.map.owners();
         let place = self.any.checked_rem(owners.clone().count());
         let owner = place.and_then(|place| owners.clone().nth(place));
-        owner.unwrap_or_else(|| self.any % self.map.len().max(1))
+        let known = self.map.known();
+        let node = || known.clone().nth(self.any.checked_rem(known.clone().count())?);
+        owner.or_else(node).unwrap_or_default()
     }
 
     pub(super) fn hurry_slots(&mut self, now: Duration) {
@@ -292,4 +302,53 @@ impl Agent {
 
 pub(super) fn unexpected(expected: &'static str, got: String) -> wire::Error {
     wire::Error::Malformed { protocol: "redis", offset: 0, expected, got }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn of_many_nodes_each_is_pinged_in_its_turn() {
+        const NODES: usize = 3 * PINGED_MAX + 8;
+        let address = |node: usize| SocketAddr::from(([10, 0, 0, 1], 1 + node as u16));
+        let limits = wire::resp::Limits::default();
+        let mut agent = Agent::new(&[address(0)], None, limits, 7, Duration::ZERO);
+        let connect = |agent: &mut Agent| {
+            let wishes = agent.wishes();
+            wishes.iter().for_each(|&(link, _)| agent.connected(link));
+            wishes.into_iter().map(|(link, _)| link).collect::<Vec<_>>()
+        };
+        let mut links = connect(&mut agent);
+        let line = |node: usize| {
+            format!("{node} {}@1 master - 0 0 {node} connected {node}\n", address(node))
+        };
+        let text: String = (0..NODES).map(line).collect();
+        agent.link_output(links[0]).expect("it is there").advance(super::NODES.len());
+        let answer = format!("${}\r\n{text}\r\n", text.len());
+        agent.node_receive(links[0], answer.as_bytes(), Duration::ZERO).expect("nodes");
+        let (mut pinged, mut now) = (BTreeSet::new(), Duration::ZERO);
+        // In its first turn a node is connected to.
+        for _ in 0..2 * NODES.div_ceil(PINGED_MAX) {
+            now += PING_PERIOD;
+            agent.handle_timeout(now);
+            let new = connect(&mut agent);
+            assert!(new.len() <= PINGED_MAX, "{} connections at once", new.len());
+            links.extend(new);
+            let mut count = 0;
+            for &link in &links {
+                let output = agent.link_output(link).expect("it is there");
+                let pings = output.bytes().windows(4).filter(|word| word == b"PING").count();
+                output.advance(output.bytes().len());
+                for _ in 0..pings {
+                    agent.node_receive(link, b"+PONG\r\n", now).expect("an answer");
+                    (count, _) = (count + 1, pinged.insert(link));
+                }
+            }
+            assert!(count <= PINGED_MAX, "{count} pings at once");
+        }
+        assert_eq!((links.len(), pinged.len()), (NODES, NODES));
+    }
 }

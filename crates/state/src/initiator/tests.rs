@@ -81,10 +81,13 @@ fn a_slot_that_is_used_as_before_goes_to_a_node_that_has_come() {
     }
     assert_eq!(cluster.review([0.0, 55.0, 0.0], S), Some(Stays::Best));
     assert_eq!(cluster.review([0.0, 55.0, 0.0], 2 * S), Some(Stays::Unchanged));
+    // That nobody was heard of for a while makes no difference.
+    cluster.delays = Matrix::unknown(3, 3);
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 3 * S), Some(Stays::Unchanged));
     cluster.delays = all;
-    assert_eq!(cluster.review([0.0, 55.0, 0.0], 3 * S), Some(Stays::Wanted { reviews: 1 }));
-    assert_eq!(cluster.review([0.0, 55.0, 0.0], 4 * S), Some(Stays::Moving));
-    assert_eq!(cluster.moves, [(4 * S, Node(1))]);
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 4 * S), Some(Stays::Wanted { reviews: 1 }));
+    assert_eq!(cluster.review([0.0, 55.0, 0.0], 5 * S), Some(Stays::Moving));
+    assert_eq!(cluster.moves, [(5 * S, Node(1))]);
 }
 
 #[test]
@@ -93,6 +96,27 @@ fn what_does_not_pay_stays() {
     // One access a second, 4.95 ms less each: 0.15 s in the dwell time, and the move costs 0.5.
     let stays = cluster.review([0.0, 1.0, 0.0], S);
     assert!(matches!(stays, Some(Stays::NotWorthIt { .. })), "{stays:?}");
+}
+
+/// Its batch had no time for it: neither does it wait, nor has it used up a part of the budget.
+#[test]
+fn a_move_that_is_put_off_is_wanted_again_at_once() {
+    let mut cluster = Cluster::new(&EVEN, Config { moves_max: 1, ..Config::default() });
+    let mut put_off = Vec::new();
+    for second in 1..=4_u32 {
+        let rate = Rate { reads: 55.0, ..Rate::default() };
+        let accesses = vec![(Host(1), rate)];
+        let demands = [Demand { slot: slot(), owner: Node(0), bytes: 1, accesses, pinned: false }];
+        let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
+        let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
+        cluster.initiator.review(&problem, S * second);
+        for one in cluster.initiator.ready() {
+            cluster.initiator.put_off(one.slot);
+            put_off.push(second);
+        }
+    }
+    assert_eq!(put_off, [2, 3, 4]);
+    assert_eq!(cluster.initiator.why(slot()), Some(Stays::Budget));
 }
 
 /// A target that refuses the slot is left alone for longer each time.

@@ -53,7 +53,6 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
-    cache::raise_open_files();
     let listener = TcpListener::bind(listen).with_context(|| {
         format!("cannot listen on {listen}; give another address with --listen")
     })?;

@@ -1,0 +1,68 @@
+//! How many may be at something at once.
+
+use std::collections::HashMap;
+
+use parking_lot::{Condvar, Mutex};
+use state::Node;
+
+/// Sources that one target takes slots from at once: the keys of each wait for those of the others, and while a
+/// source waits in MIGRATE it serves nobody.
+const SOURCES_MAX: usize = 16;
+
+/// Before each target.
+#[derive(Default)]
+pub(super) struct Gates {
+    busy: Mutex<HashMap<Node, usize>>,
+    left: Condvar,
+}
+
+impl Gates {
+    /// Does `act` once there is room at the target.
+    pub(super) fn pass<T>(&self, target: Node, act: impl FnOnce() -> T) -> T {
+        let mut busy = self.busy.lock();
+        while busy.get(&target).is_some_and(|busy| *busy >= SOURCES_MAX) {
+            self.left.wait(&mut busy);
+        }
+        *busy.entry(target).or_default() += 1;
+        drop(busy);
+        let outcome = act();
+        if let Some(busy) = self.busy.lock().get_mut(&target) {
+            *busy -= 1;
+        }
+        self.left.notify_all();
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Barrier,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn no_more_than_a_few_are_at_a_target_at_once() {
+        let (gates, at_once, most) = (Gates::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        // So many are at each of two targets before anybody leaves.
+        let full = Barrier::new(2 * SOURCES_MAX);
+        thread::scope(|scope| {
+            for number in 0..6 * SOURCES_MAX {
+                let (gates, at_once, most, full) = (&gates, &at_once, &most, &full);
+                scope.spawn(move || {
+                    gates.pass(Node((number % 2) as u16), || {
+                        most.fetch_max(at_once.fetch_add(1, SeqCst) + 1, SeqCst);
+                        full.wait();
+                        at_once.fetch_sub(1, SeqCst);
+                    });
+                });
+            }
+        });
+        assert_eq!((most.into_inner(), at_once.into_inner()), (2 * SOURCES_MAX, 0));
+    }
+}
