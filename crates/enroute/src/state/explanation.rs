@@ -106,7 +106,7 @@ mod tests {
         let waits: Vec<f32> = (0..300).map(|node| ((node * 7) % 300) as f32).collect();
         let named = |count: usize, owner: u16| {
             let nodes = (0..count as u16).map(Number).zip(&members).collect();
-            let named = super::named(nodes, &waits, Number(owner));
+            let named = named(nodes, &waits, Number(owner));
             named.into_iter().map(|(node, ..)| node.0).collect::<Vec<_>>()
         };
         assert_eq!(named(3, 1), [0, 1, 2]);
