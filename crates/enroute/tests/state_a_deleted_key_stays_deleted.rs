@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use support::cluster::{Linked, connection, pair};
+use support::cluster::{Linked, connection, even};
 use support::origins::Redis;
 use support::process::{PATIENCE, Process};
 use support::state::{by_hand, owner, said, slot_of, tags_at};
@@ -108,7 +108,7 @@ fn delete_in_between(end: End) {
 /// what the MIGRATE brought.
 #[test]
 fn without_a_third_node_what_is_written_meanwhile_stays() {
-    let Some(nodes) = pair(&["--appendonly", "yes", "--appendfsync", "always"]) else { return };
+    let Some(nodes) = even(2, &["--appendonly", "yes", "--appendfsync", "always"]) else { return };
     let mut linked = Linked::before(nodes);
     let addresses = linked.addresses();
     let [tag, ..] = tags_at(&addresses, SOURCE);

@@ -104,13 +104,13 @@ mod tests {
         let text: String = (0..300).map(line).collect();
         let members = members::read(&text, ([127, 0, 0, 1], 1).into());
         let waits: Vec<f32> = (0..300).map(|node| ((node * 7) % 300) as f32).collect();
-        let named = |count: usize, owner: u16| {
+        let names = |count: usize, owner: u16| {
             let nodes = (0..count as u16).map(Number).zip(&members).collect();
-            let named = named(nodes, &waits, Number(owner));
-            named.into_iter().map(|(node, ..)| node.0).collect::<Vec<_>>()
+            let all = named(nodes, &waits, Number(owner));
+            all.into_iter().map(|(node, ..)| node.0).collect::<Vec<_>>()
         };
-        assert_eq!(named(3, 1), [0, 1, 2]);
-        assert_eq!(named(300, 0), [0, 43, 86, 129, 172, 215, 258, 1]);
-        assert_eq!(named(300, 2), [0, 43, 86, 129, 172, 215, 258, 1, 2]);
+        assert_eq!(names(3, 1), [0, 1, 2]);
+        assert_eq!(names(300, 0), [0, 43, 86, 129, 172, 215, 258, 1]);
+        assert_eq!(names(300, 2), [0, 43, 86, 129, 172, 215, 258, 1, 2]);
     }
 }

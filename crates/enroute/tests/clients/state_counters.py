@@ -5,8 +5,8 @@ sees no redirection. Prints one line when it has begun and one when it is done.
 """
 
 import sys
-import threading
 
+import at_once
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -17,7 +17,6 @@ THREADS, BATCH = 6, 10
 KEYS = [f"{{group:{group}}}:{number}" for group in range(8) for number in range(40)]
 
 done = [dict() for _ in range(THREADS)]
-wrong = []
 
 
 def connect(protocol):
@@ -61,21 +60,7 @@ def work(number):
                 assert all(value is not None for value in both), both
 
 
-def run(number):
-    try:
-        work(number)
-    except BaseException as error:  # whatever it is, the test is to hear of it
-        wrong.append(f"client {number}: {error!r}")
-
-
-print("begun", flush=True)
-threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-if wrong:
-    sys.exit("\n".join(wrong))
+at_once.run(work, THREADS)
 expected = {}
 for mine in done:
     for key, times in mine.items():

@@ -26,19 +26,23 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// Two nodes with half of the slots each, of which redis-cli would make no cluster.
-pub fn pair(options: &[&str]) -> Option<Vec<Redis>> {
+/// So many nodes, each with as many slots, as redis-cli makes no cluster of two and is slow with many.
+pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
-    let nodes: Vec<Redis> = (0..2).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
-    for (epoch, (node, (first, last))) in (1..).zip(nodes.iter().zip([(0, 8_191), (8_192, 16_383)]))
-    {
-        let mut node = node.connection();
-        let cluster = |what: &str| redis::cmd("CLUSTER").arg(what).to_owned();
-        cluster("SET-CONFIG-EPOCH").arg(epoch).exec(&mut node).expect("an epoch");
-        cluster("ADDSLOTSRANGE").arg(first).arg(last).exec(&mut node).expect("its slots");
-        let other = nodes[0].address();
-        let mut meet = cluster("MEET");
-        meet.arg(other.ip().to_string()).arg(other.port()).exec(&mut node).expect("it joins");
+    let nodes: Vec<Redis> = (0..count).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
+    let cluster = |what: &str| redis::cmd("CLUSTER").arg(what).to_owned();
+    let first = |number: usize| 16_384 * number / count;
+    for (number, node) in nodes.iter().enumerate() {
+        let mut connection = node.connection();
+        cluster("SET-CONFIG-EPOCH").arg(number + 1).exec(&mut connection).expect("an epoch");
+        let mut slots = cluster("ADDSLOTSRANGE");
+        slots.arg(first(number)).arg(first(number + 1) - 1);
+        slots.exec(&mut connection).expect("its slots");
+        for other in nodes[..number].iter().map(Redis::address) {
+            let mut meet = cluster("MEET");
+            meet.arg(other.ip().to_string()).arg(other.port());
+            meet.exec(&mut connection).expect("it joins");
+        }
     }
     agree(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
     Some(nodes)
