@@ -39,7 +39,8 @@ fn with_edge(limits: &str, test: impl FnOnce(&Edge<'_>, &Namespace, &Namespace) 
     near.run(|| {
         let origin = Origin::start(|_| (200, "cache-control: max-age=60".into(), "content".into()));
         let key = format!("keyserver:{KEY_SERVER}");
-        let options = limits.to_owned() + &site.identity(TIMEOUT);
+        // Another one would be asked the next time.
+        let options = limits.to_owned() + &site.identity(TIMEOUT) + "connections = 1\n";
         let edge = site.start(&options, &site.site_with_key(SHOP, origin.address, &key));
         until("it is served", || edge.try_curl(SHOP, "/", &[]).is_ok());
         test(&edge, &near, &far);
