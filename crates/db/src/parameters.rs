@@ -22,7 +22,8 @@ pub struct Parameters {
     pub memory_bytes_wanted: AtomicU64,
     /// Keys remembered for clients that track, in all shards together.
     pub tracked_keys_max: AtomicUsize,
-    sync: RwLock<Sync>,
+    /// Which of [`SYNCS`]: every write asks.
+    sync: AtomicUsize,
     goal: RwLock<Option<Goal>>,
     fixed: BTreeMap<&'static str, String>,
 }
@@ -51,9 +52,13 @@ pub fn sync_name(sync: Sync) -> &'static str {
 
 /// The way of making writes durable that `name` means.
 pub fn parse_sync(name: &str) -> Option<Sync> {
-    [Sync::Always, Sync::EverySecond, Sync::Never]
-        .into_iter()
-        .find(|&sync| sync_name(sync).eq_ignore_ascii_case(name))
+    SYNCS.into_iter().find(|&sync| sync_name(sync).eq_ignore_ascii_case(name))
+}
+
+const SYNCS: [Sync; 3] = [Sync::Always, Sync::EverySecond, Sync::Never];
+
+fn place(sync: Sync) -> usize {
+    SYNCS.iter().position(|&other| other == sync).expect("all ways are listed")
 }
 
 impl Parameters {
@@ -70,7 +75,7 @@ impl Parameters {
             timeout_seconds: AtomicU64::new(0),
             memory_bytes_wanted: AtomicU64::new(0),
             tracked_keys_max: AtomicUsize::new(tracking::keys_max_for(memory_bytes)),
-            sync: RwLock::new(sync),
+            sync: AtomicUsize::new(place(sync)),
             goal: RwLock::new(None),
             fixed,
         }
@@ -93,12 +98,12 @@ impl Parameters {
 
     /// How writes are made durable.
     pub fn sync(&self) -> Sync {
-        *self.sync.read()
+        SYNCS[self.sync.load(Relaxed)]
     }
 
     /// Changes how writes are made durable; the shards have to be told too.
     pub fn set_sync(&self, sync: Sync) {
-        *self.sync.write() = sync;
+        self.sync.store(place(sync), Relaxed);
     }
 
     /// What memory is changed for, if the database does so itself.

@@ -50,7 +50,8 @@ pub trait Host: Send + Sync {
 /// Counters of all connections.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Commands done.
+    /// Commands done. Whoever has them executed counts them, several at once: each counting waits for
+    /// all that was written before.
     pub commands: AtomicU64,
     /// Connections let in.
     pub connections: AtomicU64,

@@ -218,7 +218,6 @@ impl Session {
         }
         if matches!(step, Step::Done | Step::Sleep(_)) {
             (self.walk, self.draw) = (None, None);
-            scene.server.stats.commands.fetch_add(1, Relaxed);
             if std::mem::take(&mut self.flushed) {
                 scene.server.clients.invalidate_all();
             }

@@ -27,10 +27,16 @@ pub(crate) struct StoredKey(pub(crate) SmallVec<[u8; 64]>);
 impl StoredKey {
     #[inline]
     pub(crate) fn new(database: u8, key: &[u8]) -> Self {
-        let mut bytes = SmallVec::new();
-        bytes.push(database);
-        bytes.extend_from_slice(key);
-        Self(bytes)
+        let mut short = [0; 64];
+        short[0] = database;
+        if let Some(place) = short.get_mut(1..1 + key.len()) {
+            place.copy_from_slice(key);
+            return Self(SmallVec::from_buf_and_len(short, 1 + key.len()));
+        }
+        let mut long = Vec::with_capacity(1 + key.len());
+        long.push(database);
+        long.extend_from_slice(key);
+        Self(SmallVec::from_vec(long))
     }
 
     fn database(&self) -> u8 {

@@ -19,6 +19,8 @@
 //! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code)] // The processor's instructions for it.
+mod checksum;
 mod config;
 pub mod device;
 pub mod elastic;

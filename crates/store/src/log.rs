@@ -184,12 +184,18 @@ impl Log {
         self.note_expiry(location);
     }
 
-    /// Writes a value over the one at `location`, of the same length; false if it is of another.
-    pub(crate) fn overwrite_value(&mut self, location: Location, value: &[u8]) -> bool {
+    /// Writes a value, in two parts, over the one at `location`, of the same length; false if it is
+    /// of another.
+    pub(crate) fn overwrite_value(
+        &mut self,
+        location: Location,
+        [first, second]: [&[u8]; 2],
+    ) -> bool {
         let held = item::value_mut(&mut self.arena[location as usize * UNIT_BYTES..]);
-        let fits = held.len() == value.len();
+        let fits = held.len() == first.len() + second.len();
         if fits {
-            held.copy_from_slice(value);
+            held[..first.len()].copy_from_slice(first);
+            held[first.len()..].copy_from_slice(second);
         }
         fits
     }

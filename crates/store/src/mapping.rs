@@ -4,7 +4,7 @@
 //! costs memory from its first touch until [`Mapping::release`]. So the tables built on it grow in
 //! place, never copy to grow, and shrink for real, which no general allocator promises
 //! (docs/decisions/0001). All of it reads as zeroes until written, and is an ordinary slice: this
-//! is the only file of the crate with `unsafe` in it.
+//! and `checksum.rs` are the files of the crate with `unsafe` in them.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};

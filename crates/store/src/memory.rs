@@ -123,9 +123,10 @@ impl Memory {
         self.log.item(location).value
     }
 
-    /// Writes `value` over that of an item found just now; false if its place is of other length.
-    pub(crate) fn overwrite_at(&mut self, location: Location, value: &[u8]) -> bool {
-        self.log.overwrite_value(location, value)
+    /// Writes a value, in two parts, over that of an item found just now; false if its place is of
+    /// other length.
+    pub(crate) fn overwrite_at(&mut self, location: Location, parts: [&[u8]; 2]) -> bool {
+        self.log.overwrite_value(location, parts)
     }
 
     /// The value stored under `key` and not expired, without counting as a use.

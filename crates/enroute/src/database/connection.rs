@@ -93,6 +93,8 @@ pub(super) struct Turn<'t> {
     pub(super) limits: &'t Limits,
     /// Shards that have something for the disk.
     pub(super) touched: &'t mut [bool],
+    /// Commands done in this round.
+    pub(super) done: &'t mut u64,
     /// Lookups answered at once in this round.
     pub(super) at_once: &'t mut u64,
     pub(super) now: Duration,
@@ -306,6 +308,7 @@ impl Connection {
         if self.session.has_looked_up() {
             self.time_lookup(step, turn);
         }
+        *turn.done += u64::from(matches!(step, Step::Done | Step::Sleep(_)));
         self.parked = match step {
             Step::Done => return true,
             Step::Sleep(pause) => {

@@ -11,7 +11,7 @@
 use std::{
     cell::RefCell,
     net::{IpAddr, SocketAddr, UdpSocket},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -109,6 +109,7 @@ impl Client {
             }
             ensure!(!shared.is_ending(), "the database ends");
         }
+        self.shared.server.stats.commands.fetch_add(1, Relaxed);
         for (shard, position) in self.session.take_unsynced() {
             pump(&self.shared, shard);
             let waits = self.shared.server.parameters.sync() == Sync::Always;

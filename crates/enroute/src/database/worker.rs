@@ -11,7 +11,10 @@ use std::{
     io,
     net::TcpListener,
     os::fd::OwnedFd,
-    sync::{Arc, atomic::Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, SeqCst},
+    },
     time::{Duration, Instant},
 };
 
@@ -68,10 +71,12 @@ pub(super) struct Worker {
     /// Connections whose output waits for the disk.
     held: Vec<usize>,
     touched: Vec<bool>,
+    /// Commands done in this round, and lookups answered at once.
+    done: u64,
+    at_once: u64,
     /// For its reads, if the system allows one.
     ring: Option<Ring>,
     ended: Vec<Ended>,
-    at_once: u64,
     /// Longest output that waits for one client, in bytes.
     output_bytes_max: usize,
     /// The worker that gets the next client.
@@ -118,9 +123,10 @@ impl Worker {
             waiting: Vec::new(),
             held: Vec::new(),
             touched,
+            done: 0,
+            at_once: 0,
             ring,
             ended: Vec::new(),
-            at_once: 0,
             output_bytes_max: OUTPUT_BYTES_MAX,
             next: 0,
             looked: Instant::now(),
@@ -242,6 +248,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            done: &mut self.done,
             at_once: &mut self.at_once,
             now: self.shared.now(),
             output_bytes_max: self.output_bytes_max,
@@ -260,6 +267,7 @@ impl Worker {
             shared: &self.shared,
             limits: &self.limits,
             touched: &mut self.touched,
+            done: &mut self.done,
             at_once: &mut self.at_once,
             now: self.shared.now(),
             output_bytes_max: self.output_bytes_max,
@@ -306,6 +314,7 @@ impl Worker {
     /// Gives the disk what this round asks of it.
     fn pump(&mut self) {
         self.shared.lookups.note_at_once(std::mem::take(&mut self.at_once));
+        self.shared.server.stats.commands.fetch_add(std::mem::take(&mut self.done), Relaxed);
         for index in 0..self.touched.len() {
             if std::mem::take(&mut self.touched[index]) {
                 let mut shard = self.shared.locks.hold(index);

@@ -7,7 +7,7 @@ use super::locating::{Located, Places};
 use super::log::{Who, kills_of};
 use super::record::{Address, BODY_BYTES, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::{StagedKey, State};
-use super::table::{Location, Slot};
+use super::table::Slot;
 use super::{Elastic, Error, Fetch, Fresh, Load, Position, Record, Written};
 
 /// Lines of memory fetched at once, before the first is used.
@@ -102,7 +102,7 @@ impl Elastic {
         let value_bytes = body.value.len();
         self.stats.hits += 1;
         self.note_use(hash, value_bytes);
-        self.known.set(key, Places { slot, memory: at });
+        self.known.set(key, Places { hash, slot, memory: at });
         true
     }
 
@@ -233,12 +233,15 @@ impl Elastic {
         now: Duration,
     ) -> Result<Written, Error> {
         self.check(key, value)?;
-        let hash = self.hash(key);
         let known = self.known.get(key);
-        let old = match self.locate(hash, key) {
-            Located::At(slot) => Some(slot),
-            Located::Nowhere => None,
-            Located::Unknown => return Err(self.not_loaded(key)),
+        let hash = known.map_or_else(|| self.hash(key), |known| known.hash);
+        let old = match known {
+            Some(known) => Some(known.slot),
+            None => match self.locate(hash, key) {
+                Located::At(slot) => Some(slot),
+                Located::Nowhere => None,
+                Located::Unknown => return Err(self.not_loaded(key)),
+            },
         };
         if old.is_none() && !self.table.has_room(hash) {
             return Err(Error::TableFull { entries: self.table.len() });
@@ -253,17 +256,16 @@ impl Elastic {
         self.version = version;
         self.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });
-        if !known.is_some_and(|known| self.overwrite(known, location, record)) {
+        // What memory holds is written over at once, if that is of the same length; and from the
+        // parts, as reading back what was just appended would wait for it.
+        let is_overwritten = known.is_some_and(|known| {
+            self.memory.overwrite_at(known.memory, [&body.head(), body.value])
+        });
+        if !is_overwritten {
             self.note_fresh(hash, key, location);
         }
         self.restage(key, Some((body, location)));
         Ok(Written { position: self.log.position(), version })
-    }
-
-    /// Writes a record over what memory holds of its entry, if that is of the same length.
-    fn overwrite(&mut self, known: Places, location: Location, record: LogRecord<'_>) -> bool {
-        let bytes = self.log.buffered(location).expect("what was just appended");
-        self.memory.overwrite_at(known.memory, &bytes[record.body_range()])
     }
 
     /// What is written and removed from here to [`Elastic::end_step`] survives a crash as a whole or
@@ -441,8 +443,7 @@ pub(super) const NEVER: Duration = Duration::ZERO;
 /// A body as the memory table keeps it.
 pub(super) fn body_bytes(body: Body<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BODY_BYTES + body.value.len());
-    bytes.extend_from_slice(&body.version.to_le_bytes());
-    bytes.extend_from_slice(&body.expires_at.0.to_le_bytes());
+    bytes.extend_from_slice(&body.head());
     bytes.extend_from_slice(body.value);
     bytes
 }

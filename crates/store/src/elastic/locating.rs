@@ -128,9 +128,10 @@ pub(super) struct Known {
     places: Option<Places>,
 }
 
-/// The two places of an entry.
+/// The two places of an entry, and the hash of its key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
+    pub(super) hash: u64,
     /// In the storage table.
     pub(super) slot: Slot,
     /// In the memory table.

@@ -56,6 +56,9 @@ struct Open {
     footer: Footer,
     /// Of what the device was handed for good.
     parity: Parity,
+    /// How many lines its records have.
+    count: usize,
+    /// Those of a footer; without one, those of entries that expire.
     lines: Vec<Line>,
     kills: u64,
     version_max: u64,
@@ -216,7 +219,7 @@ impl Log {
     /// About how many bytes of records compaction can append before a segment must be made.
     pub(super) fn room_to_move(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| {
-            let footer = open.footer.bytes(open.lines.len()) as u64;
+            let footer = open.footer.bytes(open.count) as u64;
             open.bytes.saturating_sub(open.end() + footer + 4 * BLOCK_BYTES as u64)
         });
         open + self.spares.bytes()
@@ -243,7 +246,7 @@ impl Log {
         due
     }
 
-    /// Lines of the open segment, for those who would read its footer if it had one.
+    /// Lines of the open segment, of entries that expire at least.
     pub(super) fn open_lines(&self) -> Option<(usize, &[Line])> {
         self.open.as_ref().map(|open| (open.slot, &open.lines[..]))
     }

@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crc32c::crc32c_append;
+use crate::checksum::checksum;
 
 /// Granularity of places in a segment.
 pub(super) const UNIT_BYTES: usize = 16;
@@ -102,6 +102,14 @@ impl<'a> Body<'a> {
             value: &bytes[BODY_BYTES..],
         }
     }
+
+    /// The bytes before the value.
+    pub(super) fn head(&self) -> [u8; BODY_BYTES] {
+        let mut bytes = [0; BODY_BYTES];
+        bytes[..8].copy_from_slice(&self.version.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.expires_at.0.to_le_bytes());
+        bytes
+    }
 }
 
 /// Bytes a record takes in its segment, padding included.
@@ -129,12 +137,11 @@ impl<'a> Record<'a> {
         header[8..12].copy_from_slice(&(self.body.value.len() as u32).to_le_bytes());
         header[12..16].copy_from_slice(&self.durable.to_le_bytes());
         header[16..].copy_from_slice(&self.kills.0.to_le_bytes());
-        let mut body = [0; BODY_BYTES];
-        body[..8].copy_from_slice(&self.body.version.to_le_bytes());
-        body[8..].copy_from_slice(&self.body.expires_at.0.to_le_bytes());
+        let body = self.body.head();
         // Of the parts and not of what was written: that is still on its way to memory, and reading
         // it back would wait.
-        let crc = checksum(address, &[&header[4..], self.key, &body, self.body.value]);
+        let place = address.0.to_le_bytes();
+        let crc = checksum(&[&place, &header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&header);
         out.extend_from_slice(self.key);
@@ -147,7 +154,7 @@ impl<'a> Record<'a> {
     pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
         bytes[5] = 0;
         let end = Record::parse(bytes).expect("it was written here").bytes_unpadded();
-        let crc = checksum(address, &[&bytes[4..end]]);
+        let crc = whole_checksum(address, &bytes[4..end]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
@@ -156,7 +163,7 @@ impl<'a> Record<'a> {
     pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
         let record = Self::parse(bytes)?;
         let end = record.bytes_unpadded();
-        let (stored, computed) = (u32_at(bytes, 0), checksum(address, &[&bytes[4..end]]));
+        let (stored, computed) = (u32_at(bytes, 0), whole_checksum(address, &bytes[4..end]));
         if stored != computed {
             return Err(Broken::Checksum { stored, computed });
         }
@@ -216,9 +223,8 @@ pub(super) enum Broken {
 }
 
 /// The checksum covers where the record lies, so that one written to the wrong place is found.
-fn checksum(address: Address, parts: &[&[u8]]) -> u32 {
-    let begun = crc32c::crc32c(&address.0.to_le_bytes());
-    parts.iter().fold(begun, |crc, part| crc32c_append(crc, part))
+fn whole_checksum(address: Address, bytes: &[u8]) -> u32 {
+    checksum(&[&address.0.to_le_bytes(), bytes])
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

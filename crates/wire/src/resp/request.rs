@@ -5,7 +5,7 @@
 //! skips two bytes without looking, this codec wants CR LF: bytes that two programs could cut
 //! differently must not pass a cache.
 
-use std::{borrow::Cow, mem, ops::Range};
+use std::{borrow::Cow, mem, ops::Range, slice};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
@@ -24,10 +24,10 @@ pub struct Request<'a> {
     places: Places,
 }
 
-/// Where the bodies of the first arguments lie in the bulks. Most commands are understood by their
-/// name and their first argument, which the decoder has seen already.
+/// Where the bodies of the first arguments lie in the bulks. Most commands have no more, and the
+/// decoder has seen them already.
 type Places = [Range<usize>; PLACED];
-const PLACED: usize = 2;
+const PLACED: usize = 3;
 
 #[expect(clippy::len_without_is_empty, reason = "a request has a name: never empty")]
 impl<'a> Request<'a> {
@@ -50,10 +50,14 @@ impl<'a> Request<'a> {
     /// All arguments, the name first. Allocates nothing.
     #[inline]
     pub fn arguments(&self) -> Arguments<'_> {
-        Arguments { bulks: &self.bulks }
+        let placed = self.places.get(..self.len).unwrap_or(&self.places);
+        let end = self.places.last().map_or(0, |last| last.end + 2);
+        let rest = if self.len > PLACED { self.bulks.get(end..) } else { None };
+        let walk = Walk { bulks: rest.unwrap_or_default() };
+        Arguments { bulks: &self.bulks, placed: placed.iter(), walk }
     }
 
-    /// Argument `index`, counted from the name as 0; from 2 on a walk over the arguments before it.
+    /// Argument `index`, counted from the name as 0; from 3 on a walk over the arguments before it.
     #[inline]
     pub fn argument(&self, index: usize) -> Option<&[u8]> {
         match self.places.get(index) {
@@ -68,9 +72,30 @@ impl<'a> Request<'a> {
 #[derive(Debug, Clone)]
 pub struct Arguments<'r> {
     bulks: &'r [u8],
+    /// Where those lie whose places are known.
+    placed: slice::Iter<'r, Range<usize>>,
+    walk: Walk<'r>,
 }
 
 impl<'r> Iterator for Arguments<'r> {
+    type Item = &'r [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'r [u8]> {
+        match self.placed.next() {
+            Some(place) => self.bulks.get(place.clone()),
+            None => self.walk.next(),
+        }
+    }
+}
+
+/// A walk over bulk strings.
+#[derive(Debug, Clone)]
+struct Walk<'r> {
+    bulks: &'r [u8],
+}
+
+impl<'r> Iterator for Walk<'r> {
     type Item = &'r [u8];
 
     #[inline]

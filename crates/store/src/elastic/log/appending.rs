@@ -8,11 +8,16 @@ use super::{Job, Log, Open, Segment, WRITE_BYTES};
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
 use crate::elastic::parity::Parity;
-use crate::elastic::record::{Address, Class, Kind, Record, UNIT_BYTES};
+use crate::elastic::record::{Address, Class, Expiry, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
 };
 use crate::elastic::table::Location;
+use crate::item;
+use crate::mapping::prefetch;
+
+/// Lines of the processor's cache fetched before records are written to them.
+const LINES_AHEAD: usize = 4;
 
 impl Log {
     /// Appends a record of a key of `hash`; `hash` of a `Kills` record means nothing.
@@ -44,12 +49,19 @@ impl Log {
         let record = Record { more: self.step.is_open, durable, ..record };
         self.step.last = self.step.is_open.then_some(offset);
         record.write(Address::new(open.number, offset), &mut open.buffer);
+        // Where the next ones will be written. Nothing that is written behind them gets anywhere while
+        // they wait for memory, and what is read back of that waits, too.
+        let ahead = open.buffer.spare_capacity_mut();
+        ahead.iter().step_by(item::LINE_BYTES).take(LINES_AHEAD).for_each(prefetch);
         let slot = open.slot;
         open.kills += match record.kind {
             Kind::Put => u64::from(record.kills != Address::NONE),
             Kind::Kills => lines as u64,
         };
-        add_lines(&mut open.lines, &record, offset, |_| hash);
+        open.count += lines;
+        if open.footer == Footer::Lines || record.body.expires_at != Expiry::NEVER {
+            add_lines(&mut open.lines, &record, offset, |_| hash);
+        }
         open.version_max = open.version_max.max(record.body.version);
         self.appended += record.bytes() as u64;
         self.unwritten_since.get_or_insert(now);
@@ -60,7 +72,7 @@ impl Log {
     pub(super) fn fits(&self, bytes: usize, lines: usize) -> bool {
         let Some(open) = &self.open else { return false };
         let whole = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES) as u64;
-        let footer = whole(open.footer.bytes(open.lines.len() + lines));
+        let footer = whole(open.footer.bytes(open.count + lines));
         whole(open.end() as usize + bytes) + footer + BLOCK_BYTES as u64 <= open.bytes
     }
 
@@ -90,6 +102,7 @@ impl Log {
             durable: 0,
             footer: self.footer,
             parity: Parity::new(),
+            count: 0,
             lines: std::mem::take(&mut self.unused.1),
             kills: 0,
             version_max: 0,
@@ -120,7 +133,7 @@ impl Log {
             floor: self.floor,
             data_end: open.end(),
             footer: open.footer,
-            lines: open.lines.len() as u64,
+            lines: open.count as u64,
             footer_checksum: 0,
             version_max: open.version_max,
         };
@@ -128,7 +141,7 @@ impl Log {
         open.note_blocks(open.buffer.len());
         trailer.footer_checksum =
             write_footer(open.footer, &open.lines, &open.parity, &mut open.buffer);
-        self.footer = Footer::of(trailer.data_end - BLOCK_BYTES as u64, open.lines.len());
+        self.footer = Footer::of(trailer.data_end - BLOCK_BYTES as u64, open.count);
         let mut last = Vec::new();
         trailer.write(&mut last);
         self.push_job(open.number, open.base, open.buffer, false);

@@ -65,8 +65,10 @@ impl Segment {
 /// All segments, each in a slot that its records' locations name.
 #[derive(Debug)]
 pub(in crate::elastic) struct Segments {
-    /// No segment is longer; a slot has room for as much.
+    /// No segment is longer; a slot has room for as much. A power of two.
     bytes_max: u64,
+    /// Bits of a location that tell where in its slot it is.
+    unit_bits: u32,
     slots: Vec<Option<Segment>>,
     slot_of: HashMap<u64, usize>,
     /// Numbers of all, rising.
@@ -86,6 +88,7 @@ impl Segments {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
+            unit_bits: (bytes_max / UNIT_BYTES as u64).ilog2(),
             slots: Vec::new(),
             slot_of: HashMap::new(),
             numbers: Vec::new(),
@@ -171,11 +174,11 @@ impl Segments {
     }
 
     pub(in crate::elastic) fn slot(&self, location: Location) -> usize {
-        (location / (self.bytes_max / UNIT_BYTES as u64)) as usize
+        (location >> self.unit_bits) as usize
     }
 
     pub(in crate::elastic) fn offset(&self, location: Location) -> u64 {
-        location % (self.bytes_max / UNIT_BYTES as u64) * UNIT_BYTES as u64
+        (location & ((1 << self.unit_bits) - 1)) * UNIT_BYTES as u64
     }
 
     /// Offset and length of what has to be read for a record.
@@ -186,7 +189,7 @@ impl Segments {
     }
 
     pub(in crate::elastic) fn location(&self, slot: usize, offset: u64) -> Location {
-        (slot as u64 * self.bytes_max + offset) / UNIT_BYTES as u64
+        ((slot as u64) << self.unit_bits) | (offset / UNIT_BYTES as u64)
     }
 
     pub(in crate::elastic) fn address(&self, location: Location) -> Address {

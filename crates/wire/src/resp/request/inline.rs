@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
-use super::{Arguments, Places, malformed};
+use super::{Places, Walk, malformed};
 use crate::Result;
 use crate::resp::response::write_bulk;
 
@@ -39,7 +39,7 @@ pub(super) fn split(line: &[u8], offset: usize) -> Result<(Vec<u8>, usize)> {
 
 /// Where the first of the arguments lie in the bulks that [`split`] has made of them.
 pub(super) fn places(bulks: &[u8]) -> Places {
-    let mut arguments = Arguments { bulks };
+    let mut arguments = Walk { bulks };
     Places::default().map(|_| {
         let Some(argument) = arguments.next() else { return 0..0 };
         // CR LF stands between it and the rest.
