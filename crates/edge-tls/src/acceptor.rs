@@ -9,13 +9,14 @@ use std::{
 use boring::{
     error::ErrorStack,
     ex_data::Index,
-    pkey::PKey,
+    pkey::{PKey, Private},
     sha::sha256,
     ssl::{
         AlpnError, NameType, SniError, Ssl, SslAcceptor, SslAcceptorBuilder, SslAlert, SslContext,
         SslMethod, SslRef, SslSessionCacheMode, SslVersion, select_next_proto,
     },
 };
+use parking_lot::RwLock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_boring::HandshakeError;
 
@@ -43,10 +44,27 @@ pub(crate) static REFUSAL: LazyLock<Index<Ssl, Refusal>> =
 /// The private key of a domain.
 #[derive(Clone)]
 pub enum Key {
-    /// In PEM, in this process.
-    Local(Vec<u8>),
+    /// In this process.
+    Local(LocalKey),
     /// Elsewhere.
     Remote(Arc<dyn PrivateKeySource>),
+}
+
+/// A private key in this process.
+#[derive(Clone)]
+pub struct LocalKey(PKey<Private>);
+
+impl LocalKey {
+    /// Reads the PEM of the key whose other half is in `certificates`.
+    ///
+    /// # Errors
+    /// It is no key, or of another pair than the certificate.
+    pub fn from_pem(pem: &[u8], certificates: &CertificateChain) -> Result<Self, Error> {
+        let wrong = |error: ErrorStack| Error::Key(error.to_string());
+        let key = PKey::private_key_from_pem(pem).map_err(wrong)?;
+        let public = certificates.0[0].public_key().map_err(wrong)?;
+        if public.public_eq(&key) { Ok(Self(key)) } else { Err(Error::OtherKey) }
+    }
 }
 
 /// One domain.
@@ -64,8 +82,15 @@ pub struct Site {
 }
 
 /// Ends TLS for all its sites. Tickets are sealed with keys of its own, which live and change (every
-/// two days) in its memory: neither a restart of the key server nor its absence touches them.
-pub struct Acceptor(SslAcceptor);
+/// two days) in its memory: neither new certificates nor the absence of a key server touch them.
+pub struct Acceptor {
+    /// What every connection begins with; the keys of the tickets are here.
+    base: SslAcceptor,
+    contexts: Arc<RwLock<Contexts>>,
+}
+
+/// What connections go on with, by domain.
+type Contexts = HashMap<String, SslContext>;
 
 /// What the handshake agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,15 +134,14 @@ impl Acceptor {
     /// An acceptor for these sites; of two with one domain, the later.
     ///
     /// # Errors
-    /// A key is no key, or of another pair than its certificate.
+    /// BoringSSL refuses something of it.
     pub fn new(sites: &[Site]) -> Result<Self, Error> {
-        let mut contexts = HashMap::new();
-        for site in sites {
-            contexts.insert(site.domain.to_ascii_lowercase(), context(site)?);
-        }
+        let contexts = Arc::new(RwLock::new(contexts(sites)?));
+        let found = Arc::clone(&contexts);
         let mut builder = base().map_err(setup)?;
         builder.set_servername_callback(move |ssl, alert| {
             let name = ssl.servername(NameType::HOST_NAME).unwrap_or_default().to_ascii_lowercase();
+            let contexts = found.read();
             // Who names nobody can only mean the one there is.
             let only = contexts.values().next().filter(|_| name.is_empty() && contexts.len() == 1);
             let found = find(&contexts, &name).or(only);
@@ -128,7 +152,18 @@ impl Acceptor {
             ssl.replace_ex_data(*REFUSAL, Refusal(format!("no site is called {name:?}")));
             Err(SniError::ALERT_FATAL)
         });
-        Ok(Self(builder.build()))
+        Ok(Self { base: builder.build(), contexts })
+    }
+
+    /// From now on handshakes begin with these sites. Open connections and those that shake hands go on
+    /// as they began, and tickets stay good.
+    ///
+    /// # Errors
+    /// BoringSSL refuses something of them; then nothing has changed.
+    pub fn replace(&self, sites: &[Site]) -> Result<(), Error> {
+        let contexts = contexts(sites)?;
+        *self.contexts.write() = contexts;
+        Ok(())
     }
 
     /// Speaks TLS with a client.
@@ -139,7 +174,7 @@ impl Acceptor {
         &self,
         stream: S,
     ) -> Result<(TlsStream<S>, Session), HandshakeFailure> {
-        let stream = tokio_boring::accept(&self.0, stream).await.map_err(|error| {
+        let stream = tokio_boring::accept(&self.base, stream).await.map_err(|error| {
             let refusal = error.ssl().and_then(|ssl| ssl.ex_data(*REFUSAL));
             let named = error.ssl().is_some_and(|ssl| site_of(ssl).is_some());
             HandshakeFailure {
@@ -184,6 +219,10 @@ fn base() -> Result<SslAcceptorBuilder, ErrorStack> {
     Ok(builder)
 }
 
+fn contexts(sites: &[Site]) -> Result<Contexts, Error> {
+    sites.iter().map(|site| Ok((site.domain.to_ascii_lowercase(), context(site)?))).collect()
+}
+
 fn context(site: &Site) -> Result<SslContext, Error> {
     let mut builder = base().map_err(setup)?;
     let ciphers = CIPHERS.to_owned() + if site.rsa_key_exchange { RSA_CIPHERS } else { "" };
@@ -197,10 +236,7 @@ fn context(site: &Site) -> Result<SslContext, Error> {
         builder.add_extra_chain_cert(certificate.clone()).map_err(setup)?;
     }
     match &site.key {
-        Key::Local(pem) => {
-            let key = PKey::private_key_from_pem(pem).map_err(|e| Error::Key(e.to_string()))?;
-            builder.set_private_key(&key).map_err(|_| Error::OtherKey)?;
-        }
+        Key::Local(LocalKey(key)) => builder.set_private_key(key).map_err(setup)?,
         Key::Remote(source) => {
             builder.set_async_private_key_method(RemoteKey(Arc::clone(source)));
         }

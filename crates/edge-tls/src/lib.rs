@@ -25,7 +25,7 @@ mod method;
 mod signed;
 mod source;
 
-pub use acceptor::{Acceptor, HandshakeFailure, Key, Protocol, Session, Site, TlsStream};
+pub use acceptor::{Acceptor, HandshakeFailure, Key, LocalKey, Protocol, Session, Site, TlsStream};
 pub use authority::{Authority, Issued, KeyKind, random_hex};
 pub use certificate::CertificateChain;
 pub use connector::Connector;

@@ -2,12 +2,14 @@
 
 use std::{
     path::Path,
+    sync::Arc,
     thread,
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Context, anyhow};
-use rustls::pki_types::UnixTime;
+use anyhow::{Context, anyhow, ensure};
+use parking_lot::{Condvar, Mutex};
+use rustls::pki_types::{ServerName, UnixTime};
 use tracing::warn;
 use webpki::{EndEntityCert, Error, KeyUsage};
 
@@ -83,32 +85,84 @@ impl Life {
     }
 }
 
-/// Warns of certificates that end soon, have ended or are to begin: before it returns, and later from a
-/// thread of its own when there is something new to say.
+/// Fails if the first certificate in a PEM file is not for `domain`, which may be `*.example`.
 ///
 /// # Errors
-/// There is no thread to be had.
-pub fn watch(lives: Vec<Life>) -> anyhow::Result<()> {
-    let mut said = vec![None; lives.len()];
-    let mut look = move || {
-        let now = now();
-        for (life, said) in lives.iter().zip(&mut said) {
-            let warning = life.warning(now);
-            if warning != *said {
-                warning.iter().for_each(|warning| warn!("{warning}"));
-                *said = warning;
-            }
-        }
-        let ends = lives.iter().filter_map(|life| (life.ends + SECOND).checked_sub(now));
-        ends.filter(|left| !left.is_zero()).min().unwrap_or(LOOK).min(LOOK)
+/// It is for others only; the file cannot be read, or there is no certificate in it.
+pub fn check_domain(path: &Path, domain: &str) -> anyhow::Result<()> {
+    let chain = certificates(path)?;
+    let certificate =
+        EndEntityCert::try_from(&chain[0]).map_err(|why| anyhow!("{}: {why:?}", path.display()))?;
+    let is_for = if domain.starts_with("*.") {
+        // For all of these names, not for one of them.
+        certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(domain))
+    } else {
+        ServerName::try_from(domain)
+            .is_ok_and(|name| certificate.verify_is_valid_for_subject_name(&name).is_ok())
     };
-    let mut rest = look();
-    let body = move || loop {
-        thread::sleep(rest);
-        rest = look();
-    };
-    thread::Builder::new().name("certificates".into()).spawn(body)?;
+    let names = || certificate.valid_dns_names().collect::<Vec<_>>().join(", ");
+    ensure!(is_for, "{}: its names (subjectAltName) are [{}]", path.display(), names());
     Ok(())
+}
+
+/// Warns of certificates that end soon, have ended or are to begin.
+pub struct Watch {
+    watched: Arc<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    /// Each with what was last said of it.
+    lives: Mutex<Vec<(Life, Option<String>)>>,
+    replaced: Condvar,
+}
+
+impl Watch {
+    /// Warns before it returns, and later from a thread of its own when there is something new to say.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(lives: Vec<Life>) -> anyhow::Result<Self> {
+        let watched = Arc::new(Watched::default());
+        let watch = Self { watched: Arc::clone(&watched) };
+        watch.replace(lives);
+        let body = move || {
+            let mut lives = watched.lives.lock();
+            loop {
+                let rest = look(&mut lives);
+                watched.replaced.wait_for(&mut lives, rest);
+            }
+        };
+        thread::Builder::new().name("certificates".into()).spawn(body)?;
+        Ok(watch)
+    }
+
+    /// From now on these, which it warns of before it returns.
+    pub fn replace(&self, lives: Vec<Life>) {
+        let mut watched = self.watched.lives.lock();
+        *watched = lives.into_iter().map(|life| (life, None)).collect();
+        look(&mut watched);
+        self.watched.replaced.notify_one();
+    }
+
+    /// Those that are watched.
+    pub fn lives(&self) -> Vec<Life> {
+        self.watched.lives.lock().iter().map(|(life, _)| life.clone()).collect()
+    }
+}
+
+/// Says what is new; how long there will be nothing new.
+fn look(lives: &mut [(Life, Option<String>)]) -> Duration {
+    let now = now();
+    for (life, said) in &mut *lives {
+        let warning = life.warning(now);
+        if warning != *said {
+            warning.iter().for_each(|warning| warn!("{warning}"));
+            *said = warning;
+        }
+    }
+    let ends = lives.iter().filter_map(|(life, _)| (life.ends + SECOND).checked_sub(now));
+    ends.filter(|left| !left.is_zero()).min().unwrap_or(LOOK).min(LOOK)
 }
 
 /// Lives are counted in whole ones.

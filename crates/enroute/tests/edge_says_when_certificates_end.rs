@@ -71,6 +71,42 @@ fn one_that_ends_while_it_is_served_is_told_then() {
     assert!([4, 15, 40].into_iter().any(is_told), "it is never served before it ends");
 }
 
+#[test]
+fn a_renewed_one_is_counted_and_watched() {
+    let Some(site) = Site::create() else { return };
+    let origin = origin();
+    site.signed(SHOP, "ca");
+    site.ends_in(SHOP, "ca", YEAR_S);
+    let edge = site.start("", &site.site(SHOP, origin.address));
+    let process = edge.enroute.process();
+    let days = || edge.statistics()["certificates"][SHOP]["days_left"].as_f64().expect("a number");
+    assert!(days() > 363.0);
+    let renew = |lives_s: i64| {
+        site.ends_in(SHOP, "ca", lives_s);
+        let read = || process.stderr().matches("read again").count();
+        let before = read();
+        process.signal("HUP");
+        until("it is read again", || read() > before);
+    };
+    renew(3 * 86_400);
+    assert!((2.0..3.1).contains(&days()), "{}", days());
+    edge.enroute.stderr_line("the certificate of shop.example ends in 2 days");
+    // Its end is not an hour away, when somebody would have looked for the one before.
+    let is_told = |lives_s: i64| {
+        let over = || process.stderr().matches("shop.example ended less than a day ago").count();
+        let before = over();
+        renew(lives_s);
+        let told = process.stderr().contains("ends in less than a day");
+        until("it has ended", || over() > before);
+        told
+    };
+    assert!([4, 15, 40].into_iter().any(is_told), "it is never read before it ends");
+    renew(YEAR_S);
+    assert!(days() > 363.0);
+    let metric = "not_after_seconds{certificate=\"shop.example\"}";
+    assert_eq!(edge.metrics().matches(metric).count(), 1);
+}
+
 /// Who the edge is to its key server, and who that is to it.
 #[test]
 fn a_refusal_between_edge_and_key_server_says_why_at_both_ends() {

@@ -30,7 +30,8 @@ EXAMPLES:
 
   docs/guide/edge.md explains every option.
 
-SIGTERM or Ctrl-C lets requests that are under way end.";
+SIGTERM or Ctrl-C lets requests that are under way end. SIGHUP reads certificates and keys again, for
+new handshakes; a mistake in one of them changes nothing.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,8 +69,12 @@ fn serve(document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
     use std::sync::Arc;
 
     use anyhow::Context;
+    use tracing::info;
 
-    use super::{cache, signal::EndSignal};
+    use super::{
+        cache,
+        signal::{EndSignal, on_hangup},
+    };
     use crate::{admin::Admin, edge::Edge};
 
     let end = EndSignal::listen()?;
@@ -78,6 +83,12 @@ fn serve(document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drain = document.drain_timeout.map(crate::config::Time::duration);
     let serving = Edge::start(edge.setup(document.workers.unwrap_or(cores), drain)?)?;
+    let (renewed, written) = (Arc::clone(serving.shared()), edge.clone());
+    on_hangup(move || {
+        renewed.renew(written.certificates()?)?;
+        info!("SIGHUP: certificates and keys read again");
+        Ok(())
+    })?;
     for site in &edge.sites {
         eprintln!("https://{} -> {}", site.domain, site.origin.0);
     }

@@ -103,7 +103,7 @@ impl Connection {
         let header = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = named.or_else(header).unwrap_or_default().to_ascii_lowercase();
         let name = name_of(&host);
-        let domain = &self.site.tls.domain;
+        let domain = &self.site.domain;
         let below = domain.strip_prefix('*').is_some_and(|parent| {
             name.strip_suffix(parent).is_some_and(|label| !label.is_empty() && !label.contains('.'))
         });

@@ -24,7 +24,7 @@ use std::{
 
 use tokio::{runtime, sync::watch};
 
-use crate::certificate::{self, Life};
+use crate::certificate::{Life, Watch};
 
 mod answer;
 mod body;
@@ -86,10 +86,10 @@ impl Default for Limits {
     }
 }
 
-/// One domain: its TLS side, and where its content comes from.
+/// One domain, and where its content comes from.
 pub struct Site {
-    /// Name, certificate, key.
-    pub tls: edge_tls::Site,
+    /// Its name, `shop.example`, or `*.example` for all names one label below.
+    pub domain: String,
     /// Who is asked for what is not stored.
     pub origin: Origin,
     /// Longest body that is stored.
@@ -108,8 +108,16 @@ pub struct Setup {
     pub content: Content,
     /// The domains.
     pub sites: Vec<Site>,
-    /// Until when the certificates are good, the sites' and the edge's own.
-    pub certificates: Vec<Life>,
+    /// What it shows to clients and key servers.
+    pub certificates: Certificates,
+}
+
+/// Certificates and keys, which are renewed while the edge serves.
+pub struct Certificates {
+    /// The TLS side of each site.
+    pub sites: Vec<edge_tls::Site>,
+    /// Until when they are good, the sites' and the edge's own.
+    pub lives: Vec<Life>,
 }
 
 /// What all connections share.
@@ -120,8 +128,7 @@ pub struct Shared {
     pub stats: Stats,
     /// Where content is kept.
     pub content: Content,
-    /// See [`Setup`].
-    pub certificates: Vec<Life>,
+    certificates: Watch,
     sites: HashMap<String, Arc<Site>>,
     acceptor: edge_tls::Acceptor,
     flights: fetch::Flights,
@@ -134,6 +141,17 @@ impl Shared {
     /// Clients being served.
     pub fn connections(&self) -> usize {
         self.connections.load(Relaxed)
+    }
+
+    /// New handshakes, with clients and with key servers, use these from now on; connections and session
+    /// tickets go on.
+    ///
+    /// # Errors
+    /// TLS cannot be set up with them; then all stays as it was.
+    pub fn renew(&self, certificates: Certificates) -> anyhow::Result<()> {
+        self.acceptor.replace(&certificates.sites)?;
+        self.certificates.replace(certificates.lives);
+        Ok(())
     }
 
     fn is_ending(&self) -> bool {
@@ -155,17 +173,15 @@ impl Edge {
     /// A certificate or key is wrong, or threads and sockets cannot be had.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
         let Setup { socket, workers, limits, content, sites, certificates } = setup;
-        certificate::watch(certificates.clone())?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        let tls: Vec<edge_tls::Site> = sites.iter().map(|site| site.tls.clone()).collect();
-        let named = sites.into_iter().map(|site| (site.tls.domain.clone(), Arc::new(site)));
+        let named = sites.into_iter().map(|site| (site.domain.clone(), Arc::new(site)));
         let shared = Arc::new(Shared {
             limits,
             content,
-            certificates,
+            certificates: Watch::start(certificates.lives)?,
             stats: Stats::default(),
-            acceptor: edge_tls::Acceptor::new(&tls)?,
+            acceptor: edge_tls::Acceptor::new(&certificates.sites)?,
             sites: named.collect(),
             flights: fetch::Flights::default(),
             connections: AtomicUsize::new(0),

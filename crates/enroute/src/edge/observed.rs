@@ -29,7 +29,7 @@ impl Observed for Shared {
             .map(|(name, _, count)| (name.into(), count.into()))
             .collect();
         counters.insert("connections".into(), self.connections().into());
-        let lives = self.certificates.iter();
+        let lives = self.certificates.lives().into_iter();
         let certificates: Map<String, Value> = lives
             .map(|life| (life.name.clone(), json!({ "days_left": life.days_left() })))
             .collect();
@@ -76,7 +76,7 @@ impl Observed for Shared {
         let name = "enroute_edge_certificate_not_after_seconds";
         let _ = writeln!(text, "# HELP {name} Until when a certificate is good, since 1970.");
         let _ = writeln!(text, "# TYPE {name} gauge");
-        for Life { name: of, ends, .. } in &self.certificates {
+        for Life { name: of, ends, .. } in self.certificates.lives() {
             let _ = writeln!(text, "{name}{{certificate=\"{of}\"}} {}", ends.as_secs());
         }
         text

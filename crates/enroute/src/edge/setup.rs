@@ -3,11 +3,13 @@
 use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
-use edge_tls::{CertificateChain, Connector, Key};
+use edge_tls::{CertificateChain, Connector, Key, LocalKey};
 
-use super::{Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site};
+use super::{
+    Certificates, Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site,
+};
 use crate::{
-    certificate::Life,
+    certificate::{Life, check_domain},
     config::{
         Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
     },
@@ -31,10 +33,9 @@ impl EdgeDocument {
     pub fn setup(&self, workers: usize, drain: Option<Duration>) -> anyhow::Result<Setup> {
         let mut limits = limits(&self.limits);
         limits.drain_timeout = drain.unwrap_or(limits.drain_timeout);
-        let mut clients = HashMap::new();
+        let certificates = self.certificates()?;
         let sites = self.sites.iter().map(|written| {
-            site(written, self.identity.as_ref(), &limits, &mut clients)
-                .with_context(|| format!("[[edge.site]] {}", written.domain))
+            site(written, &limits).with_context(|| format!("[[edge.site]] {}", written.domain))
         });
         let sites: Vec<Site> = sites.collect::<anyhow::Result<_>>()?;
         let bodies = sites.iter().map(|site| site.body_bytes_max);
@@ -47,7 +48,20 @@ impl EdgeDocument {
         let socket = TcpListener::bind(self.listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", self.listen)
         })?;
-        Ok(Setup { socket, workers, limits, content, sites, certificates: self.lives()? })
+        Ok(Setup { socket, workers, limits, content, sites, certificates })
+    }
+
+    /// Reads the certificates and keys it names.
+    ///
+    /// # Errors
+    /// Which file is not there or not what it should be.
+    pub fn certificates(&self) -> anyhow::Result<Certificates> {
+        let mut clients = HashMap::new();
+        let sites = self.sites.iter().map(|written| {
+            tls(written, self.identity.as_ref(), &mut clients)
+                .with_context(|| format!("[[edge.site]] {}", written.domain))
+        });
+        Ok(Certificates { sites: sites.collect::<anyhow::Result<_>>()?, lives: self.lives()? })
     }
 
     /// Of all certificates it shows to somebody.
@@ -76,16 +90,19 @@ fn limits(written: &EdgeLimitsDocument) -> Limits {
     }
 }
 
-fn site(
+fn tls(
     written: &SiteDocument,
     identity: Option<&IdentityDocument>,
-    limits: &Limits,
     clients: &mut HashMap<String, Client>,
-) -> anyhow::Result<Site> {
+) -> anyhow::Result<edge_tls::Site> {
     let certificates = CertificateChain::from_pem(&read(&written.certificate)?)
         .with_context(|| written.certificate.display().to_string())?;
+    check_domain(&written.certificate, &written.domain)?;
     let key = match &written.key {
-        KeyPlace::File(path) => Key::Local(read(path)?),
+        KeyPlace::File(path) => {
+            let key = LocalKey::from_pem(&read(path)?, &certificates);
+            Key::Local(key.with_context(|| path.display().to_string())?)
+        }
         KeyPlace::KeyServer(address) => {
             let Some(identity) = identity else { bail!("there is no [edge.identity]") };
             let client = match clients.get(address) {
@@ -97,6 +114,15 @@ fn site(
             Key::Remote(std::sync::Arc::new(KeyServer::new(client, spki, &written.domain)))
         }
     };
+    Ok(edge_tls::Site {
+        domain: written.domain.clone(),
+        certificates,
+        key,
+        rsa_key_exchange: written.rsa_key_exchange,
+    })
+}
+
+fn site(written: &SiteDocument, limits: &Limits) -> anyhow::Result<Site> {
     let base = written.origin.0.parse().with_context(|| format!("origin {}", written.origin.0))?;
     let origin_tls = match written.origin.0.starts_with("https://") {
         true => {
@@ -106,12 +132,7 @@ fn site(
         false => None,
     };
     Ok(Site {
-        tls: edge_tls::Site {
-            domain: written.domain.clone(),
-            certificates,
-            key,
-            rsa_key_exchange: written.rsa_key_exchange,
-        },
+        domain: written.domain.clone(),
         origin: Origin::new(base, origin_tls, limits.connect_timeout, limits.origin_timeout)?,
         body_bytes_max: written.body_max.map_or(BODY_BYTES_MAX, Bytes::count),
     })

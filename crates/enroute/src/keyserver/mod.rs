@@ -12,6 +12,7 @@ pub mod policy;
 pub mod server;
 pub mod service;
 pub mod speed;
+pub mod tls;
 pub mod vault;
 
 pub use client::{

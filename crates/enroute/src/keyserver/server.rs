@@ -5,7 +5,6 @@ use std::{
     convert::Infallible,
     io,
     net::{self, SocketAddr, TcpListener},
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -24,27 +23,22 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::{
-    CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext},
-    ServerConfig,
-    pki_types::{PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
+use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::{mpsc, watch},
     time::timeout,
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
 use wire::ski;
 
 use super::{
     audit::SYNC_EVERY,
-    client::{authorities, certificates},
     database::{Database, Place},
     service::{Service, Worker},
+    tls::Tls,
 };
 
 /// Connections at once; further ones are closed.
@@ -62,16 +56,11 @@ const UNHEARD_BYTES_MAX: usize = 64 << 10;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Where to listen and how to prove who is there.
-#[derive(Debug, Clone)]
 pub struct Configuration {
     /// Where edges connect.
     pub listen: SocketAddr,
-    /// The key server's certificate and the chain above it, PEM.
-    pub certificate: PathBuf,
-    /// The key of `certificate`, PEM.
-    pub key: PathBuf,
-    /// Certificates of the authorities that may have signed an edge's, PEM.
-    pub edge_authorities: PathBuf,
+    /// What handshakes begin with.
+    pub tls: Arc<Tls>,
     /// Where the sealed keys are.
     pub database: Place,
     /// Threads that serve connections.
@@ -90,7 +79,7 @@ pub struct Server {
 
 struct Shared {
     service: Arc<Service>,
-    acceptor: TlsAcceptor,
+    tls: Arc<Tls>,
     connections: AtomicUsize,
     end: watch::Receiver<bool>,
 }
@@ -98,10 +87,10 @@ struct Shared {
 impl Server {
     /// Listens and serves.
     pub fn start(configuration: &Configuration, service: Arc<Service>) -> anyhow::Result<Self> {
-        let acceptor = TlsAcceptor::from(Arc::new(tls(configuration)?));
+        let tls = Arc::clone(&configuration.tls);
         let (end, ending) = watch::channel(false);
         let shared =
-            Arc::new(Shared { service, acceptor, connections: AtomicUsize::new(0), end: ending });
+            Arc::new(Shared { service, tls, connections: AtomicUsize::new(0), end: ending });
         let socket = TcpListener::bind(configuration.listen)
             .with_context(|| format!("cannot listen on {}", configuration.listen))?;
         socket.set_nonblocking(true)?;
@@ -158,26 +147,6 @@ fn on_runtime(
 ) -> anyhow::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(thread::Builder::new().name(name).spawn(move || runtime.block_on(body()))?)
-}
-
-fn tls(configuration: &Configuration) -> anyhow::Result<ServerConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let roots = authorities(&configuration.edge_authorities)?;
-    // Without a certificate of one of these authorities nobody gets past the handshake.
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()?;
-    let key = PrivateKeyDer::from_pem_file(&configuration.key)
-        .map_err(|_| anyhow!("{}: expected a private key in PEM", configuration.key.display()))?;
-    let mut tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates(&configuration.certificate)?, key)
-        .with_context(|| {
-            format!("{} and its key do not fit", configuration.certificate.display())
-        })?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(tls)
 }
 
 /// Deals connections to the workers in turn: an edge has few, and each worker should have some.
@@ -250,7 +219,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
 async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> anyhow::Result<()> {
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
-    let handshake = timeout(PATIENCE, shared.acceptor.accept(stream).into_fallible()).await;
+    let handshake = timeout(PATIENCE, shared.tls.acceptor().accept(stream).into_fallible()).await;
     let stream = match handshake.context("no handshake in time")? {
         Ok(stream) => stream,
         Err((error, stream)) => {

@@ -42,7 +42,7 @@ impl Workshop {
         let toml = format!(
             "[admin]\nlisten = \"127.0.0.1:0\"\n[edge]\nlisten = \"127.0.0.1:0\"\n{options}\n{sites}"
         );
-        let enroute = Enroute::start_with_config(&["edge"], &toml);
+        let enroute = Enroute::start_with_config(&["edge", "--log", "info"], &toml);
         let line = enroute.stderr_line("edge: https://");
         let address = line.trim_start_matches("edge: https://").parse().expect("an address");
         let admin = enroute.admin_address();

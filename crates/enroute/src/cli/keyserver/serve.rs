@@ -1,12 +1,6 @@
 //! `enroute keyserver serve`.
 
-use std::{
-    net::SocketAddr,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread,
-};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
 use clap::Args;
 use keyserver::cache;
@@ -16,7 +10,7 @@ use super::{
     super::signal::{EndSignal, on_hangup},
     Vault,
 };
-use crate::certificate::{self, Life};
+use crate::certificate::{Life, Watch};
 use crate::keyserver::{
     audit::Log,
     harden::harden,
@@ -24,6 +18,7 @@ use crate::keyserver::{
     policy,
     server::{Configuration, Server},
     service::Service,
+    tls::{Files, Tls},
     vault::keyring,
 };
 
@@ -77,28 +72,36 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     harden()?;
     let end = EndSignal::listen()?;
     let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let policy_file = arguments.policy.clone();
-    let kek_file = arguments.vault.kek_file.clone();
+    let files = Files {
+        certificate: arguments.certificate.clone(),
+        key: arguments.key.clone(),
+        edge_authorities: arguments.edge_authorities.clone(),
+    };
     let service = Arc::new(Service::new(
-        policy::read(&policy_file)?,
-        keyring(kek_file.as_deref())?,
+        policy::read(&arguments.policy)?,
+        keyring(arguments.vault.kek_file.as_deref())?,
         &cache::Config { keys_max: arguments.keys_max },
         Lane::start(arguments.slow_workers.unwrap_or(cores).get())?,
         Log::open(&arguments.audit)?,
     ));
     let configuration = Configuration {
         listen: arguments.listen,
-        certificate: arguments.certificate.clone(),
-        key: arguments.key.clone(),
-        edge_authorities: arguments.edge_authorities.clone(),
+        tls: Arc::new(Tls::new(files.read()?)),
         database: arguments.vault.place()?,
         workers: arguments.workers.unwrap_or(cores).get(),
     };
-    certificate::watch(vec![Life::read("the key server", &arguments.certificate)?])?;
+    let watch = Watch::start(vec![life(&files)?])?;
     let server = Server::start(&configuration, Arc::clone(&service))?;
+    let reloaded = Reloaded {
+        policy: arguments.policy.clone(),
+        kek: arguments.vault.kek_file.clone(),
+        files,
+        service: Arc::clone(&service),
+        tls: configuration.tls,
+        watch,
+    };
+    on_hangup(move || reloaded.read_again())?;
     eprintln!("listening on {}", server.address());
-    let reloaded = Arc::clone(&service);
-    on_hangup(move || reload(&policy_file, kek_file.as_deref(), &reloaded))?;
     end.wait(None);
     server.stop();
     let (stats, kept) = service.cache_stats();
@@ -115,10 +118,29 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn reload(policy_file: &Path, kek_file: Option<&Path>, service: &Service) -> anyhow::Result<()> {
-    let (policy, keyring) = (policy::read(policy_file)?, keyring(kek_file)?);
-    service.log().reopen()?;
-    service.replace(policy, keyring);
-    info!("SIGHUP: policy, key-encryption keys and audit log read again");
-    Ok(())
+/// What is read again while serving, and who uses it.
+struct Reloaded {
+    policy: PathBuf,
+    kek: Option<PathBuf>,
+    files: Files,
+    service: Arc<Service>,
+    tls: Arc<Tls>,
+    watch: Watch,
+}
+
+impl Reloaded {
+    fn read_again(&self) -> anyhow::Result<()> {
+        let (policy, keyring) = (policy::read(&self.policy)?, keyring(self.kek.as_deref())?);
+        let (acceptor, life) = (self.files.read()?, life(&self.files)?);
+        self.service.log().reopen()?;
+        self.service.replace(policy, keyring);
+        self.tls.replace(acceptor);
+        self.watch.replace(vec![life]);
+        info!("SIGHUP: policy, key-encryption keys, certificates and audit log read again");
+        Ok(())
+    }
+}
+
+fn life(files: &Files) -> anyhow::Result<Life> {
+    Life::read("the key server", &files.certificate)
 }

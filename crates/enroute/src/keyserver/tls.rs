@@ -1,0 +1,69 @@
+//! How the key server proves who it is, and whom it lets in: read at the start and again while serving.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::{Context, anyhow};
+use parking_lot::RwLock;
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::client::{authorities, certificates};
+
+/// Where it is written, all PEM.
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// The key server's certificate and the chain above it.
+    pub certificate: PathBuf,
+    /// The key of `certificate`.
+    pub key: PathBuf,
+    /// Certificates of the authorities that may have signed an edge's.
+    pub edge_authorities: PathBuf,
+}
+
+impl Files {
+    /// What they say. It knows no session of before: who resumes one is not asked for its certificate again,
+    /// and its authority may be gone from the files.
+    ///
+    /// # Errors
+    /// Which file is not there or not what it should be.
+    pub fn read(&self) -> anyhow::Result<TlsAcceptor> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let roots = authorities(&self.edge_authorities)?;
+        // Without a certificate of one of these authorities nobody gets past the handshake.
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .build()?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|_| anyhow!("{}: expected a private key in PEM", self.key.display()))?;
+        let mut tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(certificates(&self.certificate)?, key)
+            .with_context(|| format!("{} and its key do not fit", self.certificate.display()))?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(tls)))
+    }
+}
+
+/// What new handshakes begin with.
+pub struct Tls(RwLock<TlsAcceptor>);
+
+impl Tls {
+    /// This, until it is replaced.
+    pub fn new(acceptor: TlsAcceptor) -> Self {
+        Self(RwLock::new(acceptor))
+    }
+
+    /// From now on this; open connections go on.
+    pub fn replace(&self, acceptor: TlsAcceptor) {
+        *self.0.write() = acceptor;
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.0.read().clone()
+    }
+}
