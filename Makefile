@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak lab lab-short lab-fabric lab-fabric-short lab-state lab-state-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-short lab-fabric lab-fabric-short lab-state lab-state-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 ENROUTE := cargo run --release -q -p enroute --
@@ -38,6 +38,19 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture
 	cargo test --locked -p wire -p policy -p cache -p keyserver -p store -p switch
+
+# What cargo-fuzz asks of the compiler without a sanitizer. The flags are for what is fuzzed, not for what
+# builds it, so the target is named.
+FUZZED := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=8 -Cpasses=sancov-module \
+	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
+TARGET := elastic_store
+SECONDS := 240
+
+fuzz: ## Bytes nobody wrote for one of fuzz/fuzz_targets: TARGET=elastic_store SECONDS=240
+	mkdir -p fuzz/corpus/$(TARGET) fuzz/artifacts/$(TARGET)
+	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo run --release --locked --target host-tuple --bin $(TARGET) -- \
+		-max_total_time=$(SECONDS) -artifact_prefix=artifacts/$(TARGET)/ corpus/$(TARGET)
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute

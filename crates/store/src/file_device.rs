@@ -120,19 +120,20 @@ impl FileDevice {
     }
 }
 
-/// A read that somebody else carries out: from where, and into which memory.
+/// A read or a write that somebody else carries out: where in the file, and in which memory.
 #[derive(Debug)]
-pub struct AlignedRead {
+pub struct AlignedTransfer {
     file: Arc<File>,
     offset: u64,
     buffer: Vec<u8>,
-    /// Where in `buffer` the file's bytes are to go, and which of them were asked for.
+    /// Where in `buffer` the file's bytes are or are to go, and which of them were asked for: none
+    /// of what is written, so an empty range behind it.
     target: Range<usize>,
     wanted: Range<usize>,
 }
 
-impl AlignedRead {
-    /// The file to read.
+impl AlignedTransfer {
+    /// The file meant.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -142,16 +143,16 @@ impl AlignedRead {
         self.offset
     }
 
-    /// What to fill.
+    /// What to fill, or to write.
     pub fn target(&mut self) -> &mut [u8] {
         &mut self.buffer[self.target.clone()]
     }
 
-    /// The bytes asked for, if `got` bytes from the start of the target are filled; and the memory,
-    /// for another read.
-    pub fn finish(self, got: io::Result<usize>) -> (io::Result<Vec<u8>>, Vec<u8>) {
-        let result = got.and_then(|got| {
-            if got < self.wanted.end - self.target.start {
+    /// The bytes asked for, if `done` bytes from the start of the target are filled or written; and
+    /// the memory, for another transfer.
+    pub fn finish(self, done: io::Result<usize>) -> (io::Result<Vec<u8>>, Vec<u8>) {
+        let result = done.and_then(|done| {
+            if done < self.wanted.end - self.target.start {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             Ok(self.buffer[self.wanted].to_vec())
@@ -170,19 +171,43 @@ impl FileDevice {
         file: FileName,
         offset: u64,
         bytes: usize,
-        mut buffer: Vec<u8>,
-    ) -> io::Result<AlignedRead> {
+        buffer: Vec<u8>,
+    ) -> io::Result<AlignedTransfer> {
         let file = self.handle(file)?;
         let skipped = offset as usize % BLOCK_BYTES;
         let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
-        if buffer.len() < whole + BLOCK_BYTES {
-            buffer.resize(whole + BLOCK_BYTES, 0);
-        }
-        let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
-        let wanted = start + skipped..start + skipped + bytes;
-        let target = start..start + whole;
-        Ok(AlignedRead { file, offset: offset - skipped as u64, buffer, target, wanted })
+        let (buffer, target) = aligned(buffer, whole);
+        let wanted = target.start + skipped..target.start + skipped + bytes;
+        Ok(AlignedTransfer { file, offset: offset - skipped as u64, buffer, target, wanted })
     }
+
+    /// Prepares a write of `bytes`, which are copied into `buffer`. Place and length are multiples
+    /// of 4 KiB.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn begin_write(
+        &self,
+        file: FileName,
+        offset: u64,
+        bytes: &[u8],
+        buffer: Vec<u8>,
+    ) -> io::Result<AlignedTransfer> {
+        let file = self.handle(file)?;
+        let (mut buffer, target) = aligned(buffer, bytes.len());
+        buffer[target.clone()].copy_from_slice(bytes);
+        let wanted = target.end..target.end;
+        Ok(AlignedTransfer { file, offset, buffer, target, wanted })
+    }
+}
+
+/// `buffer` with room for `bytes` aligned bytes, and where they begin and end.
+fn aligned(mut buffer: Vec<u8>, bytes: usize) -> (Vec<u8>, Range<usize>) {
+    if buffer.len() < bytes + BLOCK_BYTES {
+        buffer.resize(bytes + BLOCK_BYTES, 0);
+    }
+    let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
+    (buffer, start..start + bytes)
 }
 
 fn name(text: &str) -> Option<FileName> {

@@ -40,7 +40,7 @@ mod stats;
 
 pub use config::{Config, Replacement};
 pub use error::Refused;
-pub use file_device::{AlignedRead, FileDevice};
+pub use file_device::{AlignedTransfer, FileDevice};
 pub use item::Key;
 pub use memory::{Insert, Memory, Peek};
 pub use simulated_device::{Faults, SimulatedDevice};

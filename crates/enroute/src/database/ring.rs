@@ -1,10 +1,10 @@
-//! Reads that the kernel carries out by itself (io_uring), for one worker.
+//! Reads, and writes of table pages, that the kernel carries out by itself (io_uring), for one worker.
 //!
-//! A worker hands over all reads of a round in one call and finds their ends in its event loop, so
-//! no other thread has to be woken for a lookup. Where the kernel does not let it (containers often
-//! forbid it), and for long reads, there are the threads in `disk.rs`.
+//! A worker hands over all of a round in one call and finds their ends in its event loop, so no other
+//! thread has to be woken for a lookup, or for the page that leaves for it. Where the kernel does not
+//! let it (containers often forbid it), and for long reads, there are the threads in `disk.rs`.
 //!
-//! It has calls that the compiler cannot check: the kernel writes into a buffer while the read is
+//! It has calls that the compiler cannot check: the kernel uses a buffer while the transfer is
 //! under way, so each is kept until then.
 #![allow(unsafe_code)]
 
@@ -17,69 +17,82 @@ use std::{
 use io_uring::{IoUring, opcode, types};
 use slab::Slab;
 use store::{
-    AlignedRead, FileDevice,
+    AlignedTransfer, FileDevice,
     device::{CommandId, Completion, DeviceCommand, FileName, Operation},
 };
 
 use super::disk::Ended;
 
-/// Reads of one worker under way at once.
-const READS_MAX: usize = 128;
+/// Reads and writes of one worker under way at once.
+const TRANSFERS_MAX: usize = 128;
 /// A longer read may keep its worker from others; it is for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// One worker's ring.
 pub(super) struct Ring {
     ring: IoUring,
-    under_way: Slab<Read>,
+    under_way: Slab<UnderWay>,
     /// Buffers to be used again.
     buffers: Vec<Vec<u8>>,
     /// Some are not handed over yet.
     pushed: bool,
 }
 
-struct Read {
+struct UnderWay {
     shard: usize,
     id: CommandId,
     file: FileName,
-    read: AlignedRead,
-    began: Instant,
+    transfer: AlignedTransfer,
+    /// Of a read.
+    began: Option<Instant>,
 }
 
 impl Ring {
     /// A ring, if the kernel allows one.
     pub(super) fn new() -> io::Result<Self> {
-        let ring = IoUring::new(READS_MAX as u32)?;
+        let ring = IoUring::new(TRANSFERS_MAX as u32)?;
         Ok(Self { ring, under_way: Slab::new(), buffers: Vec::new(), pushed: false })
     }
 
-    /// Takes a read of that shard's device; gives the command back if it is not for a ring.
+    /// Takes what is asked of that shard's device; gives the command back if it is not for a ring.
     pub(super) fn push(
         &mut self,
         shard: usize,
         device: &FileDevice,
         command: DeviceCommand,
     ) -> Result<(), DeviceCommand> {
-        let Operation::Read { offset, bytes } = command.operation else { return Err(command) };
-        if bytes > READ_BYTES_MAX || self.under_way.len() == READS_MAX {
+        let DeviceCommand { id, file, ref operation } = command;
+        if self.under_way.len() == TRANSFERS_MAX {
             return Err(command);
         }
-        let buffer = self.buffers.pop().unwrap_or_default();
-        // If its file cannot be opened, a thread will say so.
-        let Ok(read) = device.begin_read(command.file, offset, bytes, buffer) else {
-            return Err(command);
+        let buffer = |ring: &mut Self| ring.buffers.pop().unwrap_or_default();
+        let (transfer, is_read) = match *operation {
+            Operation::Read { offset, bytes } if bytes <= READ_BYTES_MAX => {
+                (device.begin_read(file, offset, bytes, buffer(self)), true)
+            }
+            // A page of the table: nothing has to be synced, and each is short.
+            Operation::Write { offset, ref bytes } if file == FileName::Spill => {
+                (device.begin_write(file, offset, bytes, buffer(self)), false)
+            }
+            _ => return Err(command),
         };
+        // If its file cannot be opened, a thread will say so.
+        let Ok(transfer) = transfer else { return Err(command) };
         let entry = self.under_way.vacant_entry();
         let place = entry.key() as u64;
-        let (id, file, began) = (command.id, command.file, Instant::now());
-        let Read { read, .. } = entry.insert(Read { shard, id, file, read, began });
-        let (file, offset) = (types::Fd(read.file().as_raw_fd()), read.offset());
-        let target = read.target();
+        let began = is_read.then(Instant::now);
+        let UnderWay { transfer, .. } = entry.insert(UnderWay { shard, id, file, transfer, began });
+        let (descriptor, offset) = (types::Fd(transfer.file().as_raw_fd()), transfer.offset());
+        let target = transfer.target();
         let length = u32::try_from(target.len()).unwrap_or(u32::MAX);
-        let operation = opcode::Read::new(file, target.as_mut_ptr(), length).offset(offset);
-        let operation = operation.build().user_data(place);
-        // SAFETY: file and buffer are kept in `under_way` until the kernel says that the read has
-        // ended, also when the ring is dropped; the buffer's memory is on the heap and is not
+        let operation = if is_read {
+            opcode::Read::new(descriptor, target.as_mut_ptr(), length).offset(offset).build()
+        } else {
+            opcode::Write::new(descriptor, target.as_ptr(), length).offset(offset).build()
+        };
+        let operation = operation.user_data(place);
+        // SAFETY: file and buffer are kept in `under_way` until the kernel says that the transfer
+        // has ended, also when the ring is dropped; the buffer's memory is on the heap and is not
         // touched meanwhile.
         let pushed = unsafe { self.ring.submission().push(&operation) };
         if pushed.is_err() {
@@ -99,11 +112,11 @@ impl Ring {
         if let Err(error) = self.ring.submit() {
             // What was not taken stays in the ring for the next time.
             self.pushed = true;
-            tracing::debug!("the kernel takes no reads now: {error}");
+            tracing::debug!("the kernel takes nothing now: {error}");
         }
     }
 
-    /// Are reads under way?
+    /// Is anything under way?
     pub(super) fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }
@@ -113,31 +126,31 @@ impl Ring {
         self.pushed
     }
 
-    /// Takes the reads that have ended.
+    /// Takes what has ended.
     pub(super) fn take(&mut self, ended: &mut Vec<Ended>) {
         for entry in self.ring.completion() {
-            let Some(Read { shard, id, file, read, began }) =
+            let Some(UnderWay { shard, id, file, transfer, began }) =
                 self.under_way.try_remove(entry.user_data() as usize)
             else {
                 continue;
             };
-            let got = match entry.result() {
-                got if got < 0 => Err(io::Error::from_raw_os_error(-got)),
-                got => Ok(got as usize),
+            let done = match entry.result() {
+                done if done < 0 => Err(io::Error::from_raw_os_error(-done)),
+                done => Ok(done as usize),
             };
-            let (result, buffer) = read.finish(got);
-            if self.buffers.len() < READS_MAX {
+            let (result, buffer) = transfer.finish(done);
+            if self.buffers.len() < TRANSFERS_MAX {
                 self.buffers.push(buffer);
             }
             let completion = Completion { id, result };
-            ended.push(Ended { shard, file, completion, began: Some(began) });
+            ended.push(Ended { shard, file, completion, began });
         }
     }
 
-    /// Waits for the end of at least one read.
+    /// Waits for the end of at least one.
     pub(super) fn wait(&self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
-            tracing::debug!("waiting for a read: {error}");
+            tracing::debug!("waiting for the disk: {error}");
         }
     }
 }
@@ -156,5 +169,53 @@ impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is the ring's, which lives as long as `self`.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::device::Device;
+
+    use super::*;
+
+    fn carry_out(ring: &mut Ring, device: &FileDevice, operation: Operation) -> Vec<u8> {
+        let command = DeviceCommand { id: CommandId(1), file: FileName::Spill, operation };
+        ring.push(0, device, command).expect("the ring takes it");
+        ring.submit();
+        let mut ended = Vec::new();
+        while ended.is_empty() {
+            ring.wait();
+            ring.take(&mut ended);
+        }
+        ended.remove(0).completion.result.expect("carried out")
+    }
+
+    #[test]
+    fn a_page_leaves_and_comes_back_by_the_ring() {
+        let Ok(mut ring) = Ring::new() else {
+            eprintln!("SKIPPED: the kernel allows no ring");
+            return;
+        };
+        let directory = std::env::temp_dir().join(format!("ring-{}", std::process::id()));
+        let device = FileDevice::open(&directory).expect("opens");
+        device.create(FileName::Spill, 0).expect("made");
+        let page: Vec<u8> = (0..4096u32).map(|at| (at / 3) as u8).collect();
+        // In any order, and again where there was one.
+        for offset in [3 * 4096, 0, 3 * 4096] {
+            let bytes = Arc::new(page.clone());
+            assert!(carry_out(&mut ring, &device, Operation::Write { offset, bytes }).is_empty());
+            assert_eq!(device.read(FileName::Spill, offset, 4096).expect("read"), page);
+            let read = Operation::Read { offset, bytes: 4096 };
+            assert_eq!(carry_out(&mut ring, &device, read), page);
+        }
+        // The log's writes are for the threads: they are long, and are synced there.
+        let bytes = Arc::new(page);
+        let operation = Operation::Write { offset: 0, bytes };
+        let command = DeviceCommand { id: CommandId(2), file: FileName::Segment(1), operation };
+        assert!(ring.push(0, &device, command).is_err());
+        drop(ring);
+        std::fs::remove_dir_all(&directory).expect("removed");
     }
 }
