@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use enroute::link::RelayHandle;
 use redis::{Connection, cmd};
 use support::cluster::{cluster, connection, link};
 use support::origins::Redis;
@@ -15,59 +16,109 @@ use support::state::{owner, owner_now, placer, said, slot_of, tags_at, wait_for}
 /// Longer than a move takes, with the program's start.
 const LATE: Duration = Duration::from_millis(2_500);
 
+const SOURCE: usize = 0;
+const TARGET: usize = 1;
+const OTHER: usize = 2;
+
 /// The target once heard that the slot's owner does not own it, and was told then that it does: it still knows the one when it
 /// has taken the slot (Redis 7.0.12 to 7.0.15), and an answer of the source's comes that the source gave before.
 #[test]
 fn a_claim_that_comes_late_takes_no_slot_away() {
-    const SOURCE: usize = 0;
-    const TARGET: usize = 1;
-    const OTHER: usize = 2;
     let Some(mut nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    let mut bus = addresses[SOURCE];
-    bus.set_port(bus.port() + 10_000);
-    let link = link(bus);
-    let port = link.local_addr().port();
-    nodes[SOURCE].set("cluster-announce-bus-port", &port.to_string());
-    let ids: Vec<String> = addresses.iter().map(|node| id(&mut connection(*node))).collect();
-    let mut target = connection(addresses[TARGET]);
-    wait_for(
-        || told(&mut connection(addresses[TARGET]), &ids[SOURCE])[0].ends_with(&format!("@{port}")),
-        || "the target does not know of the link".to_owned(),
-    );
+    let link = bus_behind_link(&mut nodes, SOURCE, TARGET);
     let [tag, ..] = tags_at(&addresses, SOURCE);
-    let (slot, key) = (slot_of(&tag), format!("{tag}:key"));
-    cmd("SET").arg(&key).arg(1).exec(&mut connection(addresses[SOURCE])).expect("it is set");
+    disowned(&nodes, &tag);
 
-    nodes[SOURCE].process().stop();
-    set(&mut target, slot, "NODE", &ids[OTHER]);
-    let heard = |target: &mut Connection, of: usize| -> u64 {
-        told(target, &ids[of])[4].parse().expect("when it last answered")
-    };
-    let before = heard(&mut target, OTHER);
-    wait_for(
-        || heard(&mut connection(addresses[TARGET]), OTHER) > before,
-        || "the other does not answer the target".to_owned(),
-    );
-    set(&mut target, slot, "NODE", &ids[SOURCE]);
-    nodes[SOURCE].process().signal("CONT");
-
+    let mut target = connection(addresses[TARGET]);
+    let source = id(&mut connection(addresses[SOURCE]));
     link.set_delay(Duration::ZERO, LATE);
-    let waits = |target: &mut Connection| told(target, &ids[SOURCE])[3] != "0";
+    let waits = |target: &mut Connection| told(target, &source)[3] != "0";
     wait_for(|| !waits(&mut connection(addresses[TARGET])), || "it is not answered".to_owned());
     while !waits(&mut target) {
         thread::sleep(Duration::from_millis(1));
     }
     let (output, text) = said(&addresses, &["move", &tag, "--to", &addresses[TARGET].to_string()]);
     assert!(output.status.success(), "{text}");
-    let before = heard(&mut target, SOURCE);
+    hears(&addresses, TARGET, SOURCE);
+    has_keys(&addresses, &tag, TARGET);
+}
+
+/// The same with what the source told everybody, and nobody answers, when it took another slot a moment ago.
+#[test]
+fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
+    let Some(mut nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let link = bus_behind_link(&mut nodes, TARGET, SOURCE);
+    let [tag, ..] = tags_at(&addresses, SOURCE);
+    let [first, second, ..] = tags_at(&addresses, OTHER);
+    disowned(&nodes, &tag);
+
+    let [mut source, mut other] = [SOURCE, OTHER].map(|node| connection(addresses[node]));
+    let (source_id, other_id) = (id(&mut source), id(&mut other));
+    let mut take = |tag: &str| {
+        set(&mut other, slot_of(tag), "NODE", &source_id);
+        set(&mut source, slot_of(tag), "IMPORTING", &other_id);
+        set(&mut source, slot_of(tag), "NODE", &source_id);
+    };
+    // Its epoch is known to all, and the second slot brings no other.
+    take(&first);
+    let epoch = |node: usize| told(&mut connection(addresses[node]), &source_id)[6].clone();
+    let known = || epoch(SOURCE) == epoch(TARGET) && epoch(SOURCE) == epoch(OTHER);
+    wait_for(known, || "its epoch is not known".to_owned());
+    link.set_delay(LATE, Duration::ZERO);
+    take(&second);
+    let relocate = || said(&addresses, &["move", &tag, "--to", &addresses[TARGET].to_string()]);
+    let (output, text) = relocate();
+    assert!(!output.status.success() && text.contains("over their bus"), "{text}");
+    has_keys(&addresses, &tag, SOURCE);
+    link.set_delay(Duration::ZERO, Duration::ZERO);
+    wait_for(|| relocate().0.status.success(), || relocate().1);
+    hears(&addresses, SOURCE, TARGET);
+    has_keys(&addresses, &tag, TARGET);
+}
+
+/// Others speak to a node's bus over a link; `another` does already.
+fn bus_behind_link(nodes: &mut [Redis], node: usize, another: usize) -> RelayHandle {
+    let mut bus = nodes[node].address();
+    bus.set_port(bus.port() + 10_000);
+    let link = link(bus);
+    let port = link.local_addr().port();
+    nodes[node].set("cluster-announce-bus-port", &port.to_string());
+    let id = id(&mut connection(nodes[node].address()));
+    let another = nodes[another].address();
     wait_for(
-        || heard(&mut connection(addresses[TARGET]), SOURCE) > before,
-        || "the source does not answer the target".to_owned(),
+        || told(&mut connection(another), &id)[0].ends_with(&format!("@{port}")),
+        || format!("{another} does not know of the link"),
     );
-    assert_eq!(owner(&addresses, slot), TARGET);
-    let found: Option<usize> = cmd("GET").arg(&key).query(&mut target).expect("an answer");
-    assert_eq!(found, Some(1));
+    link
+}
+
+/// A slot of the source, with keys, of which the target has heard at some time that its owner does not own it.
+fn disowned(nodes: &[Redis], tag: &str) {
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let [mut source, mut target] = [SOURCE, TARGET].map(|node| connection(addresses[node]));
+    for key in keys(tag) {
+        cmd("SET").arg(&key).arg(1).exec(&mut source).expect("it is set");
+    }
+    let [source_id, other_id] = [SOURCE, OTHER].map(|node| id(&mut connection(addresses[node])));
+    // Else it would tell the target who owns it.
+    nodes[SOURCE].process().stop();
+    set(&mut target, slot_of(tag), "NODE", &other_id);
+    hears(&addresses, TARGET, OTHER);
+    set(&mut target, slot_of(tag), "NODE", &source_id);
+    nodes[SOURCE].process().signal("CONT");
+}
+
+/// Waits until one node hears another's answer.
+fn hears(nodes: &[SocketAddr], one: usize, another: usize) {
+    let another = id(&mut connection(nodes[another]));
+    let heard = || -> u64 {
+        let told = told(&mut connection(nodes[one]), &another);
+        told[4].parse().expect("when it last answered")
+    };
+    let before = heard();
+    wait_for(|| heard() > before, || "one node does not answer the other".to_owned());
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! **Read first:** `agent.rs`, then `placer.rs`.
 
 pub mod agent;
+mod bus;
 mod cluster;
 mod engine;
 mod explanation;

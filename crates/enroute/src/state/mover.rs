@@ -17,6 +17,7 @@ use state::{
 use tracing::{debug, info, warn};
 
 use super::{
+    bus::Bus,
     cluster::{Claims, Cluster, View},
     engine,
     gate::Gates,
@@ -52,11 +53,12 @@ pub(super) fn relocate(
     let (lanes, mut later) = batch(moves, |node| settled.contains(&node));
     later.extend::<Vec<Move>>(open);
     let gates = Gates::default();
+    let bus = Bus::new(cluster, view, lanes.iter().flatten().map(|one| one.from));
     let ended = wave(&lanes, |lane| {
         let each = lane.iter().map(|&one| {
             let outcome = gates.pass(one.to, || {
                 let begins = start.elapsed() < BATCH_LIMIT && may();
-                begins.then(|| relocate_one(cluster, view, one, may))
+                begins.then(|| relocate_one(cluster, view, &bus, one, may))
             });
             (one, outcome)
         });
@@ -96,6 +98,10 @@ pub(super) fn close(
         let Some(migration) = view.resume(*slot, claims, turn()) else { continue };
         info!(slot = slot.number(), ?claims, "going on with a move that was left open");
         let (from, to) = migration.way();
+        if let Err(error) = Bus::new(cluster, view, [from]).is_heard(from, turn()) {
+            warn!(slot = slot.number(), "it stays open for now: {error:#}");
+            continue;
+        }
         match carry_out(cluster, view, migration, may) {
             End::Moved => moved.push((*slot, from, to)),
             End::Refused(why) => refused.push((*slot, why)),
@@ -131,13 +137,20 @@ fn tell(cluster: &Cluster, view: &View, moved: &[Moved], may: May<'_>) {
     });
 }
 
-fn relocate_one(cluster: &Cluster, view: &View, one: Move, may: May<'_>) -> anyhow::Result<End> {
+fn relocate_one(
+    cluster: &Cluster,
+    view: &View,
+    bus: &Bus<'_>,
+    one: Move,
+    may: May<'_>,
+) -> anyhow::Result<End> {
     let Move { slot, from, to, .. } = one;
     let (source, target) = (view.member(from)?, view.member(to)?);
     // A node that does not know the question moves slots step by step.
     if let Ok(before) = engine::jobs(cluster, source.address) {
         return engine::relocate(cluster, source.address, target, slot, &before);
     }
+    bus.is_heard(from, turn())?;
     Ok(carry_out(cluster, view, Migration::new(slot, from, to, turn()), may))
 }
 
@@ -212,8 +225,12 @@ fn take(
             return note.migrate(address, view.member(*to)?.address, &sends, *turn);
         }
         Step::Own { owner } => {
-            let other = if node == from { to_id } else { id(from)? };
-            return note.own(address, &id(*owner)?, &other);
+            let from_id = id(from)?;
+            if node == to {
+                return note.own(address, &id(*owner)?, &from_id);
+            }
+            note.answered(view.member(to)?.address, &from_id)?;
+            return note.own(address, &id(*owner)?, &to_id);
         }
         Step::Stable => return note.stable(address),
         Step::Keys => {

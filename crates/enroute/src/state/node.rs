@@ -61,6 +61,8 @@ impl Reply {
 pub(super) struct Node {
     address: SocketAddr,
     stream: TcpStream,
+    /// What came behind the last answer.
+    input: Vec<u8>,
 }
 
 impl Node {
@@ -73,7 +75,7 @@ impl Node {
                 Ok(stream)
             })
             .with_context(|| format!("cannot connect to the node {address}"))?;
-        let mut node = Self { address, stream };
+        let mut node = Self { address, stream, input: Vec::new() };
         if let Some(Login { user, password }) = login {
             node.ask(&[b"AUTH", &user[..], &password[..]])
                 .context("look at --user and --password-file")?;
@@ -109,13 +111,32 @@ impl Node {
         Ok(replies)
     }
 
+    /// What is published next on a channel that was subscribed to; nothing else may be said any more.
+    pub(super) fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
+        self.stream.set_read_timeout(Some(limit))?;
+        self.exchange(&[], 1)?.pop().context("nothing was heard")
+    }
+
     fn exchange(&mut self, commands: &[u8], count: usize) -> anyhow::Result<Vec<Reply>> {
         let lost = || format!("the node {} does not answer", self.address);
         self.stream.write_all(commands).with_context(lost)?;
         let until = Instant::now() + LIMIT;
-        let (mut input, mut replies) = (Vec::new(), Vec::with_capacity(count));
+        let mut replies = Vec::with_capacity(count);
         let mut buffer = vec![0; 64 << 10];
-        while replies.len() < count {
+        loop {
+            let mut taken = 0;
+            while replies.len() < count
+                && let Some((frame, bytes)) =
+                    frame::decode(self.input.get(taken..).unwrap_or_default(), &Limits::default())
+                        .with_context(lost)?
+            {
+                replies.push(Reply::of(&frame));
+                taken += bytes;
+            }
+            self.input.drain(..taken);
+            if replies.len() == count {
+                return Ok(replies);
+            }
             if Instant::now() > until {
                 return Err(anyhow!("it took longer than {LIMIT:?}").context(lost()));
             }
@@ -125,17 +146,7 @@ impl Node {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(anyhow!(error).context(lost())),
             };
-            input.extend_from_slice(buffer.get(..got).unwrap_or_default());
-            let mut taken = 0;
-            while let Some((frame, bytes)) =
-                frame::decode(input.get(taken..).unwrap_or_default(), &Limits::default())
-                    .with_context(lost)?
-            {
-                replies.push(Reply::of(&frame));
-                taken += bytes;
-            }
-            input.drain(..taken);
+            self.input.extend_from_slice(buffer.get(..got).unwrap_or_default());
         }
-        Ok(replies)
     }
 }

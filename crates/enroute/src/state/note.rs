@@ -102,11 +102,13 @@ const SETTLE: &str = "\
     redis.call('DEL', ARGV[1]) \
     return redis.status_reply('OK')";
 
-/// While the node waits for an answer of the other, a claim of that may be on its way.
+/// While the node waits for an answer of the other, a claim of that may be on its way. Asked ahead of time: with no owner
+/// named.
 const OWN: &str = "\
-    local note, slot, owner, other = unpack(ARGV) \
+    local note, slot, other, owner = unpack(ARGV) \
     local sent = string.match(redis.call('CLUSTER', 'NODES'), other .. ' %S+ %S+ %S+ (%d+) ') \
     if sent and sent ~= '0' then return 0 end \
+    if not owner then return 1 end \
     redis.pcall('DEL', note) \
     return redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', owner)";
 
@@ -232,8 +234,24 @@ impl<'a> Note<'a> {
         owner: &str,
         other: &str,
     ) -> anyhow::Result<Outcome> {
+        self.once_answered(node, other, &[owner])
+    }
+
+    /// Waits until `node` is owed no answer by `other`: who asks before it is a slot's owner that gives it up leaves the
+    /// slot nobody's for a shorter time.
+    pub(super) fn answered(&self, node: SocketAddr, other: &str) -> anyhow::Result<Outcome> {
+        self.once_answered(node, other, &[])
+    }
+
+    fn once_answered(
+        &self,
+        node: SocketAddr,
+        other: &str,
+        more: &[&str],
+    ) -> anyhow::Result<Outcome> {
         let start = Instant::now();
-        let words = [&key(self.slot), &self.slot.number().to_string(), owner, other];
+        let (note, slot) = (key(self.slot), self.slot.number().to_string());
+        let words = [&[&note, &slot, other], more].concat();
         let mut pause = BUS_PAUSE;
         while done(run(self.cluster, node, OWN, &words)?)? == Reply::Integer(0) {
             if start.elapsed() > BUS_LIMIT {

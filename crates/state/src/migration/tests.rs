@@ -76,15 +76,16 @@ fn nothing_deleted_comes_back_wherever_it_breaks_off() {
 
 #[test]
 fn no_claim_is_on_its_way_when_a_target_takes_a_slot() {
-    let is_right = |seed: u64, waits: bool| {
+    let is_right = |seed: u64, waits: bool, hears: bool| {
         let mut cluster = Cluster::new(seed);
-        cluster.waits = waits;
+        (cluster.waits, cluster.hears) = (waits, hears);
         break_off(&mut cluster, seed, false);
         cluster.is_whole()
     };
-    assert!((0..1_000).all(|seed| is_right(seed, true)));
-    // If nobody waits, what an owner of before has said is believed.
-    assert!(!(0..1_000).all(|seed| is_right(seed, false)));
+    assert!((0..1_000).all(|seed| is_right(seed, true, true)));
+    // If nobody waits, what an owner of before has said is believed; so it is with what it told everybody.
+    assert!(!(0..1_000).all(|seed| is_right(seed, false, true)));
+    assert!(!(0..1_000).all(|seed| is_right(seed, true, false)));
 }
 
 #[test]
@@ -112,6 +113,7 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
     for _ in 0..3 {
         let from = cluster.owner().expect("it is somebody's");
         let to = Node((from.0 + cluster.random.random_range(1..NODES)) % NODES);
+        cluster.heard(from);
         let mut migration = Migration::new(slot(), from, to, cluster.turn());
         cluster.drive(&mut migration, trouble);
         if migration.end() == Some(End::Stayed) {

@@ -35,6 +35,16 @@ impl Server {
     }
 }
 
+/// What a node has said of its epoch and whether it owns the slot, on its way to another.
+struct Said {
+    from: Node,
+    to: Node,
+    epoch: u64,
+    owns: bool,
+    /// Nobody answers it, so that nobody can tell whether it was heard.
+    unasked: bool,
+}
+
 pub(super) struct Cluster {
     servers: Vec<Server>,
     epoch: u64,
@@ -47,10 +57,11 @@ pub(super) struct Cluster {
     late: Vec<(Node, u8, u64)>,
     /// Steps on their way from nobody who waits for their answers.
     late_steps: Vec<(Node, Step)>,
-    /// What nodes have said of their epoch and whether they own the slot, on its way: from, to.
-    said: Vec<(Node, Node, u64, bool)>,
-    /// Who is to change a slot's owner waits for what the other has said.
+    said: Vec<Said>,
+    /// Who is to change a slot's owner waits for what the other has asked or answered.
     pub(super) waits: bool,
+    /// No slot leaves a node before all have heard what that told everybody.
+    pub(super) hears: bool,
     /// Targets do as they are told by [`Step::Settle`].
     pub(super) settles: bool,
     /// Clients delete keys, and read.
@@ -81,6 +92,7 @@ impl Cluster {
             late_steps: Vec::new(),
             said: Vec::new(),
             waits: true,
+            hears: true,
             settles: true,
             deletes: false,
             misread: false,
@@ -133,24 +145,45 @@ impl Cluster {
         let from = self.random.random_range(0..NODES);
         let to = (from + self.random.random_range(1..NODES)) % NODES;
         let (epoch, owner) = self.at(Node(from)).owner;
-        if self.said.len() < 2 && self.random.random_range(0..2) == 0 {
-            self.said.push((Node(from), Node(to), epoch, owner == from));
+        let asked = self.said.iter().filter(|said| !said.unasked).count();
+        if asked < 2 && self.random.random_range(0..2) == 0 {
+            let (from, to, owns) = (Node(from), Node(to), owner == from);
+            self.said.push(Said { from, to, epoch, owns, unasked: false });
         } else if !self.said.is_empty() {
-            let (from, to, epoch, owns) = self.said.remove(0);
-            self.hear(from, to, epoch, owns);
+            let at = self.random.random_range(0..self.said.len());
+            let said = self.said.remove(at);
+            self.hear(&said);
         }
     }
 
-    /// Until nothing is on its way that the other node has said.
+    /// A node tells everybody that the slot is its own.
+    fn tell(&mut self, from: Node) {
+        let epoch = self.at(from).owner.0;
+        let others = (0..NODES).map(Node).filter(|&to| to != from);
+        self.said.extend(others.map(|to| Said { from, to, epoch, owns: true, unasked: true }));
+    }
+
+    /// Until nothing is on its way that a node has asked or answered.
     fn wait(&mut self) {
         if self.waits {
-            for (from, to, epoch, owns) in std::mem::take(&mut self.said) {
-                self.hear(from, to, epoch, owns);
-            }
+            self.arrives(|said| !said.unasked);
         }
     }
 
-    fn hear(&mut self, from: Node, to: Node, epoch: u64, owns: bool) {
+    /// Until all have heard what `from` told everybody.
+    pub(super) fn heard(&mut self, from: Node) {
+        if self.hears {
+            self.arrives(|said| said.unasked && said.from == from);
+        }
+    }
+
+    fn arrives(&mut self, which: impl Fn(&Said) -> bool) {
+        let (heard, rest) = std::mem::take(&mut self.said).into_iter().partition(which);
+        self.said = rest;
+        heard.iter().for_each(|said| self.hear(said));
+    }
+
+    fn hear(&mut self, &Said { from, to, epoch, owns, .. }: &Said) {
         let server = self.at(to);
         let known = server.owner.1 == from.0;
         if known {
@@ -237,6 +270,7 @@ impl Cluster {
             let Some(mut migration) = resume(slot(), self.owner(), &self.claims(), turn) else {
                 return;
             };
+            self.heard(migration.way().0);
             self.drive(&mut migration, 0);
             for _ in 0..6 {
                 self.gossip();

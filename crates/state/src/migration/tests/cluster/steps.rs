@@ -44,6 +44,7 @@ impl Cluster {
                 if self.at(node).importing.take().is_some() || owns {
                     self.epoch += 1;
                     (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
+                    self.tell(node);
                 } else {
                     return Outcome::Failed;
                 }

@@ -1,0 +1,100 @@
+//! Whether what nodes have said over their bus has arrived.
+//!
+//! A node that takes a slot tells all others, and nobody answers that. It may be on its way for long: messages
+//! wait for each other while one is not acknowledged (40 ms by Nagle's algorithm, as Redis leaves it on), or for a network
+//! that has lost one. A target that takes the slot meanwhile may believe the old word and drop the keys
+//! (`docs/decisions/0102-a-source-gives-a-slot-up-before-its-target-takes-it.md`). What is published goes the
+//! same way, behind everything its node has said before: who hears it at another node knows that it has arrived there.
+
+use std::{
+    collections::BTreeSet,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use state::Node as Number;
+
+use super::{
+    cluster::{Cluster, View},
+    node::{Node, Reply},
+    wave::wave,
+};
+
+/// How long what was published may take to every node.
+const LIMIT: Duration = Duration::from_millis(500);
+/// What is there already is heard, however late it is.
+const AT_LEAST: Duration = Duration::from_millis(5);
+/// Channels begin with it.
+const CHANNEL: &str = "enroute:bus:";
+
+/// What nodes that are to be left have said before.
+pub(super) struct Bus<'a> {
+    cluster: &'a Cluster,
+    view: &'a View,
+    sources: BTreeSet<Number>,
+    heard: OnceLock<Result<BTreeSet<Number>, String>>,
+}
+
+impl<'a> Bus<'a> {
+    pub(super) fn new(
+        cluster: &'a Cluster,
+        view: &'a View,
+        sources: impl IntoIterator<Item = Number>,
+    ) -> Self {
+        let (sources, heard) = (sources.into_iter().collect(), OnceLock::new());
+        Self { cluster, view, sources, heard }
+    }
+
+    /// Returns once all primaries have heard what `source` had said when this was first asked, of any of the
+    /// sources.
+    ///
+    /// # Errors
+    /// Some have not, or may not be asked.
+    pub(super) fn is_heard(&self, source: Number, turn: u64) -> anyhow::Result<()> {
+        let heard = self.heard.get_or_init(|| self.hear(turn).map_err(|why| format!("{why:#}")));
+        match heard {
+            Ok(heard) if heard.contains(&source) => Ok(()),
+            Ok(_) => bail!(
+                "not all nodes have heard within {LIMIT:?} what {} said over their bus: look at `CLUSTER LINKS` there",
+                self.view.member(source)?.address
+            ),
+            Err(why) => bail!("{why}"),
+        }
+    }
+
+    /// Sources that all primaries have heard.
+    fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Number>> {
+        let channel = format!("{CHANNEL}{turn}");
+        let listen = |&(_, member): &(Number, &state::members::Member)| -> anyhow::Result<Node> {
+            let mut node = self.cluster.connect(member.address)?;
+            node.ask(&["SUBSCRIBE", &channel]).with_context(|| {
+                format!("moves need PUBLISH, SUBSCRIBE and channels {CHANNEL}*")
+            })?;
+            Ok(node)
+        };
+        let primaries: Vec<_> = self.view.primaries().collect();
+        let ears = wave(&primaries, listen).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        let ears: Vec<_> = ears.into_iter().map(parking_lot::Mutex::new).collect();
+        let sources: Vec<Number> = self.sources.iter().copied().collect();
+        let publish = |source: &Number| -> anyhow::Result<()> {
+            let address = self.view.member(*source)?.address;
+            self.cluster.ask(address, &["PUBLISH", &channel, &source.0.to_string()])?;
+            Ok(())
+        };
+        wave(&sources, publish).into_iter().collect::<anyhow::Result<()>>()?;
+        let until = Instant::now() + LIMIT;
+        let heard = wave(&ears, |ear| {
+            let (mut ear, mut heard) = (ear.lock(), BTreeSet::new());
+            while heard.len() < sources.len() {
+                let left = until.saturating_duration_since(Instant::now()).max(AT_LEAST);
+                let Ok(message) = ear.hear(left) else { break };
+                let said = message.list().last().and_then(Reply::text);
+                heard.extend(said.and_then(|said| said.parse().ok()).map(Number));
+            }
+            heard
+        });
+        let by_all = |source: &Number| heard.iter().all(|heard| heard.contains(source));
+        Ok(sources.into_iter().filter(by_all).collect())
+    }
+}
