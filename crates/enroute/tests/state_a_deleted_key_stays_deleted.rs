@@ -19,7 +19,7 @@ const KEYS: usize = 8;
 /// Each way between the mover and the source: the target can be stopped before MIGRATE begins.
 const DELAY: Duration = Duration::from_millis(300);
 /// So soon the target is importing, and the source waits for it once it is stopped.
-const WAITS_WITHIN: Duration = Duration::from_secs(5);
+const WAITS_WITHIN: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 5;
 
 /// So long keys are on their way to the target that come late: MIGRATE and the mover wait for less.

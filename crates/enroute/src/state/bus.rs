@@ -22,7 +22,7 @@ use super::{
 };
 
 /// How long what was published may take to every node.
-const LIMIT: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(2);
 /// What is there already is heard, however late it is.
 const AT_LEAST: Duration = Duration::from_millis(5);
 /// Channels begin with it.
