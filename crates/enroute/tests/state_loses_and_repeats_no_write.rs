@@ -15,7 +15,7 @@ use support::directory::installed;
 use support::origins::{Redis, absent};
 use support::process::Process;
 use support::raw::Raw;
-use support::state::{Agent, by_hand, is_open, owner, placer, said};
+use support::state::{Agent, by_hand, is_open, owner, placer, said, wait_for};
 
 const INCREMENTS: usize = 12_000;
 /// A busy machine may need so many.
@@ -260,6 +260,30 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     client.hear("1\r\n");
     client.ask("INCR foo", ":2\r\n");
     has_left
+}
+
+/// Its kernel acknowledges what is sent to it.
+#[test]
+fn a_node_that_hangs_is_given_up() {
+    let Some(nodes) = cluster(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
+    let agent = Agent::start(&addresses);
+    let mut client = Raw::connect(agent.address());
+    client.ask("SET foo 1", "+OK\r\n");
+    let home = owner(&addresses, 12_182);
+    nodes[home].process().stop();
+    client.command("INCR foo");
+    let told = client.hear_line();
+    assert!(told.starts_with("-UNCERTAIN ") && told.contains("no answer for 10s"), "{told}");
+    client.command("GET foo");
+    let told = client.hear_line();
+    assert!(told.starts_with("-ERR cannot reach"), "{told}");
+    nodes[home].process().signal("CONT");
+    // It is executed after all, as nobody could know.
+    let value = || cmd("GET").arg("foo").query::<usize>(&mut connection(addresses[home]));
+    wait_for(|| value() == Ok(2), || format!("{:?}", value()));
+    client.ask("GET foo", "$1\r\n");
+    client.hear("2\r\n");
 }
 
 fn connects(node: SocketAddr) -> bool {

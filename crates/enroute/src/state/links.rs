@@ -16,8 +16,11 @@ use crate::runtime::reactor::{Possible, Reactor, Socket};
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// A node that has not acknowledged what was sent for so long is taken for gone.
+/// A node that has not acknowledged what was sent for so long, or not answered, is taken for gone: one that hangs
+/// does the one and not the other.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// How often is looked for nodes that are silent.
+const SILENCE_PERIOD: Duration = Duration::from_secs(1);
 /// Times one connection is read before the others have their turn.
 const READS_MAX: usize = 4;
 
@@ -25,6 +28,7 @@ struct Link {
     socket: Socket,
     address: SocketAddr,
     connected: bool,
+    /// When it was begun; once it is made, when the node was last known not to be silent.
     since: Duration,
 }
 
@@ -37,6 +41,8 @@ pub(super) struct Links {
     spoken: Vec<usize>,
     /// Nodes of which is known that they are not there: they are tried again and again.
     gone: HashSet<SocketAddr>,
+    /// When is looked next for nodes that are silent.
+    silence_due: Duration,
 }
 
 impl Links {
@@ -71,7 +77,7 @@ impl Links {
         if !link.connected && possible.is_write() {
             match link.socket.take_error() {
                 Ok(None) => {
-                    link.connected = true;
+                    (link.connected, link.since) = (true, now);
                     debug!(node = %link.address, "connected");
                     self.gone.remove(&link.address);
                     agent.connected(at);
@@ -101,6 +107,7 @@ impl Links {
                 Ok(None) => return false,
                 Ok(Some(0)) => "it closed the connection".to_owned(),
                 Ok(Some(count)) => {
+                    link.since = now;
                     match agent.node_receive(at, buffer.get(..count).unwrap_or_default(), now) {
                         Ok(()) => continue,
                         Err(error) => error.to_string(),
@@ -137,7 +144,7 @@ impl Links {
         !self.spoken.is_empty()
     }
 
-    /// Gives up connections that are not made in time.
+    /// Gives up connections that are not made in time, and those to nodes that do not answer.
     pub(super) fn give_up_late(&mut self, agent: &mut Agent, now: Duration) {
         let mut late = Vec::new();
         self.young.retain(|&at| match self.links.get(at) {
@@ -150,6 +157,21 @@ impl Links {
         });
         for at in late {
             self.lose(at, "no answer to the connection", agent, now);
+        }
+        if now >= self.silence_due {
+            self.silence_due = now + SILENCE_PERIOD;
+            self.give_up_silent(agent, now);
+        }
+    }
+
+    fn give_up_silent(&mut self, agent: &mut Agent, now: Duration) {
+        for at in 0..self.links.len() {
+            let Some(Some(link)) = self.links.get_mut(at) else { continue };
+            if !agent.is_waiting(at) {
+                link.since = now;
+            } else if link.connected && now > link.since + SILENCE_LIMIT {
+                self.lose(at, &format!("no answer for {SILENCE_LIMIT:?}"), agent, now);
+            }
         }
     }
 

@@ -53,6 +53,12 @@ impl Agent {
         }
     }
 
+    /// Whether a node still owes answers on a connection.
+    #[must_use]
+    pub fn is_waiting(&self, link: usize) -> bool {
+        self.links.get(link).is_some_and(|link| !link.flights.is_empty())
+    }
+
     /// A connection is gone, or never came.
     pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
         let Some(mut lost) = self.links.try_remove(link) else { return };
