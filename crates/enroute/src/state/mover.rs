@@ -1,6 +1,7 @@
 //! Carries out moves: SETSLOT and MIGRATE, or what the engine itself does (`engine.rs`) where it can.
 
 use std::{
+    collections::BTreeSet,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -11,7 +12,7 @@ use state::{
     batch::batch,
     initiator::Move,
     members::Member,
-    migration::{self, End, KEYS_MAX, Migration, Step},
+    migration::{self, Claim, End, KEYS_MAX, Migration, Step},
     slot::Slot,
 };
 use tracing::{debug, info, warn};
@@ -94,17 +95,27 @@ pub(super) fn close(
     may: May<'_>,
 ) -> Vec<(Slot, String)> {
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
-    for (slot, claims) in claims {
-        let Some(migration) = view.resume(*slot, claims, turn()) else { continue };
+    let resumed = |(slot, claims): &(Slot, Vec<(Number, Claim)>)| {
+        let migration = view.resume(*slot, claims, turn())?;
         info!(slot = slot.number(), ?claims, "going on with a move that was left open");
-        let (from, to) = migration.way();
-        if let Err(error) = Bus::new(cluster, view, [from]).is_heard(from, turn()) {
+        Some(migration)
+    };
+    let migrations: Vec<Migration> = claims.iter().filter_map(resumed).collect();
+    let sources = || migrations.iter().map(|migration| migration.way().0);
+    let (mut bus, mut takers) = (Bus::new(cluster, view, sources()), BTreeSet::new());
+    for migration in &migrations {
+        let (slot, (from, to)) = (migration.slot(), migration.way());
+        if takers.contains(&from) {
+            (bus, takers) = (Bus::new(cluster, view, sources()), BTreeSet::new());
+        }
+        if let Err(error) = bus.is_heard(from, turn()) {
             warn!(slot = slot.number(), "it stays open for now: {error:#}");
             continue;
         }
-        match carry_out(cluster, view, migration, may) {
-            End::Moved => moved.push((*slot, from, to)),
-            End::Refused(why) => refused.push((*slot, why)),
+        takers.insert(to);
+        match carry_out(cluster, view, migration.clone(), may) {
+            End::Moved => moved.push((slot, from, to)),
+            End::Refused(why) => refused.push((slot, why)),
             End::Stayed | End::Open => {}
         }
     }
