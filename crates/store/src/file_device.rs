@@ -12,14 +12,12 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use crate::device::{Device, FileName};
 
-/// Files kept open; a store with more opens some again and again.
-const HANDLES_MAX: usize = 512;
 /// What places, lengths and memory are multiples of, past the page cache.
 const BLOCK_BYTES: usize = 4096;
 /// Written at once at most, through a buffer of this size; no thread keeps a longer one.
@@ -60,6 +58,9 @@ fn with_aligned<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 impl FileDevice {
+    /// Files kept open; a store with more opens some again and again.
+    pub const FILES_MAX: usize = 512;
+
     /// Opens `directory`, making it if it is missing.
     ///
     /// # Errors
@@ -75,7 +76,11 @@ impl FileDevice {
             .open(&probe)
             .is_ok();
         fs::remove_file(&probe)?;
-        Ok(Self { directory: directory.to_owned(), handles: Mutex::default(), direct })
+        Ok(Self {
+            directory: directory.to_owned(),
+            handles: Mutex::default(),
+            direct,
+        })
     }
 
     /// True if files are read and written past the page cache.
@@ -97,22 +102,38 @@ impl FileDevice {
     }
 
     fn handle(&self, file: FileName) -> io::Result<Arc<File>> {
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = handles.get(&file) {
+        if let Some(handle) = self.handles().get(&file) {
             return Ok(Arc::clone(handle));
         }
-        if handles.len() >= HANDLES_MAX
-            && let Some(other) = handles.keys().next().copied()
-        {
-            handles.remove(&other);
-        }
+        // Not under the lock: it may take milliseconds, and lookups want their files meanwhile.
         let handle = Arc::new(self.options().open(self.path(file))?);
-        handles.insert(file, Arc::clone(&handle));
+        self.keep(file, Arc::clone(&handle));
         Ok(handle)
     }
 
+    fn keep(&self, file: FileName, handle: Arc<File>) {
+        let mut handles = self.handles();
+        let others = handles
+            .keys()
+            .next()
+            .copied()
+            .filter(|_| handles.len() >= Self::FILES_MAX);
+        let closed = [
+            others.and_then(|other| handles.remove(&other)),
+            handles.insert(file, handle),
+        ];
+        // Closing may take as long.
+        drop(handles);
+        drop(closed);
+    }
+
     fn forget(&self, file: FileName) {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(&file);
+        let closed = self.handles().remove(&file);
+        drop(closed);
+    }
+
+    fn handles(&self) -> MutexGuard<'_, HashMap<FileName, Arc<File>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
@@ -178,7 +199,13 @@ impl FileDevice {
         let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
         let (buffer, target) = aligned(buffer, whole);
         let wanted = target.start + skipped..target.start + skipped + bytes;
-        Ok(AlignedTransfer { file, offset: offset - skipped as u64, buffer, target, wanted })
+        Ok(AlignedTransfer {
+            file,
+            offset: offset - skipped as u64,
+            buffer,
+            target,
+            wanted,
+        })
     }
 
     /// Prepares a write of `bytes`, which are copied into `buffer`. Place and length are multiples
@@ -197,7 +224,13 @@ impl FileDevice {
         let (mut buffer, target) = aligned(buffer, bytes.len());
         buffer[target.clone()].copy_from_slice(bytes);
         let wanted = target.end..target.end;
-        Ok(AlignedTransfer { file, offset, buffer, target, wanted })
+        Ok(AlignedTransfer {
+            file,
+            offset,
+            buffer,
+            target,
+            wanted,
+        })
     }
 }
 
@@ -264,18 +297,30 @@ impl Device for FileDevice {
 
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()> {
         self.forget(file);
-        let made = File::create(self.path(file)).and_then(|handle| {
+        let opened = self
+            .options()
+            .create(true)
+            .truncate(true)
+            .open(self.path(file));
+        let made = opened.and_then(|handle| {
             if bytes > 0 {
                 fallocate(&handle, FallocateFlags::empty(), 0, bytes)?;
             }
-            handle.sync_all()
+            handle.sync_all()?;
+            Ok(handle)
         });
-        if let Err(error) = made {
-            // What was begun would only take the room that is missing.
-            let _ = fs::remove_file(self.path(file));
-            return Err(error);
+        match made {
+            Ok(handle) => {
+                // It stays open, so that no lookup has to open it.
+                self.keep(file, Arc::new(handle));
+                self.sync_directory()
+            }
+            Err(error) => {
+                // What was begun would only take the room that is missing.
+                let _ = fs::remove_file(self.path(file));
+                Err(error)
+            }
         }
-        self.sync_directory()
     }
 
     fn remove(&self, file: FileName) -> io::Result<()> {
@@ -284,5 +329,26 @@ impl Device for FileDevice {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => self.sync_directory(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_made_is_not_opened_again() {
+        let directory = std::env::temp_dir().join(format!("opened-{}", std::process::id()));
+        let device = FileDevice::open(&directory).expect("opens");
+        device.create(FileName::Segment(7), 8192).expect("made");
+        fs::remove_file(device.path(FileName::Segment(7))).expect("its name is gone");
+        device
+            .write(FileName::Segment(7), 4096, &[7; 4096])
+            .expect("written");
+        assert_eq!(
+            device.read(FileName::Segment(7), 4090, 8).expect("read"),
+            [0, 0, 0, 0, 0, 0, 7, 7]
+        );
+        fs::remove_dir_all(&directory).expect("removed");
     }
 }
