@@ -187,6 +187,8 @@ fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) {
     tickets.into_iter().for_each(|ticket| held.release(ticket));
 }
 
+/// Segments written to the end. Of those made ahead the file system knows that they are zeroes, and does not ask
+/// the disk.
 fn files(directory: &Path) -> Vec<(File, u64)> {
     let directories = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let paths = directories.flat_map(|path| std::fs::read_dir(path).unwrap());
@@ -199,20 +201,32 @@ fn files(directory: &Path) -> Vec<(File, u64)> {
             let pages = file.metadata().unwrap().len() / VALUE_BYTES as u64;
             (file, pages)
         })
+        .filter(|(file, pages)| {
+            with_pages(1, |page| {
+                file.read_exact_at(page, (pages - 1) * VALUE_BYTES as u64).unwrap();
+                page.iter().any(|byte| *byte != 0)
+            })
+        })
         .collect()
 }
 
 /// Reads so many pages of one file at a random place.
 fn bare_read(files: &[(File, u64)], pages_read: usize, random: &mut Random) {
+    let (file, pages) = &files[random.draw() as usize % files.len()];
+    let page = random.draw() % (pages - pages_read as u64 + 1);
+    with_pages(pages_read, |target| {
+        file.read_exact_at(target, page * VALUE_BYTES as u64).unwrap();
+    });
+}
+
+/// Lends memory as the disk wants it.
+fn with_pages<R>(count: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     thread_local! {
         static BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
     }
-    let (file, pages) = &files[random.draw() as usize % files.len()];
     BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize((pages_read + 1) * VALUE_BYTES, 0);
+        buffer.resize((count + 1) * VALUE_BYTES, 0);
         let start = buffer.as_ptr().align_offset(VALUE_BYTES);
-        let page = random.draw() % (pages - pages_read as u64 + 1);
-        let target = &mut buffer[start..start + pages_read * VALUE_BYTES];
-        file.read_exact_at(target, page * VALUE_BYTES as u64).unwrap();
-    });
+        work(&mut buffer[start..start + count * VALUE_BYTES])
+    })
 }

@@ -12,16 +12,13 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, statx};
 
+use crate::aligned::{Aligned, BLOCK_BYTES};
 use crate::device::{Device, FileName};
 
-/// Files kept open; a store with more opens some again and again.
-const HANDLES_MAX: usize = 512;
-/// What places, lengths and memory are multiples of, past the page cache.
-const BLOCK_BYTES: usize = 4096;
 /// Written at once at most, through a buffer of this size; no thread keeps a longer one.
 const PORTION_BYTES: usize = 320 << 10;
 
@@ -32,6 +29,8 @@ pub struct FileDevice {
     handles: Mutex<HashMap<FileName, Arc<File>>>,
     /// The file system takes `O_DIRECT`.
     direct: bool,
+    /// What places and lengths of reads are multiples of.
+    sector_bytes: usize,
 }
 
 /// Held for reads of more than [`PORTION_BYTES`]: each takes as much memory twice, so there is one at
@@ -39,12 +38,15 @@ pub struct FileDevice {
 static LONG_READ: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Memory aligned as the disk wants it, one for each thread.
+    /// Memory aligned as the disk wants it for long transfers, one for each thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lends `bytes` bytes of aligned memory.
 fn with_aligned<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    if let Some(mut place) = Aligned::place(bytes) {
+        return work(&mut place[..bytes]);
+    }
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < bytes + BLOCK_BYTES {
             buffer.resize(bytes + BLOCK_BYTES, 0);
@@ -60,6 +62,9 @@ fn with_aligned<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 impl FileDevice {
+    /// Files kept open; a store with more opens some again and again.
+    pub const FILES_MAX: usize = 512;
+
     /// Opens `directory`, making it if it is missing.
     ///
     /// # Errors
@@ -67,15 +72,17 @@ impl FileDevice {
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         let probe = directory.join("probe");
-        let direct = OpenOptions::new()
+        let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .custom_flags(OFlags::DIRECT.bits() as i32)
-            .open(&probe)
-            .is_ok();
+            .open(&probe);
         fs::remove_file(&probe)?;
-        Ok(Self { directory: directory.to_owned(), handles: Mutex::default(), direct })
+        let (direct, sector_bytes) =
+            (file.is_ok(), file.as_ref().map_or(BLOCK_BYTES, sector_bytes));
+        let directory = directory.to_owned();
+        Ok(Self { directory, handles: Mutex::default(), direct, sector_bytes })
     }
 
     /// True if files are read and written past the page cache.
@@ -97,22 +104,32 @@ impl FileDevice {
     }
 
     fn handle(&self, file: FileName) -> io::Result<Arc<File>> {
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = handles.get(&file) {
+        if let Some(handle) = self.handles().get(&file) {
             return Ok(Arc::clone(handle));
         }
-        if handles.len() >= HANDLES_MAX
-            && let Some(other) = handles.keys().next().copied()
-        {
-            handles.remove(&other);
-        }
+        // Not under the lock: it may take milliseconds, and lookups want their files meanwhile.
         let handle = Arc::new(self.options().open(self.path(file))?);
-        handles.insert(file, Arc::clone(&handle));
+        self.keep(file, Arc::clone(&handle));
         Ok(handle)
     }
 
+    fn keep(&self, file: FileName, handle: Arc<File>) {
+        let mut handles = self.handles();
+        let others = handles.keys().next().copied().filter(|_| handles.len() >= Self::FILES_MAX);
+        let closed =
+            [others.and_then(|other| handles.remove(&other)), handles.insert(file, handle)];
+        // Closing may take as long.
+        drop(handles);
+        drop(closed);
+    }
+
     fn forget(&self, file: FileName) {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(&file);
+        let closed = self.handles().remove(&file);
+        drop(closed);
+    }
+
+    fn handles(&self) -> MutexGuard<'_, HashMap<FileName, Arc<File>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
@@ -120,15 +137,25 @@ impl FileDevice {
     }
 }
 
+/// What places and lengths of reads of `file` have to be multiples of: what the disk says, which is
+/// less than a block for many.
+fn sector_bytes(file: &File) -> usize {
+    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    told.filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0)
+        .map(|told| told.stx_dio_offset_align as usize)
+        .filter(|bytes| bytes.is_power_of_two() && *bytes <= BLOCK_BYTES)
+        .unwrap_or(BLOCK_BYTES)
+}
+
 /// A read or a write that somebody else carries out: where in the file, and in which memory.
 #[derive(Debug)]
 pub struct AlignedTransfer {
     file: Arc<File>,
     offset: u64,
-    buffer: Vec<u8>,
-    /// Where in `buffer` the file's bytes are or are to go, and which of them were asked for: none
-    /// of what is written, so an empty range behind it.
-    target: Range<usize>,
+    memory: Aligned,
+    /// How much of `memory` is to be filled or written.
+    bytes: usize,
+    /// Which of it was asked for: none of what is written, so an empty range behind it.
     wanted: Range<usize>,
 }
 
@@ -145,24 +172,23 @@ impl AlignedTransfer {
 
     /// What to fill, or to write.
     pub fn target(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.target.clone()]
+        &mut self.memory[..self.bytes]
     }
 
-    /// The bytes asked for, if `done` bytes from the start of the target are filled or written; and
-    /// the memory, for another transfer.
-    pub fn finish(self, done: io::Result<usize>) -> (io::Result<Vec<u8>>, Vec<u8>) {
-        let result = done.and_then(|done| {
-            if done < self.wanted.end - self.target.start {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            Ok(self.buffer[self.wanted].to_vec())
-        });
-        (result, self.buffer)
+    /// The bytes asked for, if `done` bytes from the start of the target are filled or written.
+    ///
+    /// # Errors
+    /// That of `done`; `UnexpectedEof` if it is too little.
+    pub fn finish(self, done: io::Result<usize>) -> io::Result<Vec<u8>> {
+        if done? < self.wanted.end {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(self.memory[self.wanted].to_vec())
     }
 }
 
 impl FileDevice {
-    /// Prepares a read of exactly `bytes` bytes, into `buffer`.
+    /// Prepares a read of exactly `bytes` bytes.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -171,18 +197,14 @@ impl FileDevice {
         file: FileName,
         offset: u64,
         bytes: usize,
-        buffer: Vec<u8>,
     ) -> io::Result<AlignedTransfer> {
         let file = self.handle(file)?;
-        let skipped = offset as usize % BLOCK_BYTES;
-        let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
-        let (buffer, target) = aligned(buffer, whole);
-        let wanted = target.start + skipped..target.start + skipped + bytes;
-        Ok(AlignedTransfer { file, offset: offset - skipped as u64, buffer, target, wanted })
+        let (skipped, whole) = self.sectors(offset, bytes);
+        let (offset, wanted) = (offset - skipped as u64, skipped..skipped + bytes);
+        Ok(AlignedTransfer { file, offset, memory: Aligned::lend(whole), bytes: whole, wanted })
     }
 
-    /// Prepares a write of `bytes`, which are copied into `buffer`. Place and length are multiples
-    /// of 4 KiB.
+    /// Prepares a write of `bytes`, which are copied. Place and length are multiples of 4 KiB.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -191,23 +213,20 @@ impl FileDevice {
         file: FileName,
         offset: u64,
         bytes: &[u8],
-        buffer: Vec<u8>,
     ) -> io::Result<AlignedTransfer> {
         let file = self.handle(file)?;
-        let (mut buffer, target) = aligned(buffer, bytes.len());
-        buffer[target.clone()].copy_from_slice(bytes);
-        let wanted = target.end..target.end;
-        Ok(AlignedTransfer { file, offset, buffer, target, wanted })
+        let mut memory = Aligned::lend(bytes.len());
+        memory[..bytes.len()].copy_from_slice(bytes);
+        let wanted = bytes.len()..bytes.len();
+        Ok(AlignedTransfer { file, offset, memory, bytes: bytes.len(), wanted })
     }
-}
 
-/// `buffer` with room for `bytes` aligned bytes, and where they begin and end.
-fn aligned(mut buffer: Vec<u8>, bytes: usize) -> (Vec<u8>, Range<usize>) {
-    if buffer.len() < bytes + BLOCK_BYTES {
-        buffer.resize(bytes + BLOCK_BYTES, 0);
+    /// The sectors that hold `bytes` bytes from `offset` on: how much of them is before those, and how long
+    /// they are.
+    fn sectors(&self, offset: u64, bytes: usize) -> (usize, usize) {
+        let skipped = offset as usize % self.sector_bytes;
+        (skipped, (skipped + bytes).next_multiple_of(self.sector_bytes))
     }
-    let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
-    (buffer, start..start + bytes)
 }
 
 fn name(text: &str) -> Option<FileName> {
@@ -235,8 +254,7 @@ impl Device for FileDevice {
 
     fn read(&self, file: FileName, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let handle = self.handle(file)?;
-        let skipped = offset as usize % BLOCK_BYTES;
-        let whole = (skipped + bytes).next_multiple_of(BLOCK_BYTES);
+        let (skipped, whole) = self.sectors(offset, bytes);
         let _alone = (whole > PORTION_BYTES)
             .then(|| LONG_READ.lock().unwrap_or_else(PoisonError::into_inner));
         with_aligned(whole, |buffer| {
@@ -264,18 +282,26 @@ impl Device for FileDevice {
 
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()> {
         self.forget(file);
-        let made = File::create(self.path(file)).and_then(|handle| {
+        let opened = self.options().create(true).truncate(true).open(self.path(file));
+        let made = opened.and_then(|handle| {
             if bytes > 0 {
                 fallocate(&handle, FallocateFlags::empty(), 0, bytes)?;
             }
-            handle.sync_all()
+            handle.sync_all()?;
+            Ok(handle)
         });
-        if let Err(error) = made {
-            // What was begun would only take the room that is missing.
-            let _ = fs::remove_file(self.path(file));
-            return Err(error);
+        match made {
+            Ok(handle) => {
+                // It stays open, so that no lookup has to open it.
+                self.keep(file, Arc::new(handle));
+                self.sync_directory()
+            }
+            Err(error) => {
+                // What was begun would only take the room that is missing.
+                let _ = fs::remove_file(self.path(file));
+                Err(error)
+            }
         }
-        self.sync_directory()
     }
 
     fn remove(&self, file: FileName) -> io::Result<()> {
@@ -284,5 +310,52 @@ impl Device for FileDevice {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => self.sync_directory(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_a_file_is_read_whatever_its_sectors_are() {
+        let directory = std::env::temp_dir().join(format!("sectors-{}", std::process::id()));
+        let opened = FileDevice::open(&directory).expect("opens");
+        let told = opened.sector_bytes;
+        let bytes: Vec<u8> = (0..1 << 20u32).map(|at| (at / 3) as u8).collect();
+        let file = FileName::Segment(1);
+        opened.create(file, bytes.len() as u64).expect("made");
+        opened.write(file, 0, &bytes).expect("written");
+        for sector_bytes in [told, BLOCK_BYTES] {
+            let device =
+                FileDevice { sector_bytes, ..FileDevice::open(&directory).expect("opens") };
+            let ends = [(0, 1), (511, 2), (4095, 4097), (4104, 4152), (12_345, 400_000)];
+            for (offset, length) in ends.into_iter().chain([((1 << 20) - 7, 7)]) {
+                let expected = &bytes[offset..offset + length];
+                let read = device.read(file, offset as u64, length).expect("read");
+                assert!(read == expected, "{length} from {offset} by {sector_bytes}");
+                let mut transfer = device.begin_read(file, offset as u64, length).expect("begun");
+                assert!(transfer.target().len() < length + 2 * sector_bytes);
+                let (at, whole) = (transfer.offset(), transfer.target().len());
+                let file = Arc::clone(&transfer.file);
+                file.read_exact_at(transfer.target(), at).expect("filled");
+                assert!(transfer.finish(Ok(whole)).expect("whole") == expected);
+            }
+        }
+        fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
+    fn a_file_that_was_made_is_not_opened_again() {
+        let directory = std::env::temp_dir().join(format!("opened-{}", std::process::id()));
+        let device = FileDevice::open(&directory).expect("opens");
+        device.create(FileName::Segment(7), 8192).expect("made");
+        fs::remove_file(device.path(FileName::Segment(7))).expect("its name is gone");
+        device.write(FileName::Segment(7), 4096, &[7; 4096]).expect("written");
+        assert_eq!(
+            device.read(FileName::Segment(7), 4090, 8).expect("read"),
+            [0, 0, 0, 0, 0, 0, 7, 7]
+        );
+        fs::remove_dir_all(&directory).expect("removed");
     }
 }

@@ -19,6 +19,7 @@
 //! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]
 
+mod aligned;
 #[allow(unsafe_code)] // The processor's instructions for it.
 mod checksum;
 mod config;

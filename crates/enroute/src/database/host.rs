@@ -3,11 +3,16 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::fd::{AsFd, RawFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use db::Host;
+use rustix::{
+    io::fcntl_dupfd_cloexec,
+    process::{Resource, getrlimit},
+};
 
 use super::overhead::Overhead;
 
@@ -60,6 +65,18 @@ impl ProcessHost {
         overhead: Arc<Overhead>,
     ) -> Self {
         Self { users, port, has_orchestrator, overhead }
+    }
+}
+
+/// Makes room for `count` open files and clients, as far as the limit of the process goes. The table of a
+/// process with threads grows only once every processor has come by, which takes up to 18 ms: the
+/// worker that opens the one file too many would wait, and all its lookups with it. It never shrinks.
+pub(super) fn make_room_for_files(count: usize, any: impl AsFd) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let last = (count as u64).min(limit).min(i32::MAX as u64).saturating_sub(1);
+    // Having had a file of the last number is enough.
+    if let Err(error) = fcntl_dupfd_cloexec(any, last as RawFd) {
+        tracing::debug!("no room is made for {count} files: {error}");
     }
 }
 
@@ -121,5 +138,21 @@ impl Host for ProcessHost {
 
     fn port(&self) -> u16 {
         self.port
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_files_has_room_before_it_is_needed() {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let count = limit.min(5_000);
+        make_room_for_files(count as usize, io::stderr());
+        let status = fs::read_to_string("/proc/self/status").expect("Linux says");
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+        let size: u64 = size.and_then(|size| size.trim().parse().ok()).expect("a number");
+        assert!(size >= count, "room for {size} of {count}");
     }
 }

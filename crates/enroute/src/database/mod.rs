@@ -21,7 +21,10 @@ use std::{
 
 use anyhow::Context;
 use db::{Server, goal::Goal, parameters::Parameters};
-use store::elastic::{Config, Sync, Warming};
+use store::{
+    FileDevice,
+    elastic::{Config, Sync, Warming},
+};
 
 mod budget;
 mod cgroup;
@@ -150,6 +153,8 @@ pub struct Database {
 
 /// Clients that may wait to be accepted; the system bounds it further.
 const BACKLOG: i32 = 4_096;
+/// Files and sockets open at most besides clients and what the shards keep.
+const FILES_BESIDES: usize = 128;
 /// How long the end may take for what is written to reach the disk.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -184,6 +189,8 @@ impl Database {
             let tracked_keys = db::tracking::keys_max_for(memory_bytes) / locks.len();
             locks.hold(index).tracking.limit(tracked_keys.max(1));
         }
+        let files = locks.len() * FileDevice::FILES_MAX + FILES_BESIDES;
+        host::make_room_for_files(clients_max + files, &listener);
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(&directory, address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);

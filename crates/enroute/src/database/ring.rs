@@ -32,8 +32,6 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Ring {
     ring: IoUring,
     under_way: Slab<UnderWay>,
-    /// Buffers to be used again.
-    buffers: Vec<Vec<u8>>,
     /// Some are not handed over yet.
     pushed: bool,
 }
@@ -51,7 +49,7 @@ impl Ring {
     /// A ring, if the kernel allows one.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::new(TRANSFERS_MAX as u32)?;
-        Ok(Self { ring, under_way: Slab::new(), buffers: Vec::new(), pushed: false })
+        Ok(Self { ring, under_way: Slab::new(), pushed: false })
     }
 
     /// Takes what is asked of that shard's device; gives the command back if it is not for a ring.
@@ -65,14 +63,13 @@ impl Ring {
         if self.under_way.len() == TRANSFERS_MAX {
             return Err(command);
         }
-        let buffer = |ring: &mut Self| ring.buffers.pop().unwrap_or_default();
         let (transfer, is_read) = match *operation {
             Operation::Read { offset, bytes } if bytes <= READ_BYTES_MAX => {
-                (device.begin_read(file, offset, bytes, buffer(self)), true)
+                (device.begin_read(file, offset, bytes), true)
             }
             // A page of the table: nothing has to be synced, and each is short.
             Operation::Write { offset, ref bytes } if file == FileName::Spill => {
-                (device.begin_write(file, offset, bytes, buffer(self)), false)
+                (device.begin_write(file, offset, bytes), false)
             }
             _ => return Err(command),
         };
@@ -92,7 +89,7 @@ impl Ring {
         };
         let operation = operation.user_data(place);
         // SAFETY: file and buffer are kept in `under_way` until the kernel says that the transfer
-        // has ended, also when the ring is dropped; the buffer's memory is on the heap and is not
+        // has ended, also when the ring is dropped; the buffer's memory stays where it is and is not
         // touched meanwhile.
         let pushed = unsafe { self.ring.submission().push(&operation) };
         if pushed.is_err() {
@@ -138,11 +135,7 @@ impl Ring {
                 done if done < 0 => Err(io::Error::from_raw_os_error(-done)),
                 done => Ok(done as usize),
             };
-            let (result, buffer) = transfer.finish(done);
-            if self.buffers.len() < TRANSFERS_MAX {
-                self.buffers.push(buffer);
-            }
-            let completion = Completion { id, result };
+            let completion = Completion { id, result: transfer.finish(done) };
             ended.push(Ended { shard, file, completion, began });
         }
     }

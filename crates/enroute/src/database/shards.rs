@@ -1,10 +1,14 @@
 //! The shards, each behind a lock and in a directory of its own.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use db::{Shard, keyspace::Shards};
-use parking_lot::{Mutex, MutexGuard};
 use store::{
     FileDevice,
     elastic::{Config, Elastic},
@@ -17,6 +21,9 @@ const SHARDS_NEW: usize = 4;
 const SHARDS_MAX: usize = 256;
 
 /// All shards.
+///
+/// Their locks are the standard library's, which sleep until they are given up: those of `parking_lot` call
+/// `sched_yield` first, and the kernel lets whoever does that wait for everybody else's slice of 3 ms.
 pub struct Locks {
     shards: Box<[Mutex<Shard>]>,
 }
@@ -34,7 +41,7 @@ impl Locks {
 
     /// Waits for a shard and holds it.
     pub fn hold(&self, index: usize) -> MutexGuard<'_, Shard> {
-        self.shards[index].lock()
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

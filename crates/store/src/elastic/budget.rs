@@ -46,7 +46,7 @@ impl Elastic {
         let shrinking = self.memory.step(MEMORY_WORK, now);
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
-        let warming = self.warm_some();
+        let warming = self.warm_some(now);
         let leaving = self.turn_pages(now);
         retiring || shrinking || compacting || sweeping || warming || leaving
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::staged::StagedKey;
 use super::table::Slot;
+use super::warming::Walk;
 use super::{Elastic, log};
 use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
 
@@ -53,7 +54,7 @@ impl Elastic {
         } else {
             self.compact_some(now);
             self.sweep_some(now);
-            self.warm_some();
+            self.warm_some(now);
             // Last, so that they have looked at the pages they asked for.
             self.turn_pages(now);
         }
@@ -82,7 +83,9 @@ impl Elastic {
 
     /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        [self.log.timeout(self.config.sync), self.sweep_timeout()].into_iter().flatten().min()
+        let warming = self.walk.as_ref().and_then(Walk::timeout);
+        let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
+        times.into_iter().flatten().min()
     }
 
     pub(super) fn command(&mut self, file: FileName, operation: Operation, purpose: Purpose) {

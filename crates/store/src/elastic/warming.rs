@@ -6,6 +6,7 @@
 //! through the storage table. It never evicts anything, and stops when memory is full.
 
 use std::io;
+use std::time::Duration;
 
 use super::Elastic;
 use super::device_work::Purpose;
@@ -29,6 +30,10 @@ pub enum Warming {
 
 /// Reads under way at most, so that those of clients find the disk free.
 const READS_MAX: usize = 4;
+/// Begun at once at most, and how long until there may be more: read as fast as the disk gives them, they leave
+/// lookups neither disk nor processors.
+const READS_AT_ONCE: usize = 2;
+const PAUSE: Duration = Duration::from_millis(1);
 /// Entries looked at in one step.
 const ENTRIES_PER_STEP: usize = 64;
 /// How often an entry was seen, at least, in the rounds of the walk.
@@ -43,6 +48,20 @@ pub(super) struct Walk {
     seen_min: u8,
     next: u64,
     reads: usize,
+    /// How many more may be begun, and since when.
+    granted: usize,
+    granted_at: Duration,
+}
+
+impl Walk {
+    fn may_read(&self) -> bool {
+        self.reads < READS_MAX && self.granted > 0
+    }
+
+    /// When it may go on by itself.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        (self.granted == 0).then(|| self.granted_at + PAUSE)
+    }
 }
 
 impl Elastic {
@@ -54,7 +73,8 @@ impl Elastic {
             Warming::Sequential => 0,
         };
         let reads = self.walk.take().map_or(0, |walk| walk.reads);
-        self.walk = Some(Walk { seen_min, next: 0, reads });
+        let (granted, granted_at) = (0, Duration::ZERO);
+        self.walk = Some(Walk { seen_min, next: 0, reads, granted, granted_at });
     }
 
     /// True while memory that grew is being filled.
@@ -68,13 +88,17 @@ impl Elastic {
     }
 
     /// Goes on with a walk; true if it can go on at once.
-    pub(super) fn warm_some(&mut self) -> bool {
+    pub(super) fn warm_some(&mut self, now: Duration) -> bool {
         let Some(mut walk) = self.walk.take() else { return false };
         if !self.has_room_to_warm() {
             return false;
         }
+        // Also when the clock was set back.
+        if now < walk.granted_at || now >= walk.granted_at + PAUSE {
+            (walk.granted, walk.granted_at) = (READS_AT_ONCE, now);
+        }
         let mut looked = 0;
-        while walk.reads < READS_MAX && looked < ENTRIES_PER_STEP {
+        while walk.may_read() && looked < ENTRIES_PER_STEP {
             if walk.next >= 1 << HASH_BITS {
                 let round = ROUNDS.iter().find(|round| **round < walk.seen_min);
                 let Some(&round) = round.filter(|_| walk.seen_min > 0) else { return false };
@@ -94,13 +118,14 @@ impl Elastic {
             let end = entries.len().min(ENTRIES_PER_STEP);
             let mut stopped = None;
             for &(hash, slot) in &entries[..end] {
-                if walk.reads == READS_MAX {
+                if !walk.may_read() {
                     stopped = Some(hash);
                     break;
                 }
                 if self.is_worth_reading(&walk, hash, slot) {
                     self.read_to_warm(hash, slot);
                     walk.reads += 1;
+                    walk.granted -= 1;
                 }
                 looked += 1;
             }
@@ -110,7 +135,7 @@ impl Elastic {
                 .or_else(|| self.table.next_page_hash(walk.next))
                 .unwrap_or(1 << HASH_BITS);
         }
-        let can_go_on = walk.reads < READS_MAX;
+        let can_go_on = walk.may_read();
         self.walk = Some(walk);
         can_go_on
     }

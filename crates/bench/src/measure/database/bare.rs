@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
 };
@@ -16,9 +17,10 @@ use super::PAGE;
 pub(super) struct Segments(Vec<(File, u64)>);
 
 impl Segments {
-    /// Those of the database in `directory`, as they are now.
+    /// Those of the database in `directory`, as they are now, that are written to the end: of those made ahead
+    /// the file system knows that they are zeroes, and does not ask the disk.
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
-        let mut files = Vec::new();
+        let (mut files, mut page) = (Vec::new(), Page::new());
         for shard in fs::read_dir(directory)? {
             let shard = shard?.path();
             if !shard.is_dir() {
@@ -30,7 +32,10 @@ impl Segments {
                     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
                     let file = OpenOptions::new().read(true).custom_flags(direct).open(&path)?;
                     let pages = file.metadata()?.len() / PAGE as u64;
-                    files.push((file, pages));
+                    page.read(&file, pages.saturating_sub(1))?;
+                    if page.0.iter().any(|byte| *byte != 0) {
+                        files.push((file, pages));
+                    }
                 }
             }
         }
@@ -40,7 +45,7 @@ impl Segments {
 
     /// Reads pages at random, other ones with another seed.
     pub(super) fn reader(&self, seed: u64) -> Reader<'_> {
-        Reader { segments: self, random: Pcg64Mcg::seed_from_u64(seed), bytes: vec![0; PAGE * 2] }
+        Reader { segments: self, random: Pcg64Mcg::seed_from_u64(seed), page: Page::new() }
     }
 }
 
@@ -48,7 +53,7 @@ impl Segments {
 pub(super) struct Reader<'s> {
     segments: &'s Segments,
     random: Pcg64Mcg,
-    bytes: Vec<u8>,
+    page: Page,
 }
 
 impl Reader<'_> {
@@ -56,9 +61,21 @@ impl Reader<'_> {
     pub(super) fn read(&mut self) -> anyhow::Result<()> {
         let files = &self.segments.0;
         let (file, pages) = &files[self.random.random_range(0..files.len())];
-        let aligned = self.bytes.as_ptr().align_offset(PAGE);
-        let buffer = &mut self.bytes[aligned..aligned + PAGE];
-        file.read_exact_at(buffer, self.random.random_range(0..*pages) * PAGE as u64)?;
+        self.page.read(file, self.random.random_range(0..*pages))?;
         Ok(())
+    }
+}
+
+/// Memory for one page, longer than that so that some of it is aligned as the disk wants it.
+struct Page(Vec<u8>);
+
+impl Page {
+    fn new() -> Self {
+        Self(vec![0; PAGE * 2])
+    }
+
+    fn read(&mut self, file: &File, number: u64) -> io::Result<()> {
+        let aligned = self.0.as_ptr().align_offset(PAGE);
+        file.read_exact_at(&mut self.0[aligned..aligned + PAGE], number * PAGE as u64)
     }
 }

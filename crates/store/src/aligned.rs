@@ -1,0 +1,106 @@
+//! Memory for transfers past the page cache.
+//!
+//! The disk is told of memory in pieces: of each page by itself, unless pages that follow each other do so in the
+//! machine's memory, too. A read of two pieces takes the disk a fifth longer than one of one
+//! (docs/decisions/0106). So short transfers have their places in one huge page, which is one piece wherever
+//! it is cut; where the system has none to give, they work all the same.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::mapping::Mapping;
+
+/// What places, lengths and memory are multiples of, past the page cache, unless the disk says less.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+/// Length of a huge page.
+const HUGE_BYTES: usize = 2 << 20;
+/// Length of a place in it: enough for a value of some pages with its header.
+const PLACE_BYTES: usize = 16 << 10;
+
+/// Places nobody uses. All of them are one huge page of the process, resident from the first use on.
+static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {
+    // Twice as long, as it may begin anywhere.
+    let mapping = Box::leak(Box::new(Mapping::<u8>::reserve(2 * HUGE_BYTES)));
+    mapping.ask_for_huge_pages();
+    let start = mapping.as_ptr().align_offset(HUGE_BYTES);
+    Mutex::new(mapping[start..start + HUGE_BYTES].chunks_exact_mut(PLACE_BYTES).collect())
+});
+
+/// Aligned memory of one transfer.
+#[derive(Debug)]
+pub(crate) enum Aligned {
+    /// In the huge page; always there until it is dropped.
+    Place(Option<&'static mut [u8]>),
+    /// Of its own, and where the aligned part begins.
+    Own(Vec<u8>, usize),
+}
+
+impl Aligned {
+    /// A place in the huge page for `bytes` bytes, if there is one.
+    pub(crate) fn place(bytes: usize) -> Option<Self> {
+        if bytes > PLACE_BYTES {
+            return None;
+        }
+        let place = PLACES.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        Some(Self::Place(Some(place)))
+    }
+
+    /// At least `bytes` bytes.
+    pub(crate) fn lend(bytes: usize) -> Self {
+        Self::place(bytes).unwrap_or_else(|| {
+            let memory = vec![0; bytes + BLOCK_BYTES];
+            let start = memory.as_ptr().align_offset(BLOCK_BYTES);
+            Self::Own(memory, start)
+        })
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        if let Self::Place(place) = self {
+            PLACES.lock().unwrap_or_else(PoisonError::into_inner).extend(place.take());
+        }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Place(place) => place.as_deref().unwrap_or_default(),
+            Self::Own(memory, start) => &memory[*start..],
+        }
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Place(place) => place.as_deref_mut().unwrap_or_default(),
+            Self::Own(memory, start) => &mut memory[*start..],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_nobody_elses_also_when_all_places_are_lent() {
+        let count = HUGE_BYTES / PLACE_BYTES + 2;
+        let mut lent: Vec<Aligned> = (0..count).map(|_| Aligned::lend(8192)).collect();
+        assert!(matches!(lent[count - 1], Aligned::Own(..)));
+        for (number, memory) in lent.iter_mut().enumerate() {
+            assert_eq!(memory.as_ptr().align_offset(BLOCK_BYTES), 0);
+            memory[..8192].fill(number as u8);
+        }
+        for (number, memory) in lent.iter().enumerate() {
+            assert!(memory[..8192].iter().all(|byte| *byte == number as u8), "{number}");
+        }
+        drop(lent);
+        assert!(matches!(Aligned::lend(PLACE_BYTES), Aligned::Place(_)));
+        assert!(Aligned::lend(PLACE_BYTES + 1).len() > PLACE_BYTES);
+    }
+}
