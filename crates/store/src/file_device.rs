@@ -16,12 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
+use crate::blocks::BLOCK_BYTES;
 use crate::device::{Device, FileName};
 
 /// Files kept open; a store with more opens some again and again.
 const HANDLES_MAX: usize = 512;
-/// What places, lengths and memory are multiples of, past the page cache.
-const BLOCK_BYTES: usize = 4096;
 /// Written at once at most, through a buffer of this size; no thread keeps a longer one.
 const PORTION_BYTES: usize = 320 << 10;
 
@@ -247,6 +246,10 @@ impl Device for FileDevice {
 
     fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let handle = self.handle(file)?;
+        // Of the log: the device takes it from where it lies.
+        if bytes.as_ptr().align_offset(BLOCK_BYTES) == 0 {
+            return handle.write_all_at(bytes, offset);
+        }
         let mut offset = offset;
         for portion in bytes.chunks(PORTION_BYTES) {
             with_aligned(portion.len(), |buffer| {
@@ -284,5 +287,30 @@ impl Device for FileDevice {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => self.sync_directory(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::Blocks;
+
+    #[test]
+    fn what_begins_at_a_whole_block_of_memory_and_what_does_not_are_written() {
+        let directory = std::env::temp_dir().join(format!("file-device-{}", std::process::id()));
+        let device = FileDevice::open(&directory).expect("opens");
+        let file = FileName::Segment(1);
+        let blocks = 3 * PORTION_BYTES / BLOCK_BYTES;
+        device.create(file, (2 * blocks * BLOCK_BYTES) as u64).expect("made");
+        let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES + 1).map(|at| (at / 5) as u8).collect();
+        // One of them begins elsewhere, wherever the vector does.
+        for start in [0, 1] {
+            let piece = &bytes[start..start + blocks * BLOCK_BYTES];
+            device.write(file, BLOCK_BYTES as u64, piece).expect("written");
+            assert_eq!(device.read(file, BLOCK_BYTES as u64, piece.len()).expect("read"), piece);
+        }
+        device.write(file, 0, &Blocks::from(&bytes[1..])).expect("written");
+        assert_eq!(device.read(file, 0, bytes.len() - 1).expect("read"), bytes[1..]);
+        fs::remove_dir_all(&directory).expect("removed");
     }
 }

@@ -19,6 +19,7 @@
 //! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]
 
+mod blocks;
 #[allow(unsafe_code)] // The processor's instructions for it.
 mod checksum;
 mod config;
@@ -38,6 +39,7 @@ mod simulated_device;
 mod slots;
 mod stats;
 
+pub use blocks::Blocks;
 pub use config::{Config, Replacement};
 pub use error::Refused;
 pub use file_device::{AlignedTransfer, FileDevice};
