@@ -140,6 +140,7 @@ impl Elastic {
             compaction: None,
             compaction_rest: (0, Duration::ZERO),
             compaction_stuck: None,
+            compaction_behind: false,
             sweep: None,
             walk: None,
             uses: Sketch::default(),
