@@ -13,7 +13,7 @@ use wire::resp::Version;
 use crate::{
     acl::{DEFAULT, Rules},
     clients::Client,
-    command::{Flags, Scope, Tracking, Walk},
+    command::{Command, Flags, Scope, Tracking, Walk},
     failure::Failure,
     keyspace::Shards,
     reply::Reply,
@@ -78,6 +78,8 @@ pub struct Session {
     pub(crate) draw: Option<u64>,
     /// The running command looks up keys, and only reads.
     looks_up: bool,
+    /// What it gave last: mostly it gives that again.
+    last: Option<&'static Command>,
     /// How long the output may become by the running command, in bytes.
     reply_end_max: usize,
     /// What is being loaded, or is loaded, for the command that waits.
@@ -123,6 +125,7 @@ impl Session {
             walk: None,
             draw: None,
             looks_up: false,
+            last: None,
             reply_end_max: usize::MAX,
             tickets: Vec::new(),
             awaited_bytes: 0,

@@ -8,10 +8,9 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::blocks::BLOCK_BYTES;
 use crate::mapping::Mapping;
 
-/// What places, lengths and memory are multiples of, past the page cache, unless the disk says less.
-pub(crate) const BLOCK_BYTES: usize = 4096;
 /// Length of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
 /// Length of a place in it: enough for a value of some pages with its header.

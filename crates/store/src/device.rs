@@ -10,6 +10,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use crate::blocks::Blocks;
+
 /// One file of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileName {
@@ -62,7 +64,7 @@ pub enum Operation {
         /// Where to start.
         offset: u64,
         /// What to write.
-        bytes: Arc<Vec<u8>>,
+        bytes: Arc<Blocks>,
     },
     /// Make everything written to the file survive a crash.
     Sync,

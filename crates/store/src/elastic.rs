@@ -286,6 +286,8 @@ pub struct Elastic {
     compaction_rest: (u64, Duration),
     /// Compaction ran out of room on a full disk when this much had changed.
     compaction_stuck: Option<u64>,
+    /// Writers wait for it.
+    compaction_behind: bool,
     sweep: Option<Sweep>,
     walk: Option<Walk>,
     /// How often entries were looked up lately.

@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod aligned;
+mod blocks;
 #[allow(unsafe_code)] // The processor's instructions for it.
 mod checksum;
 mod config;
@@ -39,6 +40,7 @@ mod simulated_device;
 mod slots;
 mod stats;
 
+pub use blocks::Blocks;
 pub use config::{Config, Replacement};
 pub use error::Refused;
 pub use file_device::{AlignedTransfer, FileDevice};

@@ -19,7 +19,7 @@ impl Session {
         args: &[&[u8]],
         server: &Server,
     ) -> Result<&'static Command, Failure> {
-        let command = resolve(args)?;
+        let command = self.resolve(args)?;
         if self.generation != server.acl.generation() {
             self.refresh(server);
         }
@@ -40,6 +40,21 @@ impl Session {
                 command.name
             )));
         }
+        Ok(command)
+    }
+
+    /// The row of a request: mostly that of the one before.
+    fn resolve(&mut self, args: &[&[u8]]) -> Result<&'static Command, Failure> {
+        let again = |last: &&Command| {
+            last.name.as_bytes().eq_ignore_ascii_case(args[0]) && last.accepts(args.len())
+        };
+        if let Some(last) = self.last.filter(again) {
+            return Ok(last);
+        }
+        let command = resolve(args)?;
+        // Of a sub-command one word does not say all.
+        self.last = Some(command)
+            .filter(|row| args[0].len() == row.name.len() && row.subcommands.is_empty());
         Ok(command)
     }
 

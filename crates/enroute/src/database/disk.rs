@@ -7,6 +7,7 @@
 
 use std::{
     collections::VecDeque,
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -30,15 +31,20 @@ pub(super) const WRITERS: usize = 4;
 
 /// Commands for one kind of threads.
 #[derive(Default)]
-struct Queue {
+pub(super) struct Queue {
     commands: Mutex<VecDeque<(usize, DeviceCommand)>>,
     changed: Condvar,
 }
 
 impl Queue {
-    fn push(&self, index: usize, command: DeviceCommand) {
-        self.commands.lock().push_back((index, command));
-        self.changed.notify_one();
+    /// Adds a command. If it is the only one, whoever serves the queue and will look at it next
+    /// (`serves`) takes it, and nobody is woken for it.
+    fn push(&self, index: usize, command: DeviceCommand, serves: bool) {
+        let mut commands = self.commands.lock();
+        commands.push_back((index, command));
+        if !serves || commands.len() > 1 {
+            self.changed.notify_one();
+        }
     }
 
     /// The next command; `None` at the end.
@@ -54,6 +60,16 @@ impl Queue {
             self.changed.wait(&mut commands);
         }
     }
+}
+
+/// Who hands a shard's commands over.
+pub(super) enum By<'a> {
+    /// A worker, which has a ring for its reads.
+    Ring(&'a mut Ring),
+    /// A thread that takes its next command from this queue.
+    Serving(&'a Queue),
+    /// Anybody else.
+    Others,
 }
 
 /// The devices of all shards, and what is asked of them.
@@ -76,28 +92,21 @@ impl Disk {
 
     /// Takes what a shard, which the caller holds, asks of its device.
     pub(super) fn pump(&self, index: usize, shard: &mut Shard, now: Duration) {
-        self.pump_into(None, index, shard, now);
+        self.pump_by(By::Others, index, shard, now);
     }
 
-    /// The same by a worker, which may have a ring for its reads.
-    pub(super) fn pump_into(
-        &self,
-        mut ring: Option<&mut Ring>,
-        index: usize,
-        shard: &mut Shard,
-        now: Duration,
-    ) {
+    /// The same by somebody who carries out some of it.
+    pub(super) fn pump_by(&self, mut by: By<'_>, index: usize, shard: &mut Shard, now: Duration) {
         while let Some(command) = shard.poll_device(now) {
-            let left = match &mut ring {
-                Some(ring) => ring.push(index, &self.devices[index], command),
-                None => Err(command),
+            let left = match &mut by {
+                By::Ring(ring) => ring.push(index, &self.devices[index], command),
+                By::Serving(_) | By::Others => Err(command),
             };
-            match left {
-                Ok(()) => {}
-                Err(command) if matches!(command.operation, Operation::Read { .. }) => {
-                    self.reads.push(index, command);
-                }
-                Err(command) => self.writes.push(index, command),
+            if let Err(command) = left {
+                let is_read = matches!(command.operation, Operation::Read { .. });
+                let queue = if is_read { &self.reads } else { &self.writes };
+                let serves = matches!(by, By::Serving(own) if ptr::eq(own, queue));
+                queue.push(index, command, serves);
             }
         }
         self.durable[index].store(shard.store.durable_up_to().0, SeqCst);
@@ -150,7 +159,7 @@ fn serve(shared: &Shared, queue: &Queue) {
         let (file, began) = (command.file, is_read.then_some(began));
         // The store uses the buffer again.
         drop(command);
-        complete(shared, None, Ended { shard: index, file, completion, began });
+        complete(shared, By::Serving(queue), Ended { shard: index, file, completion, began });
         for inbox in shared.inboxes.iter().filter(|inbox| inbox.holds.load(SeqCst)) {
             inbox.wake();
         }
@@ -167,7 +176,7 @@ pub(super) struct Ended {
 }
 
 /// Gives a result back to its shard, wakes whom it concerns, and takes what the shard wants next.
-pub(super) fn complete(shared: &Shared, ring: Option<&mut Ring>, ended: Ended) {
+pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
     let Ended { shard: index, file, completion, began } = ended;
     let is_read = began.is_some();
     if let Some(began) = began {
@@ -186,7 +195,7 @@ pub(super) fn complete(shared: &Shared, ring: Option<&mut Ring>, ended: Ended) {
         while let Some(client) = shard.poll_arrived() {
             arrived.push(client);
         }
-        shared.disk.pump_into(ring, index, &mut shard, now);
+        shared.disk.pump_by(by, index, &mut shard, now);
         shard.tracking.take_notices()
     };
     // Nobody waits for it: compaction read it, and goes on at once, as writes may wait for that.

@@ -197,14 +197,14 @@ mod tests {
         let page: Vec<u8> = (0..4096u32).map(|at| (at / 3) as u8).collect();
         // In any order, and again where there was one.
         for offset in [3 * 4096, 0, 3 * 4096] {
-            let bytes = Arc::new(page.clone());
+            let bytes = Arc::new(page.as_slice().into());
             assert!(carry_out(&mut ring, &device, Operation::Write { offset, bytes }).is_empty());
             assert_eq!(device.read(FileName::Spill, offset, 4096).expect("read"), page);
             let read = Operation::Read { offset, bytes: 4096 };
             assert_eq!(carry_out(&mut ring, &device, read), page);
         }
         // The log's writes are for the threads: they are long, and are synced there.
-        let bytes = Arc::new(page);
+        let bytes = Arc::new(page.as_slice().into());
         let operation = Operation::Write { offset: 0, bytes };
         let command = DeviceCommand { id: CommandId(2), file: FileName::Segment(1), operation };
         assert!(ring.push(0, &device, command).is_err());

@@ -29,7 +29,7 @@ use wire::resp::Limits;
 use super::{
     Shared, Tls,
     connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
-    disk::{self, Ended},
+    disk::{self, By, Ended},
     inbox::{Inbox, Note},
     ring::Ring,
 };
@@ -318,8 +318,8 @@ impl Worker {
         for index in 0..self.touched.len() {
             if std::mem::take(&mut self.touched[index]) {
                 let mut shard = self.shared.locks.hold(index);
-                let ring = self.ring.as_mut();
-                self.shared.disk.pump_into(ring, index, &mut shard, self.shared.now());
+                let by = self.ring.as_mut().map_or(By::Others, By::Ring);
+                self.shared.disk.pump_by(by, index, &mut shard, self.shared.now());
             }
         }
         if let Some(ring) = &mut self.ring {
@@ -332,7 +332,7 @@ impl Worker {
         let Some(ring) = &mut self.ring else { return };
         ring.take(&mut self.ended);
         for ended in self.ended.drain(..) {
-            disk::complete(&self.shared, Some(ring), ended);
+            disk::complete(&self.shared, By::Ring(ring), ended);
         }
     }
 

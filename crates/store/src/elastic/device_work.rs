@@ -45,6 +45,13 @@ pub(super) enum Purpose {
 impl Elastic {
     /// The next thing the device shall do.
     pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
+        let command = self.next_command(now);
+        // Between two calls it changes little, and every write asks.
+        self.compaction_behind = self.is_compaction_behind();
+        command
+    }
+
+    fn next_command(&mut self, now: Duration) -> Option<DeviceCommand> {
         self.settle();
         if let Some(command) = self.outbox.pop_front() {
             return Some(command);

@@ -93,6 +93,9 @@ impl Elastic {
         if !is_plain {
             return false;
         }
+        // Both tables are waited for at once, as a command that comes alone has nothing fetched before.
+        self.memory.prefetch(hash);
+        self.table.prefetch(hash);
         let [slot] = self.table.candidates(hash)[..] else { return false };
         let Some(at) = self.memory.find_used(hash, key) else { return false };
         let body = Body::read(self.memory.value_at(at));
@@ -199,7 +202,7 @@ impl Elastic {
             Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
-            Ok(()) if self.is_compaction_behind() || self.are_pages_behind() => {
+            Ok(()) if self.compaction_behind || self.are_pages_behind() => {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
             answer => answer,

@@ -23,14 +23,16 @@ use super::record::Address;
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::table::Location;
 use super::{Error, Position};
+use crate::blocks::Blocks;
 pub(super) use commands::Purpose;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
 pub(super) use spares::{Spare, Who};
 use step::Step;
 
-/// Written when this much waits, if nobody waits for it.
-const WRITE_BYTES: usize = 256 << 10;
+/// Written when this part of what may wait for the device waits, if nobody waits for it: each write
+/// costs the processor as much as tens of kilobytes of it.
+const WRITE_SHARE: usize = 4;
 /// More than this waiting for the device makes compaction wait, and half of it writers, so that
 /// they cannot crowd it out. It is a fourth of a small budget.
 const BUFFERED_BYTES_MAX: usize = 4 << 20;
@@ -48,7 +50,7 @@ struct Open {
     bytes: u64,
     /// Where `buffer` begins in the segment, a whole block.
     base: u64,
-    buffer: Vec<u8>,
+    buffer: Blocks,
     /// Up to here the segment was handed to the device.
     written: u64,
     /// Up to here it survives a crash.
@@ -81,7 +83,7 @@ impl Open {
 struct Job {
     number: u64,
     base: u64,
-    bytes: Arc<Vec<u8>>,
+    bytes: Arc<Blocks>,
     /// The log is written up to here when this is.
     position: u64,
     /// The last of its segment, to be synced before the next.
@@ -112,10 +114,11 @@ pub(super) struct Log {
     failed: Option<Error>,
     /// The disk had no room for a write that is tried again then.
     write_again_at: Option<Duration>,
-    /// What may wait for the device.
+    /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
+    write_bytes: usize,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling it.
-    unused: (Vec<u8>, Vec<Line>),
+    unused: (Blocks, Vec<Line>),
 }
 
 impl Log {
@@ -143,6 +146,7 @@ impl Log {
             failed: None,
             write_again_at: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
+            write_bytes: BUFFERED_BYTES_MAX / WRITE_SHARE,
             unused: Default::default(),
         }
     }
@@ -182,6 +186,7 @@ impl Log {
     pub(super) fn fit(&mut self, memory_bytes: usize) {
         self.buffered_bytes_max =
             (memory_bytes / BUFFERED_SHARE).clamp(BUFFERED_BYTES_MIN, BUFFERED_BYTES_MAX);
+        self.write_bytes = self.buffered_bytes_max / WRITE_SHARE;
     }
 
     /// Bytes of memory to be kept for it: at least what may wait for the device.

@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
 
 use super::{record::Class, table::Slot};
+use crate::blocks::Blocks;
 use crate::mapping::{PAGE_BYTES, prefetch};
 
 const GROUPS: usize = 21;
@@ -146,9 +147,9 @@ impl Page {
     }
 
     /// Its bytes, to be written down.
-    pub(super) fn sealed(&mut self) -> Vec<u8> {
+    pub(super) fn sealed(&mut self) -> Blocks {
         self.checksum = self.sum();
-        bytemuck::bytes_of(self).to_vec()
+        bytemuck::bytes_of(self).into()
     }
 
     /// What [`Page::sealed`] gave, if these bytes are that.

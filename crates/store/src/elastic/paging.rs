@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 use super::device_work::Purpose;
 use super::staged::{StagedKey, State};
 use super::{Elastic, Error};
+use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
 
@@ -37,7 +38,7 @@ pub(super) struct Paging {
     /// Those of them being read.
     reading: usize,
     /// What is being written to the spill file.
-    leaving: HashMap<u32, Arc<Vec<u8>>>,
+    leaving: HashMap<u32, Arc<Blocks>>,
     /// The table the pages leaving belong to is there no more: a new one's have the same places.
     is_stale: bool,
     /// The spill file has no room until then, or fails.
@@ -73,7 +74,8 @@ impl Paging {
 
     /// Copies of pages.
     pub(super) fn bytes(&self) -> usize {
-        (self.reading + self.leaving.len()) * PAGE_BYTES
+        // Memory that begins at a whole block takes up to two.
+        (self.reading + 2 * self.leaving.len()) * PAGE_BYTES
     }
 }
 

@@ -11,6 +11,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::blocks::Blocks;
 use crate::checksum::checksum;
 
 /// Granularity of places in a segment.
@@ -127,9 +128,7 @@ impl<'a> Record<'a> {
     }
 
     /// Appends the record, to lie at `address`.
-    pub(super) fn write(&self, address: Address, out: &mut Vec<u8>) {
-        let end = out.len() + self.bytes();
-        out.reserve(self.bytes());
+    pub(super) fn write(&self, address: Address, out: &mut Blocks) {
         let mut header = [0; HEADER_BYTES];
         header[4] = self.kind as u8;
         header[5] = u8::from(self.more);
@@ -143,11 +142,13 @@ impl<'a> Record<'a> {
         let place = address.0.to_le_bytes();
         let crc = checksum(&[&place, &header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(&header);
-        out.extend_from_slice(self.key);
-        out.extend_from_slice(&body);
-        out.extend_from_slice(self.body.value);
-        out.resize(end, 0);
+        let mut rest = out.extend(self.bytes());
+        for part in [&header[..], self.key, &body, self.body.value] {
+            let (place, behind) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        }
+        rest.fill(0);
     }
 
     /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its step.
@@ -282,7 +283,7 @@ mod tests {
             body: Body { version: 5, expires_at: Expiry(6), value: b"value" },
         };
         let address = Address::new(3, 4096);
-        let mut bytes = Vec::new();
+        let mut bytes = Blocks::default();
         record.write(address, &mut bytes);
         assert_eq!(bytes.len(), record.bytes());
         assert_eq!(Record::read(address, &bytes), Ok(record));

@@ -23,6 +23,7 @@ use super::reuse::Reuse;
 use super::segment::{BLOCK_BYTES, Line, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock};
 use super::table::Table;
 use super::{Config, Elastic, Error, Stats};
+use crate::blocks::Blocks;
 use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::memory::Memory;
@@ -139,6 +140,7 @@ impl Elastic {
             compaction: None,
             compaction_rest: (0, Duration::ZERO),
             compaction_stuck: None,
+            compaction_behind: false,
             sweep: None,
             walk: None,
             uses: Sketch::default(),
@@ -187,7 +189,7 @@ fn read_superblock(
     let segment_bytes = config.segment_bytes.next_power_of_two();
     let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
     let superblock = Superblock { segment_bytes, hash_key: config.hash_key };
-    let mut bytes = Vec::new();
+    let mut bytes = Blocks::default();
     superblock.write(&mut bytes);
     device.create(file, BLOCK_BYTES as u64).map_err(write_failed(file))?;
     device.write(file, 0, &bytes).map_err(write_failed(file))?;

@@ -11,6 +11,7 @@
 
 use super::parity::Parity;
 use super::record::{Address, Class, Expiry, u32_at, u64_at};
+use crate::blocks::Blocks;
 use crate::device::FileName;
 use crate::elastic::Error;
 
@@ -79,7 +80,7 @@ impl Line {
         u32::try_from(at.0.div_ceil(1000)).unwrap_or(u32::MAX)
     }
 
-    fn write(self, out: &mut Vec<u8>) {
+    fn write(self, out: &mut Blocks) {
         out.extend_from_slice(&((self.hash << 24) | (self.offset / 16)).to_le_bytes());
         out.extend_from_slice(&self.kills.0.to_le_bytes());
         out.extend_from_slice(&self.expires_s.to_le_bytes());
@@ -105,7 +106,7 @@ pub(super) fn write_footer(
     footer: Footer,
     lines: &[Line],
     parity: &Parity,
-    out: &mut Vec<u8>,
+    out: &mut Blocks,
 ) -> u32 {
     let start = out.len();
     match footer {
@@ -113,7 +114,7 @@ pub(super) fn write_footer(
         Footer::Parity => out.extend_from_slice(parity.bytes()),
     }
     let checksum = crc32c::crc32c(&out[start..]);
-    out.resize(out.len().next_multiple_of(BLOCK_BYTES), 0);
+    out.fill_up(out.len().next_multiple_of(BLOCK_BYTES));
     checksum
 }
 
@@ -139,7 +140,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn write(self, out: &mut Vec<u8>) {
+    pub(super) fn write(self, out: &mut Blocks) {
         write_block(&[MAGIC, self.number, self.floor], out);
     }
 
@@ -182,7 +183,7 @@ impl Trailer {
         self.footer.bytes(self.lines as usize)
     }
 
-    pub(super) fn write(self, out: &mut Vec<u8>) {
+    pub(super) fn write(self, out: &mut Blocks) {
         let Self { number, floor, data_end, footer, lines, footer_checksum, version_max } = self;
         let (footer, checksum) = (footer as u64, u64::from(footer_checksum));
         write_block(&[MAGIC, number, floor, data_end, footer, lines, checksum, version_max], out);
@@ -212,7 +213,7 @@ pub(super) struct Superblock {
 }
 
 impl Superblock {
-    pub(super) fn write(self, out: &mut Vec<u8>) {
+    pub(super) fn write(self, out: &mut Blocks) {
         let Self { segment_bytes, hash_key } = self;
         write_block(&[SUPERBLOCK_MAGIC, segment_bytes, hash_key[0], hash_key[1]], out);
     }
@@ -238,14 +239,14 @@ impl Superblock {
 }
 
 /// Writes words and their checksum, padded to one block.
-fn write_block(words: &[u64], out: &mut Vec<u8>) {
+fn write_block(words: &[u64], out: &mut Blocks) {
     let start = out.len();
     for word in words {
         out.extend_from_slice(&word.to_le_bytes());
     }
     let checksum = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(&checksum.to_le_bytes());
-    out.resize(start + BLOCK_BYTES, 0);
+    out.fill_up(start + BLOCK_BYTES);
 }
 
 fn read_block<const WORDS: usize>(bytes: &[u8]) -> Option<[u64; WORDS]> {
@@ -260,14 +261,14 @@ mod tests {
 
     #[test]
     fn a_store_of_the_format_before_is_refused_by_name() {
-        let mut bytes = Vec::new();
+        let mut bytes = Blocks::default();
         let before = u64::from_le_bytes(*b"enrtsup1");
         write_block(&[before, SEGMENT_BYTES_MIN, 1, 2], &mut bytes);
         let error = Superblock::read(&bytes).expect_err("another format").to_string();
         assert!(error.contains("another format; expected an elastic store, format 2"), "{error}");
 
         let superblock = Superblock { segment_bytes: SEGMENT_BYTES_MIN, hash_key: [1, 2] };
-        let mut bytes = Vec::new();
+        let mut bytes = Blocks::default();
         superblock.write(&mut bytes);
         assert_eq!(Superblock::read(&bytes).expect("this format"), superblock);
     }

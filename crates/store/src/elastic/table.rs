@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::page::{Page, Places};
 use super::record::Class;
+use crate::blocks::Blocks;
 use crate::mapping::{Mapping, PAGE_BYTES};
 
 /// Bits kept of a hash.
@@ -310,7 +311,7 @@ impl Table {
         &mut self,
         patience: usize,
         clean: bool,
-    ) -> Option<(u32, Option<Vec<u8>>)> {
+    ) -> Option<(u32, Option<Blocks>)> {
         let mut used = None;
         for _ in 0..patience {
             self.hand = if self.hand + 1 < self.residents.len() { self.hand + 1 } else { 0 };
@@ -328,7 +329,7 @@ impl Table {
         used.map(|(place, page)| (page, self.drop_resident(place)))
     }
 
-    fn drop_resident(&mut self, place: usize) -> Option<Vec<u8>> {
+    fn drop_resident(&mut self, place: usize) -> Option<Blocks> {
         let page = self.residents.swap_remove(place) as usize;
         let is_dirty = self.states[page] & DIRTY != 0;
         let bytes = is_dirty.then(|| self.pages[page].sealed());

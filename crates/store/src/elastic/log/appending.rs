@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spares::{self, Spare, Who};
-use super::{Job, Log, Open, Segment, WRITE_BYTES};
+use super::{Job, Log, Open, Segment};
+use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
 use crate::elastic::parity::Parity;
@@ -18,6 +19,8 @@ use crate::mapping::prefetch;
 
 /// Lines of the processor's cache fetched before records are written to them.
 const LINES_AHEAD: usize = 4;
+/// Zeroes written along rather than making two writes.
+const GAP_BYTES: usize = 64 << 10;
 
 impl Log {
     /// Appends a record of a key of `hash`; `hash` of a `Kills` record means nothing.
@@ -51,7 +54,7 @@ impl Log {
         record.write(Address::new(open.number, offset), &mut open.buffer);
         // Where the next ones will be written. Nothing that is written behind them gets anywhere while
         // they wait for memory, and what is read back of that waits, too.
-        let ahead = open.buffer.spare_capacity_mut();
+        let ahead = open.buffer.ahead();
         ahead.iter().step_by(item::LINE_BYTES).take(LINES_AHEAD).for_each(prefetch);
         let slot = open.slot;
         open.kills += match record.kind {
@@ -90,7 +93,7 @@ impl Log {
         let bytes = bytes.max(need);
         let slot = self.segments.adopt(Segment::new(number, bytes));
         let mut buffer = std::mem::take(&mut self.unused.0);
-        buffer.reserve(WRITE_BYTES + BLOCK_BYTES);
+        buffer.reserve(self.write_bytes + BLOCK_BYTES);
         Header { number, floor: self.floor }.write(&mut buffer);
         self.open = Some(Open {
             slot,
@@ -137,22 +140,30 @@ impl Log {
             footer_checksum: 0,
             version_max: open.version_max,
         };
-        open.buffer.resize(open.buffer.len().next_multiple_of(BLOCK_BYTES), 0);
+        open.buffer.fill_up(open.buffer.len().next_multiple_of(BLOCK_BYTES));
         open.note_blocks(open.buffer.len());
         trailer.footer_checksum =
             write_footer(open.footer, &open.lines, &open.parity, &mut open.buffer);
         self.footer = Footer::of(trailer.data_end - BLOCK_BYTES as u64, open.count);
-        let mut last = Vec::new();
-        trailer.write(&mut last);
-        self.push_job(open.number, open.base, open.buffer, false);
-        self.push_job(open.number, open.bytes - BLOCK_BYTES as u64, last, true);
+        let last_block = (open.bytes - BLOCK_BYTES as u64 - open.base) as usize;
+        let is_near = last_block <= open.buffer.len() + GAP_BYTES;
+        if is_near {
+            open.buffer.fill_up(last_block);
+            trailer.write(&mut open.buffer);
+        }
+        self.push_job(open.number, open.base, open.buffer, is_near);
+        if !is_near {
+            let mut last = Blocks::default();
+            trailer.write(&mut last);
+            self.push_job(open.number, open.bytes - BLOCK_BYTES as u64, last, true);
+        }
         self.segments.seal(open.slot, trailer);
         self.segments.note_kills(open.slot, open.kills);
         open.lines.clear();
         self.unused.1 = open.lines;
     }
 
-    fn push_job(&mut self, number: u64, base: u64, bytes: Vec<u8>, seals: bool) {
+    fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, seals: bool) {
         let position = self.appended;
         self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, seals });
         self.unwritten_since = None;
@@ -165,10 +176,10 @@ impl Log {
         let kept = (end / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 - open.base) as usize;
         open.note_blocks(kept);
         let mut next = std::mem::take(&mut self.unused.0);
-        next.reserve(WRITE_BYTES + BLOCK_BYTES);
+        next.reserve(self.write_bytes + BLOCK_BYTES);
         next.extend_from_slice(&open.buffer[kept..]);
         let mut bytes = std::mem::replace(&mut open.buffer, next);
-        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        bytes.fill_up(bytes.len().next_multiple_of(BLOCK_BYTES));
         let (number, base) = (open.number, open.base);
         open.base += kept as u64;
         open.written = end;

@@ -4,8 +4,9 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Log;
 use super::spares::{RETRY_AFTER, Spare};
-use super::{Log, WRITE_BYTES};
+use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};
 use crate::elastic::{Error, Sync};
 
@@ -89,7 +90,7 @@ impl Log {
         sync == Sync::Always
             || self.flush_wanted > self.written
             || now >= since + WRITE_AFTER
-            || self.open.as_ref().is_some_and(|open| open.buffer.len() >= WRITE_BYTES)
+            || self.open.as_ref().is_some_and(|open| open.buffer.len() >= self.write_bytes)
     }
 
     fn is_sync_due(&self, sync: Sync, now: Duration) -> bool {
@@ -164,10 +165,10 @@ impl Log {
         }
     }
 
-    fn keep_buffer(&mut self, bytes: Arc<Vec<u8>>) {
+    fn keep_buffer(&mut self, bytes: Arc<Blocks>) {
         // Whoever wrote it may hold it still. That of a trailer is no use.
         if let Ok(mut bytes) = Arc::try_unwrap(bytes)
-            && (self.unused.0.capacity()..=4 * WRITE_BYTES).contains(&bytes.capacity())
+            && (self.unused.0.capacity()..=4 * self.write_bytes).contains(&bytes.capacity())
         {
             bytes.clear();
             self.unused.0 = bytes;

@@ -1,6 +1,7 @@
 //! Finding out what is in every segment, and mending the last.
 
 use super::{Found, Lines, Opening, write_failed};
+use crate::blocks::Blocks;
 use crate::device::{Device, FileName};
 use crate::elastic::Error;
 use crate::elastic::lines::{LineReader, add_lines};
@@ -266,7 +267,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         if !trailer.fits(segment.bytes) {
             trailer.footer = Footer::Parity;
         }
-        let (mut parity, mut footer) = (Parity::new(), Vec::new());
+        let (mut parity, mut footer) = (Parity::new(), Blocks::default());
         parity.add(&bytes[..trailer.footer_offset() as usize]);
         trailer.footer_checksum =
             write_footer(trailer.footer, &scanned.lines, &parity, &mut footer);
@@ -275,7 +276,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let bytes = segment.bytes.max(end);
         // A damaged segment stays as it is, for whoever wants to look at it.
         if is_last && bytes <= self.segment_bytes {
-            let mut last = Vec::new();
+            let mut last = Blocks::default();
             trailer.write(&mut last);
             let file = FileName::Segment(number);
             let write = |offset, bytes: &[u8]| {
