@@ -170,7 +170,15 @@ pub struct Origin {
 impl Origin {
     /// `answer` gives status, header lines and body. It ends with the process of the test.
     pub fn start(answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_at("127.0.0.1:0", answer)
+    }
+
+    /// The same at an address of the network that the caller is in.
+    pub fn start_at(
+        address: &str,
+        answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static,
+    ) -> Self {
+        let socket = TcpListener::bind(address).expect("a free port");
         let address = socket.local_addr().expect("bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
