@@ -75,14 +75,14 @@ impl Origin {
     /// It has no host.
     pub fn new(
         base: Uri,
-        tls: Option<edge_tls::Connector>,
+        tls: Option<&edge_tls::Connector>,
         connect_timeout: Duration,
         answer_timeout: Duration,
     ) -> anyhow::Result<Self> {
         let authority = base.authority().cloned();
         let authority = authority.ok_or_else(|| anyhow::anyhow!("{base} names no host"))?;
         let client = |kept: usize, carries_bodies: bool| {
-            let connector = Connector { tls: tls.clone(), connect_timeout, carries_bodies };
+            let connector = Connector { tls: tls.cloned(), connect_timeout, carries_bodies };
             Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE_TIMEOUT)

@@ -151,7 +151,12 @@ fn site(written: &SiteDocument, limits: &Limits) -> anyhow::Result<Site> {
     };
     Ok(Site {
         domain: written.domain.clone(),
-        origin: Origin::new(base, origin_tls, limits.connect_timeout, limits.origin_timeout)?,
+        origin: Origin::new(
+            base,
+            origin_tls.as_ref(),
+            limits.connect_timeout,
+            limits.origin_timeout,
+        )?,
         body_bytes_max: written.body_bytes_max(),
     })
 }
