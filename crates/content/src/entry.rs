@@ -106,10 +106,6 @@ impl Entry {
                 entry.headers.append(name.clone(), value.clone());
             }
         }
-        // An old Age is not the new answer's.
-        if !news.contains_key(header::AGE) {
-            entry.headers.remove(header::AGE);
-        }
         entry.initial_age = age::initial(&news, asked, now);
         entry.received = now;
         entry

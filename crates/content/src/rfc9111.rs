@@ -7,8 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use crate::{
     Entry,
     NotStored::{self, Forbidden, NeverFresh, SetsCookie, VariesByAnything},
+    Selecting,
     Usable::{self, AfterRevalidation, Fresh, WhileRevalidating},
-    select, select_range,
+    end_to_end, for_the_origin, secondary_key, select, select_range,
 };
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' own example.
@@ -279,6 +280,35 @@ fn which_requests_a_variant_answers() {
     for (request, matches) in table {
         assert_eq!(entry.selecting.matches(&headers(request)), *matches, "{request:?}");
     }
+    // A header that is absent is not one that is empty.
+    let absent = admit(&[], 200, &["cache-control: max-age=60", "vary: accept"]).expect("stored");
+    assert!(absent.selecting.matches(&headers(&["x-other: 1"])));
+    assert!(!absent.selecting.matches(&headers(&["accept: "])));
+}
+
+#[test]
+fn each_variant_has_a_key_of_its_own() {
+    let key = |generation, language: &str| {
+        let names = vec![header::ACCEPT_LANGUAGE];
+        let request = headers(&[&format!("accept-language: {language}")]);
+        secondary_key(b"shop.example /", generation, &Selecting::from_names(names, &request))
+    };
+    assert_eq!(key(1, "de"), key(1, "de"));
+    assert_ne!(key(1, "de"), key(1, "en"));
+    assert_ne!(key(1, "de"), key(2, "de"));
+}
+
+#[test]
+fn what_is_of_one_connection_or_asks_for_less_stays_here() {
+    let came =
+        ["connection: x-own, close", "x-own: 1", "te: trailers", "keep-alive: 9", "accept: a"];
+    let asked = ["range: bytes=0-1", "if-range: \"b\"", "if-none-match: \"b\"", "if-match: *"];
+    let request = headers(&[&came[..], &asked, &["if-modified-since: now"]].concat());
+    assert_eq!(for_the_origin(&request, None), headers(&["accept: a"]));
+    assert_eq!(end_to_end(&headers(&came)), headers(&["accept: a"]));
+    let stored = headers(&["etag: \"a\"", "last-modified: then"]);
+    let validates = ["accept: a", "if-none-match: \"a\"", "if-modified-since: then"];
+    assert_eq!(for_the_origin(&request, Some(&stored)), headers(&validates));
 }
 
 #[test]
@@ -307,7 +337,30 @@ fn a_304_shares_no_cookie_and_can_forbid_storing() {
 #[test]
 fn age_is_told() {
     let entry = admit(&[], 200, &["cache-control: max-age=60", "age: 7"]).expect("stored");
-    assert_eq!(entry.headers_at(NOW + Duration::from_secs(5))[header::AGE], "12");
+    let headers = entry.headers_at(NOW + Duration::from_secs(5));
+    assert_eq!(headers[header::AGE], "12");
+    // RFC 9110 §6.6.1: who received it without a date adds one.
+    assert_eq!(headers[header::DATE], DATE["date: ".len()..]);
+    // An old Age is not the new answer's.
+    assert_eq!(entry.refreshed(&HeaderMap::new(), NOW, NOW).headers_at(NOW)[header::AGE], "0");
+}
+
+#[test]
+fn it_is_kept_for_as_long_as_it_is_of_use() {
+    let day = 24 * 3600;
+    for (line, seconds) in [
+        ("x-nothing: said", 60),
+        ("x-nothing: said\ncache-control: stale-while-revalidate=30", 90),
+        ("x-nothing: said\ncache-control: stale-while-revalidate=30, stale-if-error=300", 360),
+        ("etag: \"a\"", 60 + day),
+        ("last-modified: Sun, 06 Nov 1994 08:49:37 GMT", 60 + day),
+    ] {
+        let lines: Vec<&str> = line.lines().chain(["cache-control: max-age=60"]).collect();
+        let entry = admit(&[], 200, &lines).expect("stored");
+        assert_eq!(entry.useful_for(NOW), Duration::from_secs(seconds), "{line}");
+        let later = NOW + Duration::from_secs(20);
+        assert_eq!(entry.useful_for(later), Duration::from_secs(seconds - 20), "{line}");
+    }
 }
 
 #[test]
@@ -353,6 +406,15 @@ fn what_a_condition_or_a_range_comes_to() {
     for (request, status, body) in table {
         let selected = select(&headers(request), StatusCode::OK, headers(&stored), 10);
         assert_eq!((selected.status.as_u16(), &selected.body), (*status, body), "{request:?}");
+    }
+    // A weak tag never matches strongly, not even its equal.
+    let weak = headers(&["etag: W/\"abc\""]);
+    let selected = select(&headers(&["if-match: W/\"abc\""]), StatusCode::OK, weak, 10);
+    assert_eq!(selected.status, StatusCode::PRECONDITION_FAILED);
+    // Conditions and ranges are about what was asked for, not about its absence.
+    for line in ["if-none-match: \"abc\"", "if-match: \"x\"", "range: bytes=2-4"] {
+        let selected = select(&headers(&[line]), StatusCode::NOT_FOUND, headers(&stored), 10);
+        assert_eq!((selected.status, &selected.body), (StatusCode::NOT_FOUND, &(0..10)), "{line}");
     }
     let part = select(&headers(&["range: bytes=2-4"]), StatusCode::OK, headers(&stored), 10);
     assert_eq!(part.headers[header::CONTENT_RANGE], "bytes 2-4/10");

@@ -18,6 +18,20 @@ use support::{
 const SHOP: &str = "shop.example";
 
 #[test]
+fn a_handshake_gives_its_place_back_however_it_ends() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let origin = Origin::start(|_| (200, "cache-control: no-store".into(), "page".into()));
+    let limits = "[edge.limits]\nhandshakes_max = 2\n";
+    let edge = workshop.start(limits, &workshop.site(SHOP, origin.address));
+    for _ in 0..3 {
+        assert_eq!(edge.curl(SHOP, "/", &[]).body, "page");
+        let said = edge.openssl(SHOP, "-alpn ftp", "");
+        assert!(said.contains("alert no application protocol"), "{said}");
+    }
+}
+
+#[test]
 fn each_ends_its_own_connection() {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");

@@ -1,5 +1,5 @@
-//! Certificates are renewed every few weeks: SIGHUP has edge and key server read them again. New handshakes
-//! use the new ones, everything open goes on, and with a mistake in one file all stays as it was.
+//! Certificates are renewed every few weeks, sites come and go: SIGHUP has edge and key server read them again.
+//! New handshakes use the new ones, everything open goes on, and with a mistake in one file all stays as it was.
 #![cfg(feature = "edge")]
 
 mod support;
@@ -12,7 +12,7 @@ use std::{
 };
 
 use support::{
-    edge::{Asked, Edge, Origin, until},
+    edge::{Asked, Edge, Origin, config, until},
     keyserver::{EVERYTHING, Site, verify_request},
     process::Process,
     workshop::{Workshop, workshop},
@@ -212,12 +212,22 @@ fn a_key_server_and_its_edge_renew_theirs() {
     // Renewed; the edge goes on with the connection it has.
     site.write("policy.toml", EVERYTHING);
     site.signed("localhost", "ca");
+    site.ends_in("localhost", "ca", 3 * 86_400);
     renew(server.process());
+    let said = server.process().stderr();
+    assert!(said.contains("the certificate of the key server ends in 2 days"), "{said}");
     assert_eq!(shown_to_edge(), on_disk(&site, "localhost"));
     assert_ne!(on_disk(&site, "localhost"), before);
-    until("openssl is counted twice more", || connected() == 4);
+    let session = |option: &str| {
+        let kept = format!("-tls1_2 -CAfile ca.pem {identity} {option} session");
+        let asked = format!("openssl s_client -connect {} {kept} </dev/null 2>&1", server.address);
+        site.sh(&format!("{asked} || true"))
+    };
+    assert!(session("-sess_out").contains("New, TLSv1.2"));
+    assert!(session("-sess_in").contains("Reused, TLSv1.2"));
+    until("openssl is counted four times more", || connected() == 6);
     assert!(is_served() && is_served());
-    assert_eq!(connected(), 4, "a new one of the edge");
+    assert_eq!(connected(), 6, "a new one of the edge");
 
     // Another authority is to sign edges from now on: who is connected stays, nobody else gets in.
     site.sh("cp next.pem edges.pem");
@@ -226,6 +236,8 @@ fn a_key_server_and_its_edge_renew_theirs() {
     let body = verify_request(&"0".repeat(64), "ed25519", &[1; 32]);
     let (_, status) = site.post(&server, "edge1.example", &body);
     assert_eq!(status, 0, "an edge of the authority before");
+    let said = session("-sess_in");
+    assert!(!said.contains("Reused, ") && said.contains("alert"), "a session of before: {said}");
 
     // The edge's own; a mistake first.
     site.signed("edge1.example", "next");
@@ -243,5 +255,53 @@ fn a_key_server_and_its_edge_renew_theirs() {
     renew(edge.enroute.process());
     assert!(is_served());
     assert_eq!(served(&site, &edge, SHOP), on_disk(&site, SHOP));
-    assert_eq!(connected(), 5);
+    assert_eq!(connected(), 7);
+}
+
+/// Domains come, go and move; what cannot change without a restart is named.
+#[test]
+fn sites_are_those_of_the_file() {
+    const THIRD: &str = "third.example";
+    let Some(workshop) = workshop() else { return };
+    let content = |text: &'static str| {
+        Origin::start(move |_| (200, "cache-control: no-store".into(), text.into()))
+    };
+    let (here, there) = (content("here"), content("there"));
+    for name in [SHOP, OTHER, THIRD] {
+        workshop.certificate(name, "ec");
+    }
+    let site = |name: &str, origin: &Origin| workshop.site(name, origin.address);
+    let edge = workshop.start("", &(site(SHOP, &here) + &site(OTHER, &here)));
+    let body = |name: &str| edge.curl(name, "/", &[]).body;
+    assert_eq!([SHOP, OTHER].map(body), ["here", "here"]);
+    let process = edge.enroute.process();
+
+    // A mistake, in the last of them or in the file itself, changes nothing.
+    let missing = site(THIRD, &there).replace("third.example.pem", "absent.pem");
+    for (mistake, said) in [(&*missing, "absent.pem"), ("[[edge.site]]\nx = 1", "enroute.toml:")] {
+        edge.enroute.write_config(&config("", &(site(SHOP, &there) + mistake)));
+        let told = hang_up(process);
+        assert!(told.contains("SIGHUP changed nothing") && told.contains(said), "{told}");
+        assert_eq!([SHOP, OTHER].map(body), ["here", "here"]);
+    }
+
+    let limits = "[edge.content]\nmemory = \"32MiB\"\n[edge.limits]\nstreams_max = 7";
+    let longer = site(THIRD, &there) + "body_max = \"1GiB\"\n";
+    let changed = "workers = 1\n".to_owned() + &config(limits, &(site(SHOP, &there) + &longer));
+    edge.enroute.write_config(
+        &changed.replace("[edge]\nlisten = \"127.0.0.1:0\"", "[edge]\nlisten = \"127.0.0.1:1\""),
+    );
+    renew(process);
+    assert_eq!([SHOP, THIRD].map(body), ["there", "there"]);
+    let said = edge.openssl(OTHER, "", "");
+    assert!(said.contains("unrecognized name"), "{said}");
+    for name in ["workers", "[edge] listen", "[edge.content]", "[edge.limits]", "a body_max"] {
+        edge.enroute.stderr_line(&format!("SIGHUP: {name}"));
+    }
+    assert_eq!(process.stderr().matches("waits for a restart").count(), 5, "{}", process.stderr());
+    // As it was.
+    edge.enroute.write_config(&config("", &(site(SHOP, &here) + &site(OTHER, &here))));
+    renew(process);
+    assert_eq!([SHOP, OTHER].map(body), ["here", "here"]);
+    assert_eq!(process.stderr().matches("waits for a restart").count(), 5);
 }

@@ -68,9 +68,17 @@ fn http_by_curl() {
             && asked.header("via") == "1.1 enroute"
     });
     assert!(forwarded, "{asked:?}");
-    edge.curl("shop.example", "/c", &["--http2", "-H", "Cookie: a=1", "-H", "Cookie: b=2"]);
-    assert_eq!(origin.asked("/c")[0].header("cookie"), "a=1; b=2");
+    let claimed = ["-H", "X-Forwarded-For: 192.0.2.1", "-H", "X-Forwarded-Proto: http"];
+    let cookies = ["--http2", "-H", "Cookie: a=1", "-H", "Cookie: b=2"];
+    edge.curl("shop.example", "/c", &[&cookies[..], &claimed].concat());
+    let asked = &origin.asked("/c")[0];
+    assert_eq!(asked.header("cookie"), "a=1; b=2");
+    // What a client claims of itself is not believed.
+    assert_eq!(asked.header("x-forwarded-for"), "127.0.0.1");
+    assert_eq!(asked.header("x-forwarded-proto"), "https");
     let long = format!("x: {}", "y".repeat(64 << 10));
+    let refused = edge.try_curl("shop.example", "/long", &["--http2", "-H", &long]);
+    assert!(!refused.is_ok_and(|answer| answer.status != 431) && origin.asked("/long").is_empty());
     let refused = edge.try_curl("shop.example", "/page", &["--http1.1", "-H", &long]);
     // It answers and closes; curl may still be sending then, and say only that it cannot send or receive.
     match refused.map(|answer| answer.status) {

@@ -14,6 +14,7 @@ use std::{
     thread,
 };
 
+use support::attacks;
 use support::edge::{Edge, Origin, until};
 use support::workshop::workshop;
 
@@ -89,6 +90,33 @@ fn what_is_stale_is_asked_about_with_its_validator() {
         // The answer to the validator made it fresh.
         assert_eq!(edge.curl(SHOP, "/", &[]).cache(), "hit");
         assert_eq!(origin.asked("/").len(), 2);
+    });
+}
+
+#[test]
+fn a_304_can_end_the_sharing() {
+    let answer = |_: &str, _: u64, asked: &support::edge::Asked| match asked.header("if-none-match")
+    {
+        "\"v1\"" => (304, "cache-control: private".to_owned()),
+        _ => (200, "cache-control: max-age=10\nage: 10\netag: \"v1\"".to_owned()),
+    };
+    with_edge("", "", answer, |edge, _| {
+        let told = [(); 3].map(|()| edge.curl(SHOP, "/", &[]).cache().to_owned());
+        assert_eq!(told, ["fwd=miss; stored", "fwd=bypass", "fwd=bypass"]);
+    });
+}
+
+#[test]
+fn what_is_for_one_client_is_asked_as_it_came() {
+    let answer = |_: &str, _: u64, _: &support::edge::Asked| (200, "x-nothing: said".to_owned());
+    with_edge("", "", answer, |edge, origin| {
+        let lines = ["Authorization: Basic eA==", "Cache-Control: no-store"];
+        for (path, line) in ["/1", "/2"].into_iter().zip(lines) {
+            edge.curl(SHOP, path, &["-r", "0-3", "-H", line]);
+            assert_eq!(origin.asked(path)[0].header("range"), "bytes=0-3", "{line}");
+        }
+        edge.curl(SHOP, "/3", &["--head"]);
+        assert_eq!(origin.asked("/3")[0].method, "HEAD");
     });
 }
 
@@ -206,6 +234,78 @@ fn many_who_want_the_same_ask_once() {
             }
         });
         assert_eq!(origin.asked("/").len(), 1);
+    });
+}
+
+/// Nobody knows yet that the target has variants.
+#[test]
+fn who_waited_for_another_variant_asks_for_its_own() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, _: u64, asked: &support::edge::Asked| {
+        until("the other", || gate.load(SeqCst));
+        let language = asked.header("accept-language");
+        (
+            200,
+            format!(
+                "cache-control: max-age=60\nvary: accept-language\ncontent-language: {language}"
+            ),
+        )
+    };
+    with_edge("", "", answer, |edge, origin| {
+        thread::scope(|scope| {
+            let clients = ["de", "en"].map(|language| {
+                let header = format!("Accept-Language: {language}");
+                (language, scope.spawn(move || edge.curl(SHOP, "/", &["-H", &header])))
+            });
+            until("both waiting", || edge.counted("coalesced") == 1);
+            go.store(true, SeqCst);
+            for (language, client) in clients {
+                let answer = client.join().expect("no panic");
+                assert_eq!(answer.header("content-language"), language, "{answer:?}");
+            }
+        });
+        assert_eq!(origin.asked("/").len(), 2);
+    });
+}
+
+#[test]
+fn an_origin_that_takes_too_long_is_a_504() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, _: u64, _: &support::edge::Asked| {
+        until("everybody was told", || gate.load(SeqCst));
+        (200, "cache-control: max-age=60".to_owned())
+    };
+    with_edge("[edge.limits]\norigin_timeout = \"1s\"", "", answer, |edge, _| {
+        for method in ["GET", "POST"] {
+            assert_eq!(edge.curl(SHOP, "/", &["-X", method]).status, 504, "{method}");
+        }
+        go.store(true, SeqCst);
+    });
+}
+
+/// What is not stored because of one client's credentials is for the others as it was.
+#[test]
+fn one_client_s_own_answer_is_not_everybody_s_mark() {
+    let answer = |_: &str, _: u64, asked: &support::edge::Asked| match asked.header("authorization")
+    {
+        "" => (
+            200,
+            "cache-control: public, max-age=10, stale-while-revalidate=600\nage: 10".to_owned(),
+        ),
+        _ => (200, "cache-control: private".to_owned()),
+    };
+    with_edge("", "", answer, |edge, origin| {
+        edge.curl(SHOP, "/", &[]);
+        let stale = "hit; detail=stale-while-revalidate";
+        assert_eq!(edge.curl(SHOP, "/", &["-H", "Authorization: Basic eA=="]).cache(), stale);
+        // Once another asks behind it, the answer to that has come.
+        until("another fetch", || {
+            let answer = edge.curl(SHOP, "/", &[]);
+            assert!(answer.cache().starts_with("hit"), "{answer:?}");
+            origin.asked("/").len() > 2
+        });
     });
 }
 
@@ -338,6 +438,25 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
     });
 }
 
+/// It is heard for a while, not for ever.
+#[test]
+fn who_is_refused_and_never_ends_is_cut_off() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let limits = "[edge.limits]\nrequest_bytes_max = \"1KiB\"\nidle_timeout = \"600s\"";
+    let origin = support::process::free_address();
+    let edge = workshop.start(limits, &workshop.site(SHOP, origin));
+    let options = format!("-connect {} -servername {SHOP}", edge.address);
+    let head = format!("POST / HTTP/1.1\r\nHost: {SHOP}\r\nContent-Length: 9000000\r\n\r\n");
+    let send = |body: &[u8]| {
+        attacks::send(&workshop.path(""), &options, &[head.as_bytes(), body].concat())
+    };
+    let answer = send(b"and no more").expect("the connection stays open");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(send(&vec![b'x'; 9_000_000]).is_some(), "all of it is heard");
+}
+
 #[test]
 fn a_request_under_way_is_answered_before_the_end() {
     let go = Arc::new(AtomicBool::new(false));
@@ -390,6 +509,11 @@ fn a_database_keeps_what_memory_cannot() {
     assert_eq!(told(), miss);
     // An edge that waits for its database for too long asks the origin, and a busy machine may be slow.
     until("the database answers", || told() == "hit");
+    until("what was changed is forgotten there, too", || {
+        let edge = workshop.start(&database, &workshop.site(SHOP, origin.address));
+        edge.curl(SHOP, "/", &["-X", "PUT"]);
+        told() == miss
+    });
     redis::cmd("FLUSHALL").exec(&mut kept_in.connection()).expect("it answers");
     assert_eq!(told(), miss, "nothing is kept");
     kept_in.bring_down();

@@ -75,6 +75,22 @@ fn what_no_rule_allows_is_denied() {
     server.process().signal("HUP");
     assert!(server.process().stderr_line("SIGHUP changed nothing").is_some());
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
+    // What was used of a rate counts under the policy it was used under, and new edges have theirs.
+    let limited = |edge: &str| {
+        format!(
+            "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
+             [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
+        )
+    };
+    site.write(
+        "policy.toml",
+        &["edge1", "edge2", "edge3"].map(|name| limited(&format!("{name}.example"))).concat(),
+    );
+    server.reload();
+    for edge in ["edge1.example", "edge2.example", "edge3.example"] {
+        assert_eq!(ask(edge, &unknown), not_found, "{edge}");
+        assert_eq!(ask(edge, &unknown), denied, "{edge}");
+    }
     site.write("policy.toml", "edge = []\n");
     server.reload();
     assert_eq!(ask("edge1.example", &one), denied);
@@ -102,7 +118,7 @@ fn a_log_that_cannot_be_written_denies_everything() {
     site.key("one", P256);
     let one = site.import("one", &[]);
     // Files of 2 KiB at most, and no signal about it: as a full disk.
-    let server = site.serve_after("trap '' XFSZ; ulimit -f 4");
+    let server = site.serve_after("trap '' XFSZ; ulimit -S -f 4");
     let body = verify_request(&one, SCHEME, &[1; 32]);
     let mut answered = 0;
     while site.post(&server, "edge1.example", &body).0.contains("output") {
@@ -117,6 +133,15 @@ fn a_log_that_cannot_be_written_denies_everything() {
     // Nothing was answered of which there is no whole line.
     let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
     assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
+
+    // With room again the line that was begun is finished before any other; of those that were denied
+    // meanwhile, without end perhaps, there is none.
+    site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
+    site.output(&server, &body);
+    server.terminate();
+    let ended = site.run(&["audit", "audit.log"]);
+    let lines = format!("{} lines, head ", 1 + answered + 1 + 1);
+    assert!(ended.stdout.starts_with(&lines), "{lines}: {}{}", ended.stdout, ended.stderr);
 }
 
 #[test]

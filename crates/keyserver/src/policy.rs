@@ -231,4 +231,35 @@ mod tests {
         assert_eq!(ask(1), Err(Denial::KeyRate));
         assert_eq!(ask(2), Err(Denial::EdgeRate));
     }
+
+    #[test]
+    fn a_rate_for_each_key_is_of_one_edge_and_one_key() {
+        let rate = Some(Rate { per_second: 1.0, burst: 1.0 });
+        let any = Edge { rate: None, rules: vec![Rule { keys: Keys::All, rate, ..rule() }] };
+        let edges = ["a", "b"].map(|name| (name.to_owned(), any.clone()));
+        let policy = Policy { edges: HashMap::from(edges), premaster_decryption: false };
+        let mut rates = Rates::new(2);
+        for (edge, key, outcome) in
+            [("a", 1, Ok(())), ("a", 1, Err(Denial::KeyRate)), ("a", 2, Ok(())), ("b", 1, Ok(()))]
+        {
+            let asked = Request { key: KeyId([key; 32]), ..request(None) };
+            let admitted = policy.admit(edge, &asked, &mut rates, Duration::ZERO);
+            assert_eq!(admitted, outcome, "{edge} {key}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_for_another_reason_takes_nothing_of_the_rate() {
+        let rate = Some(Rate { per_second: 1.0, burst: 1.0 });
+        let edges = HashMap::from([("edge".to_owned(), Edge { rate, rules: vec![rule()] })]);
+        let policy = Policy { edges, premaster_decryption: false };
+        let mut rates = Rates::new(1);
+        let mut ask = |key| {
+            let asked = Request { key, ..request(None) };
+            policy.admit("edge", &asked, &mut rates, Duration::ZERO)
+        };
+        assert_eq!(ask(KeyId([8; 32])), Err(Denial::NoRule));
+        assert_eq!(ask(KEY), Ok(()));
+        assert_eq!(ask(KEY), Err(Denial::EdgeRate));
+    }
 }

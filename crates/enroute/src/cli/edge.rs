@@ -30,8 +30,9 @@ EXAMPLES:
 
   docs/guide/edge.md explains every option.
 
-SIGTERM or Ctrl-C lets requests that are under way end. SIGHUP reads certificates and keys again, for
-new handshakes; a mistake in one of them changes nothing.";
+SIGTERM or Ctrl-C lets requests that are under way end. SIGHUP reads the file again, and certificates and
+keys with it: sites and [edge.identity] change for new connections, the log names what waits for a restart.
+A mistake anywhere changes nothing.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -44,13 +45,13 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Document::read(&arguments.config)?;
     match &document.edge {
-        Some(edge) => serve(&document, edge),
+        Some(edge) => serve(arguments, &document, edge),
         None => bail!("{} has no [edge]", arguments.config.display()),
     }
 }
 
 #[cfg(not(feature = "edge"))]
-fn serve(_: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
+fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
     absent()
 }
 
@@ -65,11 +66,11 @@ pub(super) fn absent() -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "edge")]
-fn serve(document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
+fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
     use std::sync::Arc;
 
     use anyhow::Context;
-    use tracing::info;
+    use tracing::{info, warn};
 
     use super::{
         cache,
@@ -83,10 +84,21 @@ fn serve(document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drain = document.drain_timeout.map(crate::config::Time::duration);
     let serving = Edge::start(edge.setup(document.workers.unwrap_or(cores), drain)?)?;
-    let (renewed, written) = (Arc::clone(serving.shared()), edge.clone());
+    let (shared, config) = (Arc::clone(serving.shared()), arguments.config.clone());
+    let started = document.clone();
+    let served = edge.clone();
     on_hangup(move || {
-        renewed.renew(written.certificates()?)?;
-        info!("SIGHUP: certificates and keys read again");
+        let mut read = Document::read(&config)?;
+        let Some(written) = read.edge.take() else { bail!("{} has no [edge]", config.display()) };
+        let (next, mut waiting) = served.with_sites_of(written);
+        shared.replace(next.sites()?)?;
+        info!("SIGHUP: sites, certificates and keys read again");
+        // Of `[edge]` that was all.
+        read.edge.clone_from(&started.edge);
+        waiting.extend(started.changes(&read));
+        for name in waiting {
+            warn!("SIGHUP: {name} changed in the file; that waits for a restart");
+        }
         Ok(())
     })?;
     for site in &edge.sites {

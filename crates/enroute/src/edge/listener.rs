@@ -123,7 +123,7 @@ async fn converse(
     session: Session,
     peer: SocketAddr,
 ) {
-    let Some(site) = shared.sites.get(&*session.site).cloned() else { return };
+    let Some(site) = shared.site(&session.site) else { return };
     let connection = Arc::new(Connection { shared: Arc::clone(shared), site, peer });
     let service = service_fn(move |request| answer(Arc::clone(&connection), request));
     let (limits, stream) = (&shared.limits, TokioIo::new(stream));

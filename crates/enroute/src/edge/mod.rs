@@ -22,6 +22,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use parking_lot::RwLock;
 use tokio::{runtime, sync::watch};
 
 use crate::certificate::{Life, Watch};
@@ -106,18 +107,25 @@ pub struct Setup {
     pub limits: Limits,
     /// Where content is kept.
     pub content: Content,
-    /// The domains.
-    pub sites: Vec<Site>,
-    /// What it shows to clients and key servers.
-    pub certificates: Certificates,
+    /// What may change while it serves.
+    pub sites: Sites,
 }
 
-/// Certificates and keys, which are renewed while the edge serves.
-pub struct Certificates {
-    /// The TLS side of each site.
-    pub sites: Vec<edge_tls::Site>,
-    /// Until when they are good, the sites' and the edge's own.
+/// The domains, their certificates and keys: read at the start and again while the edge serves.
+pub struct Sites {
+    /// Where their content comes from.
+    pub served: Vec<Site>,
+    /// The TLS side of each.
+    pub tls: Vec<edge_tls::Site>,
+    /// Until when certificates are good, the sites' and the edge's own.
     pub lives: Vec<Life>,
+}
+
+/// Sites by domain.
+type ByDomain = HashMap<String, Arc<Site>>;
+
+fn by_domain(sites: Vec<Site>) -> ByDomain {
+    sites.into_iter().map(|site| (site.domain.clone(), Arc::new(site))).collect()
 }
 
 /// What all connections share.
@@ -129,7 +137,7 @@ pub struct Shared {
     /// Where content is kept.
     pub content: Content,
     certificates: Watch,
-    sites: HashMap<String, Arc<Site>>,
+    sites: RwLock<ByDomain>,
     acceptor: edge_tls::Acceptor,
     flights: fetch::Flights,
     connections: AtomicUsize,
@@ -143,15 +151,22 @@ impl Shared {
         self.connections.load(Relaxed)
     }
 
-    /// New handshakes, with clients and with key servers, use these from now on; connections and session
-    /// tickets go on.
+    /// New connections, with clients, origins and key servers, use these from now on; those that are open
+    /// and session tickets go on.
     ///
     /// # Errors
     /// TLS cannot be set up with them; then all stays as it was.
-    pub fn renew(&self, certificates: Certificates) -> anyhow::Result<()> {
-        self.acceptor.replace(&certificates.sites)?;
-        self.certificates.replace(certificates.lives);
+    pub fn replace(&self, sites: Sites) -> anyhow::Result<()> {
+        // Held meanwhile, so that whoever shakes hands for a new site finds it.
+        let mut served = self.sites.write();
+        self.acceptor.replace(&sites.tls)?;
+        *served = by_domain(sites.served);
+        self.certificates.replace(sites.lives);
         Ok(())
+    }
+
+    fn site(&self, domain: &str) -> Option<Arc<Site>> {
+        self.sites.read().get(domain).cloned()
     }
 
     fn is_ending(&self) -> bool {
@@ -172,17 +187,16 @@ impl Edge {
     /// # Errors
     /// A certificate or key is wrong, or threads and sockets cannot be had.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
-        let Setup { socket, workers, limits, content, sites, certificates } = setup;
+        let Setup { socket, workers, limits, content, sites } = setup;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        let named = sites.into_iter().map(|site| (site.domain.clone(), Arc::new(site)));
         let shared = Arc::new(Shared {
             limits,
             content,
-            certificates: Watch::start(certificates.lives)?,
+            certificates: Watch::start(sites.lives)?,
             stats: Stats::default(),
-            acceptor: edge_tls::Acceptor::new(&certificates.sites)?,
-            sites: named.collect(),
+            acceptor: edge_tls::Acceptor::new(&sites.tls)?,
+            sites: RwLock::new(by_domain(sites.served)),
             flights: fetch::Flights::default(),
             connections: AtomicUsize::new(0),
             ending: watch::Sender::new(false),

@@ -1,41 +1,61 @@
 //! The origin of a site: a few kept connections over which it is asked.
+//!
+//! A connection may die without a word: the origin's host is off, the path is cut, a firewall forgot it.
+//! The kernel notices where the other end acknowledges nothing, neither what was sent nor, where nothing is
+//! on its way, a probe. A request that changes nothing is then asked again on a new connection, once.
 
 use std::{
     future::Future,
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
-use http::{Uri, uri::Authority};
-use hyper::{Request, Response, body::Incoming};
+use http::{Extensions, Uri, uri::Authority};
+use hyper::{
+    Request, Response,
+    body::{Body as _, Bytes, Incoming},
+};
 use hyper_util::{
     client::legacy::{
-        Client,
+        Client, Error,
         connect::{Connected, Connection},
     },
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use rustix::net::sockopt;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     time::timeout,
 };
 
-use super::body::Body;
+use super::body::{Body, full};
 
 /// Connections kept for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long; below what servers commonly close after.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of these, that nobody answers, the last must be lost before a silent connection is given up.
+const PROBES: u32 = 3;
 
 /// One origin.
 #[derive(Clone)]
 pub struct Origin {
     base: Uri,
     authority: Authority,
-    client: Client<Connector, Body>,
+    /// For requests that may be asked again.
+    asking: Client<Connector, Body>,
+    /// For asking again: never on a connection of before.
+    anew: Client<Connector, Body>,
+    /// For all others. A body fills the window of who takes its time to read it, which to the kernel is
+    /// nothing but silence.
+    sending: Client<Connector, Body>,
     answer_timeout: Duration,
 }
 
@@ -55,18 +75,28 @@ impl Origin {
     /// It has no host.
     pub fn new(
         base: Uri,
-        tls: Option<edge_tls::Connector>,
+        tls: Option<&edge_tls::Connector>,
         connect_timeout: Duration,
         answer_timeout: Duration,
     ) -> anyhow::Result<Self> {
         let authority = base.authority().cloned();
         let authority = authority.ok_or_else(|| anyhow::anyhow!("{base} names no host"))?;
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build(Connector { tls, connect_timeout });
-        Ok(Self { base, authority, client, answer_timeout })
+        let client = |kept: usize, carries_bodies: bool| {
+            let connector = Connector { tls: tls.cloned(), connect_timeout, carries_bodies };
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE_TIMEOUT)
+                .pool_max_idle_per_host(kept)
+                .build(connector)
+        };
+        Ok(Self {
+            base,
+            authority,
+            asking: client(IDLE_CONNECTIONS_MAX, false),
+            anew: client(0, false),
+            sending: client(IDLE_CONNECTIONS_MAX, true),
+            answer_timeout,
+        })
     }
 
     /// Sends a request whose target has only a path, and waits for the headers of the answer.
@@ -82,13 +112,44 @@ impl Origin {
         *request.uri_mut() =
             Uri::from_parts(target).map_err(|error| unreachable(error.to_string()))?;
         *request.version_mut() = http::Version::HTTP_11;
-        match timeout(self.answer_timeout, self.client.request(request)).await {
+        match timeout(self.answer_timeout, self.exchange(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(unreachable(causes(&error))),
             Err(_) => Err(Failure::TimedOut(self.base.clone(), self.answer_timeout)),
         }
     }
+
+    /// Asks; once more if the connection was a kept one, which may have died long ago, and nothing can
+    /// happen twice (RFC 9112 §9.3.1).
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Error> {
+        if !request.method().is_safe() || !request.body().is_end_stream() {
+            return self.sending.request(request).await;
+        }
+        let (head, _) = request.into_parts();
+        let same = || Request::from_parts(head.clone(), full(Bytes::new()));
+        match self.asking.request(same()).await {
+            Ok(response) => {
+                if let Some(Answered(answered)) = response.extensions().get() {
+                    answered.store(true, Relaxed);
+                }
+                Ok(response)
+            }
+            Err(error) if had_answered(&error) => self.anew.request(same()).await,
+            Err(error) => Err(error),
+        }
+    }
 }
+
+/// Whether the connection that broke had brought an answer before.
+fn had_answered(error: &Error) -> bool {
+    let mut extras = Extensions::new();
+    error.connect_info().into_iter().for_each(|connection| connection.get_extras(&mut extras));
+    extras.get().is_some_and(|Answered(answered)| answered.load(Relaxed))
+}
+
+/// Whether a connection has brought an answer; it goes with each of its answers and with its error.
+#[derive(Clone, Default)]
+struct Answered(Arc<AtomicBool>);
 
 /// An error and what led to it, in one line.
 fn causes(error: &dyn std::error::Error) -> String {
@@ -105,6 +166,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 struct Connector {
     tls: Option<edge_tls::Connector>,
     connect_timeout: Duration,
+    carries_bodies: bool,
 }
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TokioIo<Stream>>> + Send>>;
@@ -119,26 +181,44 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, target: Uri) -> Connecting {
-        let Self { tls, connect_timeout } = self.clone();
+        let connector = self.clone();
         Box::pin(async move {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
-            let connected = timeout(connect_timeout, connect(&target, tls.as_ref()));
+            let connected = timeout(connector.connect_timeout, connector.connect(&target));
             connected.await.map_err(late)?.map(TokioIo::new)
         })
     }
 }
 
-async fn connect(target: &Uri, tls: Option<&edge_tls::Connector>) -> io::Result<Stream> {
-    let host = target.host().unwrap_or_default().trim_matches(['[', ']']);
-    let port = target.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
-    let stream = TcpStream::connect((host, port)).await?;
-    stream.set_nodelay(true)?;
-    Ok(match tls {
-        None => Stream::Plain(stream),
-        Some(tls) => {
-            Stream::Tls(Box::new(tls.connect(host, stream).await.map_err(io::Error::other)?))
+impl Connector {
+    async fn connect(&self, target: &Uri) -> io::Result<Stream> {
+        let host = target.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = target.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        self.bound_silence(&stream)?;
+        Ok(match &self.tls {
+            None => Stream::Plain(stream),
+            Some(tls) => {
+                Stream::Tls(Box::new(tls.connect(host, stream).await.map_err(io::Error::other)?))
+            }
+        })
+    }
+
+    /// Has the kernel end a connection whose other end has acknowledged nothing for the connect timeout
+    /// (`TCP_USER_TIMEOUT` and keepalive, tcp(7)).
+    fn bound_silence(&self, stream: &TcpStream) -> io::Result<()> {
+        let limit = self.connect_timeout;
+        sockopt::set_tcp_keepidle(stream, limit / 2)?;
+        sockopt::set_tcp_keepintvl(stream, limit / 2 / PROBES)?;
+        sockopt::set_tcp_keepcnt(stream, PROBES)?;
+        sockopt::set_socket_keepalive(stream, true)?;
+        if !self.carries_bodies {
+            let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+            sockopt::set_tcp_user_timeout(stream, limit)?;
         }
-    })
+        Ok(())
+    }
 }
 
 enum Stream {
@@ -148,7 +228,7 @@ enum Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().extra(Answered::default())
     }
 }
 

@@ -5,9 +5,7 @@ use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
 
-use super::{
-    Certificates, Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site,
-};
+use super::{Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
 use crate::{
     certificate::{Life, check_domain},
     config::{
@@ -33,13 +31,8 @@ impl EdgeDocument {
     pub fn setup(&self, workers: usize, drain: Option<Duration>) -> anyhow::Result<Setup> {
         let mut limits = limits(&self.limits);
         limits.drain_timeout = drain.unwrap_or(limits.drain_timeout);
-        let certificates = self.certificates()?;
-        let sites = self.sites.iter().map(|written| {
-            site(written, &limits).with_context(|| format!("[[edge.site]] {}", written.domain))
-        });
-        let sites: Vec<Site> = sites.collect::<anyhow::Result<_>>()?;
-        let bodies = sites.iter().map(|site| site.body_bytes_max);
-        let record_bytes_max = bodies.max().unwrap_or(0) + limits.header_bytes_max;
+        let sites = self.sites()?;
+        let record_bytes_max = self.body_bytes_max() + limits.header_bytes_max;
         let bytes_max = self.content.memory.map_or(MEMORY_BYTES, Bytes::count);
         let database = self.content.database.as_ref();
         let database =
@@ -48,20 +41,45 @@ impl EdgeDocument {
         let socket = TcpListener::bind(self.listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", self.listen)
         })?;
-        Ok(Setup { socket, workers, limits, content, sites, certificates })
+        Ok(Setup { socket, workers, limits, content, sites })
     }
 
-    /// Reads the certificates and keys it names.
+    /// Reads the certificates and keys its sites name.
     ///
     /// # Errors
     /// Which file is not there or not what it should be.
-    pub fn certificates(&self) -> anyhow::Result<Certificates> {
+    pub fn sites(&self) -> anyhow::Result<Sites> {
+        let limits = limits(&self.limits);
         let mut clients = HashMap::new();
-        let sites = self.sites.iter().map(|written| {
+        let read = self.sites.iter().map(|written| {
             tls(written, self.identity.as_ref(), &mut clients)
+                .and_then(|tls| Ok((site(written, &limits)?, tls)))
                 .with_context(|| format!("[[edge.site]] {}", written.domain))
         });
-        Ok(Certificates { sites: sites.collect::<anyhow::Result<_>>()?, lives: self.lives()? })
+        let (served, tls) = read.collect::<anyhow::Result<Vec<_>>>()?.into_iter().unzip();
+        Ok(Sites { served, tls, lives: self.lives()? })
+    }
+
+    /// The longest body that is stored of any site.
+    fn body_bytes_max(&self) -> usize {
+        self.sites.iter().map(SiteDocument::body_bytes_max).max().unwrap_or(0)
+    }
+
+    /// This with the sites and the identity of `later`, which may change while it serves; and what else is
+    /// other there, by its name in the file.
+    pub fn with_sites_of(&self, later: Self) -> (Self, Vec<&'static str>) {
+        // Room for the longest record was made at the start.
+        let is_longer = later.body_bytes_max() > self.body_bytes_max();
+        // Taken apart by name, so that a new part cannot be forgotten here.
+        let Self { listen, identity, content, limits, sites } = later;
+        let parts = [
+            ("[edge] listen", self.listen != listen),
+            ("[edge.content]", self.content != content),
+            ("[edge.limits]", self.limits != limits),
+            ("a body_max that is longer than the longest before", is_longer),
+        ];
+        let waiting = parts.into_iter().filter_map(|(name, changed)| changed.then_some(name));
+        (Self { identity, sites, ..self.clone() }, waiting.collect())
     }
 
     /// Of all certificates it shows to somebody.
@@ -133,9 +151,20 @@ fn site(written: &SiteDocument, limits: &Limits) -> anyhow::Result<Site> {
     };
     Ok(Site {
         domain: written.domain.clone(),
-        origin: Origin::new(base, origin_tls, limits.connect_timeout, limits.origin_timeout)?,
-        body_bytes_max: written.body_max.map_or(BODY_BYTES_MAX, Bytes::count),
+        origin: Origin::new(
+            base,
+            origin_tls.as_ref(),
+            limits.connect_timeout,
+            limits.origin_timeout,
+        )?,
+        body_bytes_max: written.body_bytes_max(),
     })
+}
+
+impl SiteDocument {
+    fn body_bytes_max(&self) -> usize {
+        self.body_max.map_or(BODY_BYTES_MAX, Bytes::count)
+    }
 }
 
 fn client(address: &str, identity: &IdentityDocument) -> anyhow::Result<Client> {

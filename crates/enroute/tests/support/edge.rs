@@ -39,15 +39,20 @@ impl Workshop {
 
     /// Starts an edge on a free port, with `sites` and what else `options` says of `[edge]`.
     pub fn start(&self, options: &str, sites: &str) -> Edge<'_> {
-        let toml = format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n[edge]\nlisten = \"127.0.0.1:0\"\n{options}\n{sites}"
-        );
-        let enroute = Enroute::start_with_config(&["edge", "--log", "info"], &toml);
+        let enroute =
+            Enroute::start_with_config(&["edge", "--log", "info"], &config(options, sites));
         let line = enroute.stderr_line("edge: https://");
         let address = line.trim_start_matches("edge: https://").parse().expect("an address");
         let admin = enroute.admin_address();
         Edge { enroute, address, admin, workshop: self }
     }
+}
+
+/// The configuration file of an edge on a free port.
+pub fn config(options: &str, sites: &str) -> String {
+    format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[edge]\nlisten = \"127.0.0.1:0\"\n{options}\n{sites}"
+    )
 }
 
 pub struct Edge<'a> {
@@ -170,7 +175,15 @@ pub struct Origin {
 impl Origin {
     /// `answer` gives status, header lines and body. It ends with the process of the test.
     pub fn start(answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_at("127.0.0.1:0", answer)
+    }
+
+    /// The same at an address of the network that the caller is in.
+    pub fn start_at(
+        address: &str,
+        answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static,
+    ) -> Self {
+        let socket = TcpListener::bind(address).expect("a free port");
         let address = socket.local_addr().expect("bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));

@@ -14,8 +14,11 @@ use super::process::{Ended, PATIENCE, Process};
 /// A running `enroute`. Dropping it kills it.
 pub struct Enroute {
     process: Process,
-    _directory: TemporaryDirectory,
+    directory: TemporaryDirectory,
 }
+
+/// Its configuration file.
+const CONFIG: &str = "enroute.toml";
 
 /// A running `enroute cache`, and where its clients connect.
 pub struct Cache {
@@ -159,16 +162,21 @@ impl Enroute {
         Self::run(&program(), arguments, Some(toml))
     }
 
+    /// Changes the file it was started with.
+    pub fn write_config(&self, toml: &str) {
+        fs::write(self.directory.path().join(CONFIG), toml).expect("a writable directory");
+    }
+
     fn run(program: &Path, arguments: &[&str], toml: Option<&str>) -> Self {
         let directory = TemporaryDirectory::create();
         let mut command = Command::new(program);
         command.args(arguments).current_dir(directory.path());
         if let Some(toml) = toml {
-            let file = directory.path().join("enroute.toml");
+            let file = directory.path().join(CONFIG);
             fs::write(&file, toml).expect("a writable temporary directory");
             command.arg("--config").arg(file);
         }
-        Self { process: Process::start(&mut command), _directory: directory }
+        Self { process: Process::start(&mut command), directory }
     }
 
     /// Waits until every address accepts. Each is connected to once, which the binary will count.

@@ -95,6 +95,17 @@ fn what_an_edge_says_cannot_forge_a_line() {
     verify(&mut Chain::default(), &log).unwrap();
 }
 
+/// Each line is right in itself and bound to the one before, and between them a number is missing.
+#[test]
+fn lines_are_numbered_without_a_gap() {
+    let mut chain = Chain::default();
+    let mut log = log(&mut chain, 2);
+    chain.count += 1;
+    log.extend(chain.append(&entry(2)));
+    let error = verify(&mut Chain::default(), &log).unwrap_err();
+    assert!(error.to_string().contains("number 3"), "{error}");
+}
+
 /// Who knows the format can make one line right in itself; the next one then is not.
 #[test]
 fn a_forged_line_breaks_the_chain_behind_it() {

@@ -58,8 +58,26 @@ fn a_record_opens_under_no_other_name_and_no_other_kek() {
     let keyring = Keyring::parse(OLD).unwrap();
     let (id, record, _) = sealed(&keyring);
     let (other, ..) = sealed(&keyring);
-    assert!(open(other, &record, &keyring).is_err());
+    // The seal says whose it is; and where it lied, the key would.
+    let error = open(other, &record, &keyring).unwrap_err().to_string();
+    assert!(error.contains("was changed since it was sealed"), "{error}");
     assert!(open(id, &record, &Keyring::parse(NEW).unwrap()).is_err());
+}
+
+/// Sealed as `id`'s by a mistake: a key never answers to another's name.
+#[test]
+fn a_record_with_another_key_in_it_is_not_opened() {
+    let keyring = Keyring::parse(OLD).unwrap();
+    let (id, ..) = sealed(&keyring);
+    let (data_key, nonce) = ([7; DATA_KEY_BYTES], [1; NONCE_LEN]);
+    let mut content = encode_names(id, &[]).unwrap();
+    content.extend(der());
+    let cipher = keyring::cipher(&data_key).unwrap();
+    keyring::seal(&cipher, nonce, &about(SEAL_CONTEXT, id), &mut content).unwrap();
+    let mut record = wrap(&data_key, id, &keyring, &mut random).unwrap();
+    record.extend([&nonce[..], &content].concat());
+    let error = open(id, &record, &keyring).unwrap_err().to_string();
+    assert!(error.contains("holds another key"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::device_work::Purpose;
 use super::entries::{NEVER, body_bytes};
-use super::record::{Body, Expiry, Record};
+use super::record::{Address, Body, Expiry, Record};
 use super::table::{Location, Slot};
 use super::{Elastic, Error, Ticket};
 use crate::device::{FileName, Operation};
@@ -18,8 +18,9 @@ use crate::device::{FileName, Operation};
 pub(super) enum StagedKey {
     /// The entry of a key.
     Key(Box<[u8]>),
-    /// The key of a record, as for a scan.
-    Slot { hash: u64, location: Location },
+    /// The key of a record, as for a scan. Its address tells it from another at the same location later,
+    /// which may be of the same hash.
+    Slot { hash: u64, location: Location, address: Address },
     /// A page of the storage table.
     Page(u32),
 }

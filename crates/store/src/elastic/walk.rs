@@ -137,14 +137,13 @@ impl Elastic {
         if is_only && let Some(known) = self.key_in_memory(hash) {
             return known;
         }
-        let staged_key = StagedKey::Slot { hash, location: slot.location };
+        let address = self.log.segments.address(slot.location);
+        let staged_key = StagedKey::Slot { hash, location: slot.location, address };
         match self.staged.get(&staged_key).map(|staged| &staged.state) {
-            Some(State::Found { key, over_at }) if self.hash(key) == hash => {
-                SlotKey::Known(key.clone(), *over_at)
-            }
+            Some(State::Found { key, over_at }) => SlotKey::Known(key.clone(), *over_at),
             Some(State::Failed { .. }) => SlotKey::Lost,
-            Some(State::Absent | State::Found { .. }) => {
-                // There was another record at this place.
+            Some(State::Absent) => {
+                // It was not there when it was looked for.
                 self.restart(&staged_key);
                 SlotKey::Pending(self.stage(&staged_key, hash))
             }
