@@ -51,7 +51,7 @@ fn with_edge(test: impl FnOnce(&Edge<'_>, &Origin, &Namespace, &Namespace) + Sen
         })
     });
     near.run(|| {
-        test(&workshop.start(LIMITS, &workshop.site(SHOP, origin.address)), &origin, &near, &far)
+        test(&workshop.start(LIMITS, &workshop.site(SHOP, origin.address)), &origin, &near, &far);
     });
 }
 
