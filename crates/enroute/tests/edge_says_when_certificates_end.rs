@@ -106,6 +106,8 @@ fn a_renewed_one_is_counted_and_watched() {
     assert!(days() > 363.0);
     let metric = "not_after_seconds{certificate=\"shop.example\"}";
     assert_eq!(edge.metrics().matches(metric).count(), 1);
+    // Each thing is said once, however often somebody looks.
+    assert_eq!(process.stderr().matches("ends in 2 days").count(), 1, "{}", process.stderr());
 }
 
 /// Who the edge is to its key server, and who that is to it.

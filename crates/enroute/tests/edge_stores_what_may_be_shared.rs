@@ -324,11 +324,14 @@ fn a_fetch_that_began_before_a_change_fills_nothing() {
             let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
             until("the fetch", || origin.asked("/").len() == 1);
             assert_eq!(edge.curl(SHOP, "/", &["-X", "DELETE"]).status, 200);
+            // Nor does who comes after the change wait for it.
+            let later = edge.curl(SHOP, "/", &[]);
+            assert_eq!((&*later.body, later.cache()), ("answer 3", "fwd=miss; stored"));
             go.store(true, SeqCst);
             assert_eq!(early.join().expect("no panic").body, "answer 1");
         });
-        let later = edge.curl(SHOP, "/", &[]);
-        assert_eq!((&*later.body, later.cache()), ("answer 3", "fwd=miss; stored"));
+        let after = edge.curl(SHOP, "/", &[]);
+        assert_eq!((&*after.body, after.cache()), ("answer 3", "hit"));
     });
 }
 
@@ -368,6 +371,32 @@ fn what_is_too_long_passes_through_and_so_do_its_ranges() {
     let part = edge.curl(SHOP, "/long", &["-r", "0-3"]);
     assert_eq!((part.status, &*part.body, part.cache()), (206, "0123", "fwd=bypass"));
     assert_eq!(origin.asked("/long").len(), 3);
+}
+
+#[test]
+fn what_turns_out_too_long_passes_through_whole() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    thread::spawn(move || {
+        for client in socket.incoming().flatten() {
+            let mut lines = BufReader::new(&client).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            count.fetch_add(1, SeqCst);
+            let head = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\nconnection: close\r\n";
+            let chunks = "3e8\r\n".to_owned() + &"x".repeat(1000) + "\r\n";
+            let chunks = chunks.repeat(10) + "0\r\n\r\n";
+            write!(&client, "{head}transfer-encoding: chunked\r\n\r\n{chunks}").expect("sent");
+        }
+    });
+    let edge = workshop.start("", &(workshop.site(SHOP, address) + "body_max = \"1KiB\"\n"));
+    for asked in 1..=2 {
+        assert_eq!(edge.curl(SHOP, "/", &[]).body.len(), 10_000);
+        assert_eq!(seen.load(SeqCst), asked);
+    }
 }
 
 #[test]
@@ -428,6 +457,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
             // Who asks first is not told to go on.
             let asks = ["-H", "Expect: 100-continue"];
             assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
+            assert!(post(&"x".repeat(1024), &asks).is_ok());
             // Whose length nobody said beforehand is found out on the way.
             let unsaid = ["-H", "Transfer-Encoding: chunked"];
             let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
@@ -435,6 +465,8 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
         }
         let whole = origin.asked("/");
         assert!(whole.iter().all(|asked| asked.body.len() <= 1024), "{whole:?}");
+        // That was between the client and the edge.
+        assert!(whole.iter().all(|asked| asked.header("expect").is_empty()), "{whole:?}");
     });
 }
 
