@@ -48,7 +48,7 @@ impl BodyBytes {
 #[derive(Debug)]
 pub(super) enum State {
     /// The disk is being asked; these records were not it.
-    Reading { tried: Vec<Location> },
+    Reading { tried: Vec<Address> },
     /// The entry, and which record it is.
     Body { bytes: BodyBytes, location: Location },
     /// The key of a record.
@@ -178,7 +178,9 @@ impl Elastic {
                 // It must not leave again while the record is read.
                 self.pin(key);
                 let candidates = self.table.candidates(hash);
-                let next = candidates.into_iter().find(|slot| !tried.contains(&slot.location));
+                let segments = &self.log.segments;
+                let is_new = |slot: &Slot| !tried.contains(&segments.address(slot.location));
+                let next = candidates.into_iter().find(is_new);
                 match next {
                     Some(slot) => self.read_record(key.clone(), slot),
                     None => self.resolve(key, State::Absent),
@@ -265,7 +267,7 @@ impl Elastic {
                 if let Some(Staged { state: State::Reading { tried }, .. }) =
                     self.staged.get_mut(key)
                 {
-                    tried.push(slot.location);
+                    tried.push(address);
                 }
                 self.advance(key);
             }
