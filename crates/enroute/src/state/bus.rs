@@ -9,10 +9,12 @@
 use std::{
     collections::BTreeSet,
     sync::OnceLock,
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
+use parking_lot::Mutex;
 use state::Node as Number;
 
 use super::{
@@ -23,6 +25,8 @@ use super::{
 
 /// How long what was published may take to every node.
 const LIMIT: Duration = Duration::from_secs(2);
+/// It is published again so often until then: a node says nothing to another that it is just connecting to anew.
+const PERIOD: Duration = Duration::from_millis(300);
 /// What is there already is heard, however late it is.
 const AT_LEAST: Duration = Duration::from_millis(5);
 /// Channels begin with it.
@@ -75,26 +79,37 @@ impl<'a> Bus<'a> {
         };
         let primaries: Vec<_> = self.view.primaries().collect();
         let ears = wave(&primaries, listen).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        let ears: Vec<_> = ears.into_iter().map(parking_lot::Mutex::new).collect();
-        let sources: Vec<Number> = self.sources.iter().copied().collect();
-        let publish = |source: &Number| -> anyhow::Result<()> {
-            let address = self.view.member(*source)?.address;
-            self.cluster.ask(address, &["PUBLISH", &channel, &source.0.to_string()])?;
-            Ok(())
-        };
-        wave(&sources, publish).into_iter().collect::<anyhow::Result<()>>()?;
+        let ears: Vec<_> =
+            ears.into_iter().map(|node| Mutex::new((node, BTreeSet::new()))).collect();
         let until = Instant::now() + LIMIT;
-        let heard = wave(&ears, |ear| {
-            let (mut ear, mut heard) = (ear.lock(), BTreeSet::new());
-            while heard.len() < sources.len() {
-                let left = until.saturating_duration_since(Instant::now()).max(AT_LEAST);
-                let Ok(message) = ear.hear(left) else { break };
-                let said = message.list().last().and_then(Reply::text);
-                heard.extend(said.and_then(|said| said.parse().ok()).map(Number));
+        loop {
+            let by_all = |source: &Number| ears.iter().all(|ear| ear.lock().1.contains(source));
+            let (heard, missing): (Vec<Number>, Vec<Number>) =
+                self.sources.iter().copied().partition(by_all);
+            let now = Instant::now();
+            if missing.is_empty() || now >= until {
+                return Ok(heard.into_iter().collect());
             }
-            heard
-        });
-        let by_all = |source: &Number| heard.iter().all(|heard| heard.contains(source));
-        Ok(sources.into_iter().filter(by_all).collect())
+            let publish = |source: &Number| -> anyhow::Result<()> {
+                let address = self.view.member(*source)?.address;
+                self.cluster.ask(address, &["PUBLISH", &channel, &source.0.to_string()])?;
+                Ok(())
+            };
+            wave(&missing, publish).into_iter().collect::<anyhow::Result<()>>()?;
+            let round = Instant::now() + PERIOD;
+            wave(&ears, |ear| listen_until(&mut ear.lock(), self.sources.len(), round));
+        }
+    }
+}
+
+/// Hears from so many sources, or until it is that time.
+fn listen_until((node, heard): &mut (Node, BTreeSet<Number>), sources: usize, round: Instant) {
+    while heard.len() < sources {
+        let left = round.saturating_duration_since(Instant::now());
+        let Ok(message) = node.hear(left.max(AT_LEAST)) else {
+            return thread::sleep(round.saturating_duration_since(Instant::now()));
+        };
+        let said = message.list().last().and_then(Reply::text);
+        heard.extend(said.and_then(|said| said.parse().ok()).map(Number));
     }
 }

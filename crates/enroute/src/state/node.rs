@@ -111,7 +111,8 @@ impl Node {
         Ok(replies)
     }
 
-    /// What is published next on a channel that was subscribed to; nothing else may be said any more.
+    /// What is published next on a channel that was subscribed to; nothing else may be said any more, but it may be
+    /// asked for again after an error.
     pub(super) fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
         self.stream.set_read_timeout(Some(limit))?;
         self.exchange(&[], 1)?.pop().context("nothing was heard")
