@@ -14,7 +14,7 @@ use crate::mapping::Mapping;
 /// Length of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
 /// Length of a place in it: enough for a value of some pages with its header.
-const PLACE_BYTES: usize = 16 << 10;
+const PLACE_BYTES: usize = 8 << 10;
 
 /// Places nobody uses. All of them are one huge page of the process, resident from the first use on.
 static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {

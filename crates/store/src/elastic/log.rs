@@ -30,9 +30,11 @@ use spares::Spares;
 pub(super) use spares::{Spare, Who};
 use step::Step;
 
-/// Written when this part of what may wait for the device waits, if nobody waits for it: each write
-/// costs the processor as much as tens of kilobytes of it.
-const WRITE_SHARE: usize = 4;
+/// Written when this part of the budget waits, if nobody waits for it: each write costs the processor as much as tens of
+/// kilobytes of it. Small budgets have no room for long ones.
+const WRITE_SHARE: usize = 64;
+const WRITE_BYTES_MAX: usize = 1 << 20;
+const WRITE_BYTES_MIN: usize = 256 << 10;
 /// More than this waiting for the device makes compaction wait, and half of it writers, so that
 /// they cannot crowd it out. It is a fourth of a small budget.
 const BUFFERED_BYTES_MAX: usize = 4 << 20;
@@ -146,7 +148,7 @@ impl Log {
             failed: None,
             write_again_at: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
-            write_bytes: BUFFERED_BYTES_MAX / WRITE_SHARE,
+            write_bytes: WRITE_BYTES_MAX,
             unused: Default::default(),
         }
     }
@@ -186,7 +188,7 @@ impl Log {
     pub(super) fn fit(&mut self, memory_bytes: usize) {
         self.buffered_bytes_max =
             (memory_bytes / BUFFERED_SHARE).clamp(BUFFERED_BYTES_MIN, BUFFERED_BYTES_MAX);
-        self.write_bytes = self.buffered_bytes_max / WRITE_SHARE;
+        self.write_bytes = (memory_bytes / WRITE_SHARE).clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX);
     }
 
     /// Bytes of memory to be kept for it: at least what may wait for the device.
