@@ -90,7 +90,7 @@ bench-cache: deps ## Measure what the cache costs and saves
 
 bench-db: deps ## Measure the elastic database beside redis-server, RocksDB and the paper
 	cargo build --release -q -p enroute
-	cargo build --release -q -p store --example elastic_lookups
+	cargo build --release -q -p store --example elastic_lookups --example elastic_table_5
 	cargo run --release -q -p bench -- db
 
 bench-fabric: deps ## Measure the fabric simulator beside ns-3

@@ -1,4 +1,4 @@
-//! The engine alone, called in process: its example program measures itself.
+//! The engine alone, called in process: its example programs measure themselves.
 
 use std::process::Command;
 
@@ -9,23 +9,27 @@ use crate::{
     run::Run,
 };
 
+/// What an example of the store says that works in a directory of its own.
+pub(super) fn example(run: &Run, name: &str, numbers: &[u64]) -> anyhow::Result<String> {
+    let directory = run.servers.directory(name)?;
+    let program = std::env::current_exe()?.with_file_name("examples").join(name);
+    ensure!(
+        program.is_file(),
+        "{} is not there: cargo build --release -p store --example {name}",
+        program.display()
+    );
+    let numbers = numbers.iter().map(u64::to_string);
+    let output = Command::new(&program).arg(&directory).args(numbers).output()?;
+    std::fs::remove_dir_all(&directory)?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// Lookups of values of 4 KiB by one thread, all in memory; and by eight with next to nothing in
 /// memory, beside bare reads of the same files by as many.
 pub(in crate::measure) fn lookups(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let entries: u64 = if run.short { 25_000 } else { 100_000 };
-    let directory = run.servers.directory("engine")?;
-    let program = std::env::current_exe()?.with_file_name("examples").join("elastic_lookups");
-    ensure!(
-        program.is_file(),
-        "{} is not there: cargo build --release -p store --example elastic_lookups",
-        program.display()
-    );
-    let rounds = run.rounds.to_string();
-    let mut command = Command::new(&program);
-    let output = command.arg(&directory).args([&entries.to_string(), &rounds]).output()?;
-    std::fs::remove_dir_all(&directory)?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = example(run, "elastic_lookups", &[entries, run.rounds as u64])?;
     let value = |name: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|text| text.parse::<f64>().ok()).with_context(|| format!("no {name}: {said}"))
