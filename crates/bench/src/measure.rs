@@ -107,12 +107,22 @@ pub(crate) const CACHE: &[Measurement] = &[
 pub(crate) const DATABASE: &[Measurement] = &[
     Measurement { names: &["get-p1"], seconds: 2.0, rounds: 2.0, run: database::get_p1 },
     Measurement { names: &["get-p16"], seconds: 2.0, rounds: 2.0, run: database::get_p16 },
-    Measurement { names: &["set-p1"], seconds: 2.0, rounds: 2.0, run: database::set_p1 },
-    Measurement { names: &["set-p16"], seconds: 2.0, rounds: 2.0, run: database::set_p16 },
     Measurement {
-        names: &["get-p16-1M", "set-p16-1M"],
-        seconds: 20.0,
+        names: &["set-p1", "set-p1-everysec"],
+        seconds: 4.0,
         rounds: 4.0,
+        run: database::set_p1,
+    },
+    Measurement {
+        names: &["set-p16", "set-p16-everysec"],
+        seconds: 4.0,
+        rounds: 4.0,
+        run: database::set_p16,
+    },
+    Measurement {
+        names: &["get-p16-1M", "set-p16-1M", "set-p16-1M-everysec"],
+        seconds: 25.0,
+        rounds: 6.0,
         run: database::many_keys,
     },
     Measurement { names: &["two-threads"], seconds: 2.0, rounds: 2.0, run: database::two_threads },
