@@ -105,11 +105,19 @@ impl FileDevice {
     }
 
     fn handle(&self, file: FileName) -> io::Result<Arc<File>> {
+        self.handle_by(file, || self.options().open(self.path(file)))
+    }
+
+    fn handle_by(
+        &self,
+        file: FileName,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
         if let Some(handle) = self.handles().get(&file) {
             return Ok(Arc::clone(handle));
         }
         // Not under the lock: it may take milliseconds, and lookups want their files meanwhile.
-        let handle = Arc::new(self.options().open(self.path(file))?);
+        let handle = Arc::new(open()?);
         self.keep(file, Arc::clone(&handle));
         Ok(handle)
     }
@@ -362,6 +370,26 @@ mod tests {
             device.read(FileName::Segment(7), 4090, 8).expect("read"),
             [0, 0, 0, 0, 0, 0, 7, 7]
         );
+        fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
+    fn files_are_read_while_another_is_being_opened() {
+        let directory = std::env::temp_dir().join(format!("opening-{}", std::process::id()));
+        let device = FileDevice::open(&directory).expect("opens");
+        let [open, new] = [1, 2].map(FileName::Segment);
+        for file in [open, new] {
+            device.create(file, 4096).expect("made");
+        }
+        device.forget(new);
+        let opening = || {
+            // Whoever held it would wait for himself.
+            assert!(device.handles.try_lock().is_ok(), "all wait for one that is being opened");
+            assert_eq!(device.read(open, 0, 8).expect("read"), [0; 8]);
+            device.options().open(device.path(new))
+        };
+        device.handle_by(new, opening).expect("opened");
+        assert!(device.handles().contains_key(&new));
         fs::remove_dir_all(&directory).expect("removed");
     }
 

@@ -339,3 +339,6 @@ fn state_bytes(state: &State) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;
