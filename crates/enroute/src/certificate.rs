@@ -203,4 +203,14 @@ mod tests {
             assert!(fits || warning.is_none() && told.is_none(), "{lives} {at}: {warning:?}");
         }
     }
+
+    #[test]
+    fn what_is_new_is_said_before_replacing_returns() {
+        // Without the thread that would say it later.
+        let watch = Watch { watched: Arc::default() };
+        let over = Life { name: "a".into(), begins: DAY, ends: DAY * 2 };
+        watch.replace(vec![over]);
+        let said = watch.watched.lives.lock()[0].1.clone();
+        assert!(said.as_ref().is_some_and(|said| said.contains("ended")), "{said:?}");
+    }
 }

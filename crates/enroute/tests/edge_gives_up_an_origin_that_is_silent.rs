@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     process::Command,
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
@@ -145,6 +145,41 @@ fn only_what_changes_nothing_is_asked_again_and_once() {
         assert_eq!((ask(), ask()), (first, status), "{answers} {method}");
         assert_eq!(seen.load(SeqCst), requests, "{answers} {method}");
     }
+}
+
+/// Whatever ended one of the connections that are kept may have ended the others.
+#[test]
+fn who_is_asked_again_is_asked_on_a_connection_made_for_it() {
+    const KEPT: usize = 8;
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    let all_are_there = Arc::new(Barrier::new(KEPT));
+    thread::spawn(move || {
+        for (number, client) in socket.incoming().flatten().enumerate() {
+            let all_are_there = Arc::clone(&all_are_there);
+            thread::spawn(move || {
+                let mut reader = BufReader::new(&client);
+                hear(&mut reader)?;
+                if number < KEPT {
+                    all_are_there.wait();
+                }
+                (&client).write_all(ANSWER).ok()?;
+                // The next is the last.
+                hear(&mut reader)
+            });
+        }
+    });
+    let edge = workshop.start("", &workshop.site(SHOP, address));
+    thread::scope(|scope| {
+        for number in 0..KEPT {
+            let edge = &edge;
+            scope
+                .spawn(move || assert_eq!(edge.curl(SHOP, &format!("/{number}"), &[]).status, 200));
+        }
+    });
+    assert_eq!(edge.curl(SHOP, "/again", &[]).status, 200);
 }
 
 /// To the kernel of the edge a window that stays closed is the same as silence, and an answer that takes long

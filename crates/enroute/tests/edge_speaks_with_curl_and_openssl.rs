@@ -89,6 +89,21 @@ fn http_by_curl() {
     assert!(edge.enroute.terminate().status.success());
 }
 
+/// hyper's own limit, 16 KiB, lies between.
+#[test]
+fn headers_over_http2_are_as_long_as_the_limit_says() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate("shop.example", "ec");
+    let origin = origin();
+    for (limit, length, status) in [("64KiB", 40 << 10, 200), ("4KiB", 6 << 10, 431)] {
+        let limits = format!("[edge.limits]\nheader_bytes_max = \"{limit}\"\n");
+        let edge = workshop.start(&limits, &workshop.site("shop.example", origin.address));
+        let long = format!("x: {}", "y".repeat(length));
+        let answer = edge.curl("shop.example", "/page", &["--http2", "-H", &long]);
+        assert_eq!(answer.status, status, "{limit}: {answer:?}");
+    }
+}
+
 #[test]
 fn tls_by_openssl() {
     let Some(workshop) = workshop() else { return };
