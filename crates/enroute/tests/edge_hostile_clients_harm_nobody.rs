@@ -11,7 +11,8 @@ use std::{
 
 use support::{
     attacks::{self, BOTH_LENGTHS},
-    edge::Origin,
+    edge::{Asked, Origin, with_edge},
+    process::free_address,
     workshop::workshop,
 };
 
@@ -72,4 +73,52 @@ fn each_ends_its_own_connection() {
     let asked = origin.asked("/");
     assert_eq!(asked.len(), 1, "an attack reached the origin: {asked:?}");
     assert_eq!((&*asked[0].method, asked[0].header("content-length")), ("POST", ""));
+}
+
+#[test]
+fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
+    let answer = |_: &str, _: u64, _: &Asked| (200, String::new());
+    with_edge("[edge.limits]\nrequest_bytes_max = \"1KiB\"", "", answer, |edge, origin| {
+        for protocol in ["--http1.1", "--http2"] {
+            let post = |body: &str, options: &[&str]| {
+                edge.try_curl(SHOP, "/", &[&[protocol, "-d", body], options].concat())
+            };
+            assert_eq!(post(&"x".repeat(1024), &[]).expect("an answer").status, 200);
+            // A client in the middle of its sending hears why it is refused.
+            for length in [1025, 100 << 10] {
+                assert_eq!(post(&"x".repeat(length), &[]).expect("an answer").status, 413);
+            }
+            // Who asks first is not told to go on.
+            let asks = ["-H", "Expect: 100-continue"];
+            assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
+            assert!(post(&"x".repeat(1024), &asks).is_ok());
+            // Whose length nobody said beforehand is found out on the way.
+            let unsaid = ["-H", "Transfer-Encoding: chunked"];
+            let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
+            assert!(!answer.is_ok_and(|answer| answer.status == 200), "{protocol}");
+        }
+        let whole = origin.asked("/");
+        assert!(whole.iter().all(|asked| asked.body.len() <= 1024), "{whole:?}");
+        // That was between the client and the edge.
+        assert!(whole.iter().all(|asked| asked.header("expect").is_empty()), "{whole:?}");
+    });
+}
+
+/// It is heard for a while, not for ever.
+#[test]
+fn who_is_refused_and_never_ends_is_cut_off() {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let limits = "[edge.limits]\nrequest_bytes_max = \"1KiB\"\nidle_timeout = \"600s\"";
+    let origin = free_address();
+    let edge = workshop.start(limits, &workshop.site(SHOP, origin));
+    let options = format!("-connect {} -servername {SHOP}", edge.address);
+    let head = format!("POST / HTTP/1.1\r\nHost: {SHOP}\r\nContent-Length: 9000000\r\n\r\n");
+    let send = |body: &[u8]| {
+        attacks::send(&workshop.path(""), &options, &[head.as_bytes(), body].concat())
+    };
+    let answer = send(b"and no more").expect("the connection stays open");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(send(&vec![b'x'; 9_000_000]).is_some(), "all of it is heard");
 }

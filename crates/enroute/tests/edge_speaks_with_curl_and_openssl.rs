@@ -3,7 +3,16 @@
 
 mod support;
 
-use support::edge::{Origin, until};
+use std::{
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use support::edge::{Asked, Origin, until, with_edge};
 use support::workshop::{Workshop, workshop};
 
 const REQUEST: &str = "GET /page HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
@@ -166,4 +175,33 @@ fn a_session_goes_on_but_not_at_another_site() {
             after == (before.0 + 1, before.1 + 1)
         });
     }
+}
+
+#[test]
+fn a_request_under_way_is_answered_before_the_end() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, _: u64, _: &Asked| {
+        until("the end is asked for", || gate.load(SeqCst));
+        (200, "cache-control: no-store".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        let protocols = ["--http1.1", "--http2"];
+        thread::scope(|scope| {
+            let clients = protocols.map(|protocol| {
+                scope.spawn(move || edge.curl("shop.example", &format!("/{protocol}"), &[protocol]))
+            });
+            let asks = |protocol: &&str| origin.asked(&format!("/{protocol}")).len() == 1;
+            until("both are asked", || protocols.iter().all(asks));
+            edge.enroute.process().signal("TERM");
+            until("nobody else is let in", || TcpStream::connect(edge.address).is_err());
+            go.store(true, SeqCst);
+            for client in clients {
+                let answer = client.join().expect("no panic");
+                assert_eq!(answer.status, 200, "{answer:?}");
+                assert!(answer.body.starts_with("answer"), "{answer:?}");
+            }
+        });
+        until("it ends", || edge.enroute.process().has_ended());
+    });
 }

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use super::{
     process::PATIENCE,
 };
 
-use super::workshop::Workshop;
+use super::workshop::{Workshop, workshop};
 
 impl Workshop {
     /// The lines of a `[[edge.site]]` for `domain`, whose key is in its file.
@@ -53,6 +53,25 @@ pub fn config(options: &str, sites: &str) -> String {
     format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\n[edge]\nlisten = \"127.0.0.1:0\"\n{options}\n{sites}"
     )
+}
+
+/// An edge of `shop.example` before an origin that counts its answers and says what `answer` says.
+pub fn with_edge(
+    options: &str,
+    site: &str,
+    answer: impl Fn(&str, u64, &Asked) -> (u16, String) + Send + Sync + 'static,
+    test: impl FnOnce(&Edge<'_>, &Origin),
+) {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate("shop.example", "ec");
+    let count = AtomicU64::new(0);
+    let origin = Origin::start(move |asked| {
+        let number = count.fetch_add(1, SeqCst) + 1;
+        let (status, lines) = answer(&asked.path, number, asked);
+        (status, lines, format!("answer {number}"))
+    });
+    let edge = workshop.start(options, &(workshop.site("shop.example", origin.address) + site));
+    test(&edge, &origin);
 }
 
 pub struct Edge<'a> {
