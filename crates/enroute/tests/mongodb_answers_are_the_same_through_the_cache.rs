@@ -9,7 +9,7 @@ use bson::{Bson, Document, doc};
 use mongodb::IndexModel;
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use mongodb::options::{IndexOptions, ReturnDocument};
-use mongodb::sync::{Client, Collection};
+use mongodb::sync::{Client, Collection, Database};
 use support::enroute::Cache;
 use support::origins::Mongo;
 
@@ -45,61 +45,92 @@ fn script(address: SocketAddr) -> Vec<String> {
     let database = client.database("shop");
     let users = database.collection::<Document>("users");
     let mut told = Told(Vec::new());
+    insert(&mut told, &users);
+    project(&mut told, &users);
+    insert_each_type(&mut told, &users);
+    change(&mut told, &users);
+    change_many(&mut told, &users);
+    find_many(&mut told, &users);
+    index(&mut told, &database);
+    told.about("bad", database.run_command(doc! { "noSuchCommand": 1 }).run());
+    told.about("bad filter", users.find_one(doc! { "$noSuch": 1 }).run());
+    insert_long(&mut told, &users);
+    told.about("drop database", database.drop().run());
+    told.read(&users, "u007");
+    told.0
+}
+
+fn insert(told: &mut Told, users: &Collection<Document>) {
     told.about("insert", users.insert_one(doc! { "_id": "42", "name": "Ada", "n": 1 }).run());
-    told.read(&users, "42");
-    told.read(&users, "absent");
+    told.read(users, "42");
+    told.read(users, "absent");
     told.about("duplicate", users.insert_one(doc! { "_id": "42" }).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     let many = (0..250).map(|n| doc! { "_id": format!("u{n:03}"), "n": n, "odd": n % 2 == 1 });
     told.about("many", users.insert_many(many).run().map(|many| many.inserted_ids.len()));
-    told.read(&users, "absent");
-    told.read(&users, "u007");
+    told.read(users, "absent");
+    told.read(users, "u007");
+}
 
+fn project(told: &mut Told, users: &Collection<Document>) {
     for projection in [doc! { "n": 1 }, doc! { "_id": 0, "n": 1 }, doc! { "name": 0 }, doc! {}] {
         for _ in 0..3 {
             let found = users.find_one(doc! { "_id": "42" }).projection(projection.clone()).run();
             told.about("projection", found);
         }
     }
+}
+
+fn insert_each_type(told: &mut Told, users: &Collection<Document>) {
     for id in [Bson::from(7), Bson::from(7_i64), Bson::from(7.0), doc! { "a": 1 }.into()] {
         told.about("typed", users.insert_one(doc! { "_id": id.clone(), "is": "typed" }).run());
-        told.read(&users, id);
+        told.read(users, id);
     }
     let id = bson::oid::ObjectId::parse_str("0123456789abcdef01234567").expect("24 digits");
     told.about("object id", users.insert_one(doc! { "_id": id, "n": 9 }).run());
-    told.read(&users, id);
+    told.read(users, id);
+}
 
-    let set = |n: i32| doc! { "$set": { "n": n } };
+fn set(n: i32) -> Document {
+    doc! { "$set": { "n": n } }
+}
+
+fn change(told: &mut Told, users: &Collection<Document>) {
     told.about("update", users.update_one(doc! { "_id": "42" }, set(2)).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     told.about("update other", users.update_one(doc! { "name": "Ada" }, set(3)).run());
-    told.read(&users, "42");
-    told.about("update many", users.update_many(doc! { "odd": true }, set(4)).run());
-    told.read(&users, "u007");
+    told.read(users, "42");
     told.about("upsert", users.update_one(doc! { "_id": "new" }, set(5)).upsert(true).run());
-    told.read(&users, "new");
+    told.read(users, "new");
     told.about("replace", users.replace_one(doc! { "_id": "42" }, doc! { "name": "Eve" }).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     let modified = users.find_one_and_update(doc! { "_id": "42" }, set(6));
     told.about("modify", modified.return_document(ReturnDocument::After).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     told.about("modify", users.find_one_and_replace(doc! { "_id": "42" }, doc! { "n": 7 }).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     told.about("modify", users.find_one_and_delete(doc! { "_id": "42" }).run());
-    told.read(&users, "42");
+    told.read(users, "42");
     told.about("delete", users.delete_one(doc! { "_id": "u001" }).run());
-    told.read(&users, "u001");
+    told.read(users, "u001");
+}
+
+fn change_many(told: &mut Told, users: &Collection<Document>) {
+    told.about("update many", users.update_many(doc! { "odd": true }, set(4)).run());
+    told.read(users, "u007");
     told.about("delete many", users.delete_many(doc! { "n": { "$gte": 200 } }).run());
-    told.read(&users, "u200");
+    told.read(users, "u200");
     let stop =
         users.insert_many([doc! { "_id": "b1" }, doc! { "_id": "b1" }, doc! { "_id": "b2" }]);
     told.about("ordered", stop.run());
     let go = users.insert_many([doc! { "_id": "b1" }, doc! { "_id": "b3" }, doc! { "_id": "b4" }]);
     told.about("unordered", go.ordered(false).run());
     for id in ["b1", "b2", "b3", "b4"] {
-        told.read(&users, id);
+        told.read(users, id);
     }
+}
 
+fn find_many(told: &mut Told, users: &Collection<Document>) {
     let all = || users.find(doc! { "odd": false }).sort(doc! { "_id": 1 }).batch_size(20).run();
     for _ in 0..2 {
         let ids = all().map(|cursor| {
@@ -127,7 +158,9 @@ fn script(address: SocketAddr) -> Vec<String> {
         doc! { "$sort": { "_id": 1 } },
     ]);
     told.about("aggregate", grouped.run().map(Iterator::collect::<Result<Vec<_>, _>>));
+}
 
+fn index(told: &mut Told, database: &Database) {
     let unique = IndexOptions::builder().unique(true).name("by_n".to_owned()).build();
     let index = IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build();
     let accounts = database.collection::<Document>("accounts");
@@ -137,9 +170,9 @@ fn script(address: SocketAddr) -> Vec<String> {
     told.read(&accounts, "2");
     told.about("drop", accounts.drop().run());
     told.read(&accounts, "1");
-    told.about("bad", database.run_command(doc! { "noSuchCommand": 1 }).run());
-    told.about("bad filter", users.find_one(doc! { "$noSuch": 1 }).run());
+}
 
+fn insert_long(told: &mut Told, users: &Collection<Document>) {
     for megabytes in [1, 5, 10] {
         let text: String = ('a'..='z').cycle().take(megabytes << 20).collect();
         let id = format!("large{megabytes}");
@@ -149,9 +182,6 @@ fn script(address: SocketAddr) -> Vec<String> {
             assert!(found == Some(doc! { "_id": &id, "text": &text }), "{id} came back changed");
         }
     }
-    told.about("drop database", database.drop().run());
-    told.read(&users, "u007");
-    told.0
 }
 
 struct Told(Vec<String>);

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use cache::filter::mongo::{Mongo, Settings};
 use wire::mongo::{
+    bson::Document,
     compressed::{Compressor, compress},
     frame::{self, Body, Limits},
     request::Request,
@@ -193,19 +194,6 @@ impl Client {
 /// Carries out one command; gives its reply.
 fn run(server: &mut Server, request: &Request<'_>, origin: &mut Origin) -> Vec<u8> {
     let field = |name| request.body.element(name).expect("well-formed");
-    let key = |filter: &wire::mongo::bson::Document<'_>| {
-        let mut key = Vec::new();
-        let id = filter.element("_id").expect("well-formed").expect("an _id");
-        let id = id
-            .document()
-            .map_or(id, |equals| equals.element("$eq").expect("well-formed").expect("$eq"));
-        wire::mongo::key::append(&id, &mut key).expect("a value");
-        // Found by comparing with what integers look like.
-        (0..KEYS).find(|number| key == canonical(*number)).expect("a key")
-    };
-    let value = |document: &wire::mongo::bson::Document<'_>| {
-        document.element("v").expect("well-formed").and_then(|v| v.integer()).map(|v| v as u32)
-    };
     match request.name {
         "find" => {
             let key = key(&field("filter").expect("a filter").document().expect("a document"));
@@ -216,47 +204,8 @@ fn run(server: &mut Server, request: &Request<'_>, origin: &mut Origin) -> Vec<u
             };
             return answer(form, key, origin.value(key));
         }
-        "listCollections" => {
-            let filter = field("filter").expect("a filter").document().expect("a document");
-            let name = filter.element("name").expect("well-formed").and_then(|name| name.str());
-            let listed = match name {
-                Some("view") => {
-                    "{name: \"view\", type: \"view\", options: {viewOn: \"users\", pipeline: []}}"
-                }
-                _ => "{name: \"users\", type: \"collection\", options: {}}",
-            };
-            let text = format!(
-                "{{cursor: {{id: NumberLong(0), ns: \"shop.$cmd\", firstBatch: [{listed}]}}, ok: 1.0}}"
-            );
-            return bson::document(&text).0;
-        }
-        "update" => {
-            let update = request.documents("updates").next().expect("one").expect("well-formed");
-            let part = |name| {
-                update
-                    .element(name)
-                    .expect("well-formed")
-                    .expect("there")
-                    .document()
-                    .expect("a document")
-            };
-            let set = part("u").element("$set").expect("well-formed").expect("there").document();
-            let value = value(&set.expect("a document"));
-            let until = field("until").and_then(|until| until.i64());
-            let late = until.is_some_and(|until| origin.now.as_millis() as i64 >= until);
-            let filter = part("q");
-            if filter.element("_id").expect("well-formed").is_none() {
-                for key in 0..KEYS {
-                    if origin.value(key).is_some() {
-                        origin.put(key, value, None);
-                    }
-                }
-            } else if field("autocommit").is_some() {
-                server.transaction.push((key(&filter), value));
-            } else if !late {
-                origin.put(key(&filter), value, None);
-            }
-        }
+        "listCollections" => return listed(request),
+        "update" => update(server, request, origin),
         "findAndModify" => {
             let part = |name| field(name).expect("there").document().expect("a document");
             let set =
@@ -286,9 +235,71 @@ fn run(server: &mut Server, request: &Request<'_>, origin: &mut Origin) -> Vec<u
     bson::document("{n: 1, ok: 1.0}").0
 }
 
+fn listed(request: &Request<'_>) -> Vec<u8> {
+    let filter = request
+        .body
+        .element("filter")
+        .expect("well-formed")
+        .expect("a filter")
+        .document()
+        .expect("a document");
+    let name = filter.element("name").expect("well-formed").and_then(|name| name.str());
+    let listed = match name {
+        Some("view") => {
+            "{name: \"view\", type: \"view\", options: {viewOn: \"users\", pipeline: []}}"
+        }
+        _ => "{name: \"users\", type: \"collection\", options: {}}",
+    };
+    let text = format!(
+        "{{cursor: {{id: NumberLong(0), ns: \"shop.$cmd\", firstBatch: [{listed}]}}, ok: 1.0}}"
+    );
+    bson::document(&text).0
+}
+
+fn update(server: &mut Server, request: &Request<'_>, origin: &mut Origin) {
+    let field = |name| request.body.element(name).expect("well-formed");
+    let update = request.documents("updates").next().expect("one").expect("well-formed");
+    let part = |name| {
+        update.element(name).expect("well-formed").expect("there").document().expect("a document")
+    };
+    let set = part("u").element("$set").expect("well-formed").expect("there").document();
+    let value = value(&set.expect("a document"));
+    let until = field("until").and_then(|until| until.i64());
+    let late = until.is_some_and(|until| origin.now.as_millis() as i64 >= until);
+    let filter = part("q");
+    if filter.element("_id").expect("well-formed").is_none() {
+        for key in 0..KEYS {
+            if origin.value(key).is_some() {
+                origin.put(key, value, None);
+            }
+        }
+    } else if field("autocommit").is_some() {
+        server.transaction.push((key(&filter), value));
+    } else if !late {
+        origin.put(key(&filter), value, None);
+    }
+}
+
+/// The key in the `_id` of a filter.
+fn key(filter: &Document<'_>) -> KeyNumber {
+    let mut key = Vec::new();
+    let id = filter.element("_id").expect("well-formed").expect("an _id");
+    let id = id
+        .document()
+        .map_or(id, |equals| equals.element("$eq").expect("well-formed").expect("$eq"));
+    wire::mongo::key::append(&id, &mut key).expect("a value");
+    // Found by comparing with what integers look like.
+    (0..KEYS).find(|number| key == canonical(*number)).expect("a key")
+}
+
+/// What a document says the value is.
+fn value(document: &Document<'_>) -> Value {
+    document.element("v").expect("well-formed").and_then(|v| v.integer()).map(|v| v as u32)
+}
+
 fn canonical(number: usize) -> Vec<u8> {
     let (bytes, _) = bson::document(&format!("{{_id: {number}}}"));
-    let document = wire::mongo::bson::Document::parse(&bytes).expect("well-formed");
+    let document = Document::parse(&bytes).expect("well-formed");
     let id = document.element("_id").expect("well-formed").expect("there");
     let mut key = Vec::new();
     wire::mongo::key::append(&id, &mut key).expect("a value");
