@@ -60,6 +60,24 @@ fn under_overwrite_of_short_values_with_little_memory() {
     assert!(overwrite(80_000, 64, Some(4 << 20)) <= 1.5);
 }
 
+/// Spare segments and the like, which a store of any size has, are more than what is live.
+#[test]
+fn what_a_small_store_takes_besides_is_a_few_short_segments() {
+    const SHORTEST: u64 = 128 << 10;
+    let mut run = Run::with(4, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();
+    run.keys = 3_000;
+    let mut most = 0;
+    for _ in 0..60_000 {
+        let number = run.random.below(run.keys);
+        run.put_value(number, &[4; 64]);
+        run.store.step(run.now);
+        let stats = run.store.stats();
+        most = most.max(stats.file_bytes.saturating_sub(stats.live_bytes * 115 / 100));
+    }
+    // Eleven, and the one that passed them before writers waited.
+    assert!(most <= 12 * SHORTEST, "{most} bytes, {} segments", most / SHORTEST);
+}
+
 /// The first segment, which keeps room for footer lines, is never as full as those behind it.
 #[test]
 fn what_is_dead_from_the_beginning_goes() {
