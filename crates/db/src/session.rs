@@ -151,8 +151,9 @@ impl Session {
     }
 
     /// What was written since the last call, by shard: answers may leave once it is durable.
-    pub fn take_unsynced(&mut self) -> SmallVec<[(usize, Position); 2]> {
-        std::mem::take(&mut self.unsynced)
+    #[inline]
+    pub fn take_unsynced(&mut self) -> impl Iterator<Item = (usize, Position)> {
+        self.unsynced.drain(..)
     }
 
     /// Was the last command one that looks up keys and only reads?

@@ -46,6 +46,7 @@ impl Turns {
     }
 
     /// It lets go of them.
+    #[inline]
     pub(crate) fn let_go(&self, bytes: usize, bytes_max: usize) {
         if bytes > 0 {
             self.change(bytes_max, |state| state.bytes -= bytes);

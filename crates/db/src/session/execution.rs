@@ -39,14 +39,14 @@ impl Session {
         }
         if let [index] = *wanted {
             let mut shard = scene.shards.lock(index);
-            let keys = self.keyspace(Held::One(index, &mut shard), scene);
-            return self.with_keys(command, args, keys, scene);
+            let mut keys = self.keyspace(Held::One(index, &mut shard), scene);
+            return self.with_keys(command, args, &mut keys, scene);
         }
         wanted.sort_unstable();
         let mut guards: SmallVec<[S::Guard<'_>; 16]> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
-        let keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), scene);
-        self.with_keys(command, args, keys, scene)
+        let mut keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), scene);
+        self.with_keys(command, args, &mut keys, scene)
     }
 
     pub(super) fn keyspace<'k, S: Shards>(
@@ -73,16 +73,16 @@ impl Session {
         &mut self,
         command: &'static Command,
         args: &[&[u8]],
-        mut keys: Keyspace<'_>,
+        keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
     ) -> Step {
         let start = scene.out.len();
-        let outcome = self.load_and_run(command, args, &mut keys, scene);
+        let outcome = self.load_and_run(command, args, keys, scene);
         if outcome.is_err() {
             keys.release_missing();
         }
         if !keys.missing.is_empty() {
-            return self.park(&mut keys, scene);
+            return self.park(keys, scene);
         }
         if keys.crowded {
             return self.queue(scene.server);
@@ -97,7 +97,7 @@ impl Session {
             scene.out.truncate(start);
             self.refuse(&failure, scene);
         }
-        self.settle(&mut keys, scene.server);
+        self.settle(keys, scene.server);
         self.sleep.take().map_or(Step::Done, Step::Sleep)
     }
 

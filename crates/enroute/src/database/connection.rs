@@ -280,7 +280,8 @@ impl Connection {
     ) -> usize {
         let mut at = at;
         for (request, behind) in requests {
-            let args: SmallVec<[&[u8]; 8]> = request.arguments().collect();
+            let mut args = SmallVec::<[&[u8]; 8]>::new();
+            request.arguments().for_each(|argument| args.push(argument));
             if !self.command(&args, shards, turn) {
                 break;
             }
