@@ -38,6 +38,8 @@ mod compaction;
 mod device_work;
 mod entries;
 mod error;
+#[allow(unsafe_code)] // The processor's instructions for it.
+mod lanes;
 mod lines;
 mod locating;
 mod log;

@@ -3,8 +3,8 @@
 //! A [`Mapping`] reserves far more addresses than it will ever fill. Addresses cost nothing; a page
 //! costs memory from its first touch until [`Mapping::release`]. So the tables built on it grow in
 //! place, never copy to grow, and shrink for real, which no general allocator promises
-//! (docs/decisions/0001). All of it reads as zeroes until written, and is an ordinary slice: this
-//! and `checksum.rs` are the files of the crate with `unsafe` in them.
+//! (docs/decisions/0001). All of it reads as zeroes until written, and is an ordinary slice: this,
+//! `checksum.rs` and `elastic/lanes.rs` are the files of the crate with `unsafe` in them.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};

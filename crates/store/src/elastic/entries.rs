@@ -197,6 +197,7 @@ impl Elastic {
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::Busy`] (try again after the next completion), or why not.
+    #[inline]
     pub fn accepts_writes(&self) -> Result<(), Error> {
         match self.log.accepts_writes() {
             Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {

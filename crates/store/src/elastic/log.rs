@@ -294,6 +294,7 @@ impl Log {
     }
 
     /// Whether a writer may append now.
+    #[inline]
     pub(super) fn accepts_writes(&self) -> Result<(), Error> {
         self.accepts(self.spares.has_for(Who::Writer))
     }
@@ -303,15 +304,21 @@ impl Log {
         self.accepts(self.fits(REMOVALS_BYTES, 0) || self.spares.has_for(Who::Remover))
     }
 
+    #[inline]
     fn accepts(&self, has_room: bool) -> Result<(), Error> {
-        if self.buffered_bytes() > self.buffered_bytes_max / 2 {
-            let full = self.is_write_refused().then(|| self.full());
-            return Err(self.failed.clone().or(full).unwrap_or(self.busy()));
+        let is_behind = self.buffered_bytes() > self.buffered_bytes_max / 2;
+        if has_room && !is_behind && self.failed.is_none() {
+            return Ok(());
         }
-        if !has_room {
-            return Err(self.no_spare());
-        }
-        self.failed.clone().map_or(Ok(()), Err)
+        Err(self.why_not(is_behind))
+    }
+
+    /// Why nothing is accepted: the device is behind, or else there is no room or an error.
+    #[cold]
+    fn why_not(&self, is_behind: bool) -> Error {
+        let full = (is_behind && self.is_write_refused()).then(|| self.full());
+        let busy = || if is_behind { self.busy() } else { self.no_spare() };
+        self.failed.clone().or(full).unwrap_or_else(busy)
     }
 
     fn busy(&self) -> Error {

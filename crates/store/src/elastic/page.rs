@@ -6,13 +6,15 @@
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
 
-use super::{record::Class, table::Slot};
+use super::{
+    lanes::{self, LANES},
+    record::Class,
+    table::Slot,
+};
 use crate::blocks::Blocks;
 use crate::mapping::{PAGE_BYTES, prefetch};
 
 const GROUPS: usize = 21;
-/// Slots of a group.
-const LANES: usize = 16;
 /// Slots of a page.
 pub(super) const SLOTS: usize = GROUPS * LANES;
 
@@ -42,6 +44,12 @@ const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
 /// The group a hash belongs to. Of the bits that tell pages apart it takes none.
 fn group_of(hash: u64) -> usize {
     ((hash & 0xFFFF) as usize * GROUPS) >> 16
+}
+
+/// The first of the last sixteen bits of hashes that belong to a group, and how many do.
+fn hashes_of(group: usize) -> (u16, u16) {
+    let start = |group: usize| (group << 16).div_ceil(GROUPS);
+    (start(group) as u16, (start(group + 1) - start(group)) as u16)
 }
 
 impl Page {
@@ -101,29 +109,36 @@ impl Page {
         let home = group_of(hash);
         let mut places = Places::new();
         self.look_in(home, hash, &mut places);
-        let mut elsewhere = usize::from(self.elsewhere[home]);
+        let mut elsewhere = u32::from(self.elsewhere[home]);
+        let (first, count) = hashes_of(home);
         for group in (home + 1..GROUPS).chain(0..home) {
             if elsewhere == 0 {
                 break;
             }
-            let start = group * LANES;
-            let tags = &self.tags[start..start + usize::from(self.used[group])];
-            elsewhere -= tags.iter().filter(|&&tag| group_of(u64::from(tag)) == home).count();
+            let of_home = lanes::ends_among(self.tags_of(group), first, count);
+            elsewhere -= (of_home & self.in_use(group)).count_ones();
             self.look_in(group, hash, &mut places);
         }
         places
     }
 
+    #[inline]
+    fn tags_of(&self, group: usize) -> &[u32; LANES] {
+        &self.tags.as_chunks().0[group]
+    }
+
+    /// A bit for each slot of a group that is in use.
+    #[inline]
+    fn in_use(&self, group: usize) -> u32 {
+        (1 << self.used[group]) - 1
+    }
+
+    #[inline]
     fn look_in(&self, group: usize, hash: u64, places: &mut Places) {
-        let start = group * LANES;
-        // All lanes, so that they are compared as a vector; then those in use count.
-        let lanes = self.tags[start..start + LANES].iter().zip(0..LANES);
-        let equal = lanes.fold(0u32, |equal, (&tag, lane)| {
-            equal | if tag == hash as u32 { 1 << lane } else { 0 }
-        });
-        let mut equal = equal & ((1 << self.used[group]) - 1);
+        // All lanes are compared, and those in use count.
+        let mut equal = lanes::equal(self.tags_of(group), hash as u32) & self.in_use(group);
         while equal != 0 {
-            let at = start + equal.trailing_zeros() as usize;
+            let at = group * LANES + equal.trailing_zeros() as usize;
             if self.hash(at) == hash {
                 places.push(at as u16);
             }
@@ -169,6 +184,18 @@ mod tests {
 
     fn slot(location: u64) -> Slot {
         Slot { location, class: Class(location as u16) }
+    }
+
+    #[test]
+    fn every_hash_is_of_the_group_it_belongs_to() {
+        for hash in 0..1 << 16 {
+            let holds = |group: &usize| {
+                let (first, count) = hashes_of(*group);
+                (u32::from(first)..u32::from(first) + u32::from(count)).contains(&hash)
+            };
+            let holding: Vec<_> = (0..GROUPS).filter(holds).collect();
+            assert_eq!(holding, [group_of(hash.into())], "{hash}");
+        }
     }
 
     /// All in few groups, so that most lie elsewhere, and many of the same hash.

@@ -25,8 +25,11 @@ const HALF_LIFE: f64 = 200_000.0;
 const HALF_LIFE_TIME: Duration = Duration::from_secs(60);
 /// So many sampled lookups are remembered however old they are: fewer say nothing.
 const REMEMBERED_MIN: f64 = 4_000.0;
-/// Slots of time for samples; renumbered when used up.
-const SLOTS: usize = 4 * SAMPLES_MAX;
+/// Slots of time for each sample; renumbered when used up. Of few samples few, so that what every one
+/// looks at is near.
+const SLOTS_PER_SAMPLE: usize = 4;
+const SLOTS_MIN: usize = 1024;
+const SLOTS: usize = SLOTS_PER_SAMPLE * SAMPLES_MAX;
 /// A size is enough when more would win less than this.
 const ENOUGH: f64 = 0.001;
 
@@ -44,6 +47,8 @@ pub(super) struct Reuse {
     /// Sums of bytes by slot of last use (a Fenwick tree).
     sums: Vec<u64>,
     next_slot: usize,
+    /// How many there are now.
+    slots: usize,
     histogram: Vec<f64>,
     /// Sampled lookups of keys not seen before.
     first: f64,
@@ -61,6 +66,7 @@ impl Reuse {
             samples: HashMap::new(),
             sums: vec![0; SLOTS + 1],
             next_slot: 0,
+            slots: SLOTS_MIN,
             histogram: vec![0.0; BUCKETS],
             first: 0.0,
             sampled: 0.0,
@@ -99,7 +105,7 @@ impl Reuse {
 
     fn follow(&mut self, hash: u64, bytes: u64) {
         self.sampled += 1.0;
-        if self.next_slot == SLOTS {
+        if self.next_slot == self.slots {
             self.renumber();
         }
         let slot = self.next_slot;
@@ -134,7 +140,7 @@ impl Reuse {
 
     fn add(&mut self, slot: usize, bytes: u64) {
         let mut at = slot + 1;
-        while at <= SLOTS {
+        while at <= self.slots {
             self.sums[at] = self.sums[at].wrapping_add(bytes);
             at += at & at.wrapping_neg();
         }
@@ -144,7 +150,8 @@ impl Reuse {
         let mut order: Vec<(usize, u64, u64)> =
             self.samples.iter().map(|(hash, sample)| (sample.slot, *hash, sample.bytes)).collect();
         order.sort_unstable();
-        self.sums.fill(0);
+        self.sums[..=self.slots].fill(0);
+        self.slots = (SLOTS_PER_SAMPLE * order.len()).clamp(SLOTS_MIN, SLOTS);
         for (slot, &(_, hash, bytes)) in order.iter().enumerate() {
             self.samples.insert(hash, Sample { slot, bytes });
             self.add(slot, bytes);

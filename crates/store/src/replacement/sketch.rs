@@ -77,11 +77,11 @@ impl Sketch {
             return;
         }
         let places: [(usize, u32); ROWS] = std::array::from_fn(|row| self.place(hash, row));
-        let least = places.iter().map(|&place| self.count(place)).min().unwrap_or(0);
-        for place in places {
-            if least < 15 && self.count(place) == least {
-                self.counters[place.0] += 1 << place.1;
-            }
+        let counts = places.map(|place| self.count(place));
+        let least = counts.into_iter().min().unwrap_or(0);
+        for ((word, shift), count) in places.into_iter().zip(counts) {
+            // Without a branch: which counters are the smallest nobody can foresee.
+            self.counters[word] += u64::from((count == least) & (least < 15)) << shift;
         }
     }
 
