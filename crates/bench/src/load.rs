@@ -67,11 +67,23 @@ pub(crate) struct Load {
 pub(crate) struct Outcome {
     /// Nanoseconds each batch took, sorted.
     pub(crate) taken: Vec<u32>,
+    /// Batches that took longer than [`LATE`]: from when they were due.
+    pub(crate) late: Vec<Wait>,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     /// CPU time of the client.
     pub(crate) client_seconds: f64,
 }
+
+/// A time that somebody waited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    pub(crate) began: Instant,
+    pub(crate) length: Duration,
+}
+
+/// What the goals allow a lookup.
+pub(crate) const LATE: Duration = Duration::from_millis(5);
 
 impl Outcome {
     /// Milliseconds within which this share of the batches was answered.
@@ -115,7 +127,8 @@ impl Load {
 
         let (began, cpu_began) = (Instant::now(), thread_cpu());
         let mut idle: VecDeque<usize> = (0..connections.len()).collect();
-        let (mut asked, mut operations, mut taken) = (0, 0, Vec::new());
+        let (mut asked, mut operations) = (0, 0);
+        let (mut taken, mut late) = (Vec::new(), Vec::new());
         let mut events = Vec::with_capacity(self.connections);
         while began.elapsed() < self.duration {
             let mut patience = PATIENCE;
@@ -142,8 +155,9 @@ impl Load {
                 let connection = &mut connections[index];
                 if connection.receive(self, &mut buffer, &mut head)? {
                     operations += self.pipeline as u64;
-                    let nanos = connection.began.elapsed().as_nanos();
-                    taken.push(u32::try_from(nanos).unwrap_or(u32::MAX));
+                    let wait = Wait { began: connection.began, length: connection.began.elapsed() };
+                    taken.push(u32::try_from(wait.length.as_nanos()).unwrap_or(u32::MAX));
+                    late.extend((wait.length > LATE).then_some(wait));
                     match self.rate {
                         None => connection.ask(self, Instant::now(), &mut random, &mut requests)?,
                         Some(_) => idle.push_back(index),
@@ -154,7 +168,7 @@ impl Load {
         let client_seconds = thread_cpu() - cpu_began;
         let seconds = began.elapsed().as_secs_f64();
         taken.sort_unstable();
-        Ok(Outcome { taken, operations, seconds, client_seconds })
+        Ok(Outcome { taken, late, operations, seconds, client_seconds })
     }
 
     fn connect(&self, poll: &OwnedFd) -> anyhow::Result<Vec<Connection>> {
