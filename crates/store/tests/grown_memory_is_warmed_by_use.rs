@@ -30,7 +30,8 @@ fn hot_after_growing(warming: Warming) -> u64 {
             run.fetch_number((number * 7 + round) % HOT);
         }
     }
-    let before = run.store.stats();
+    let (before, went_on) = (run.store.stats(), run.went_on);
+    run.frozen = true;
     run.store.rescale(Elastic::MEMORY_BYTES_MIN + (4 << 20) + (1 << 19));
     for _ in 0..10_000 {
         let warmed = run.store.stats().warmed;
@@ -46,6 +47,7 @@ fn hot_after_growing(warming: Warming) -> u64 {
     let after = run.store.stats();
     assert!(after.memory_bytes <= after.memory_bytes_max, "{after:?}");
     assert_eq!(after.record_reads, before.record_reads, "nobody asked");
+    assert_eq!(run.went_on, went_on, "upkeep goes on when the next millisecond has begun");
     let hits = run.store.stats().hits;
     for number in 0..HOT {
         let key = elastic::key(number);

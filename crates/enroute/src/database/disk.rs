@@ -64,7 +64,7 @@ impl Queue {
 
 /// Who hands a shard's commands over.
 pub(super) enum By<'a> {
-    /// A worker, which has a ring for its reads.
+    /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
     Ring(&'a mut Ring),
     /// A thread that takes its next command from this queue.
     Serving(&'a Queue),
@@ -178,7 +178,6 @@ pub(super) struct Ended {
 /// Gives a result back to its shard, wakes whom it concerns, and takes what the shard wants next.
 pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
     let Ended { shard: index, file, completion, began } = ended;
-    let is_read = began.is_some();
     if let Some(began) = began {
         let stats = &shared.server.stats;
         stats.disk_reads.fetch_add(1, SeqCst);
@@ -189,20 +188,17 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
     }
     let now = shared.now();
     let mut arrived = SmallVec::<[u64; 4]>::new();
-    let notices = {
+    let (is_for_upkeep, notices) = {
         let mut shard = shared.locks.hold(index);
-        shard.store.complete(completion, now);
+        let is_for_upkeep = shard.store.complete(completion, now);
         while let Some(client) = shard.poll_arrived() {
             arrived.push(client);
         }
         shared.disk.pump_by(by, index, &mut shard, now);
-        shard.tracking.take_notices()
+        (is_for_upkeep, shard.tracking.take_notices())
     };
-    // Nobody waits for it: compaction read it, and goes on at once, as writes may wait for that.
-    if is_read
-        && arrived.is_empty()
-        && let Some(keeper) = shared.keeper.get()
-    {
+    // It goes on at once, as writes may wait for compaction.
+    if is_for_upkeep && let Some(keeper) = shared.keeper.get() {
         keeper.unpark();
     }
     for id in arrived {
@@ -211,6 +207,14 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
         }
     }
     shared.server.deliver(notices);
+}
+
+/// Gives the shards what the reads of a ring have brought; `ended` is empty before and after.
+pub(super) fn take_reads(shared: &Shared, ring: &mut Ring, ended: &mut Vec<Ended>) {
+    ring.take(ended);
+    for ended in ended.drain(..) {
+        complete(shared, By::Ring(ring), ended);
+    }
 }
 
 /// Brings everything written to the disk; false if that took longer than `limit`.

@@ -1,4 +1,5 @@
-//! Reads, and writes of table pages, that the kernel carries out by itself (io_uring), for one worker.
+//! Reads, and writes of table pages, that the kernel carries out by itself (io_uring), for one thread: a
+//! worker, or upkeep, which reads ahead.
 //!
 //! A worker hands over all of a round in one call and finds their ends in its event loop, so no other
 //! thread has to be woken for a lookup, or for the page that leaves for it. Where the kernel does not
@@ -11,7 +12,8 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use io_uring::{IoUring, opcode, types};
@@ -23,12 +25,12 @@ use store::{
 
 use super::disk::Ended;
 
-/// Reads and writes of one worker under way at once.
+/// Reads and writes of one thread under way at once.
 const TRANSFERS_MAX: usize = 128;
-/// A longer read may keep its worker from others; it is for a thread.
+/// A longer read may keep its thread from others; it is for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// One worker's ring.
+/// One thread's ring.
 pub(super) struct Ring {
     ring: IoUring,
     under_way: Slab<UnderWay>,
@@ -137,6 +139,19 @@ impl Ring {
             };
             let completion = Completion { id, result: transfer.finish(done) };
             ended.push(Ended { shard, file, completion, began });
+        }
+    }
+
+    /// Waits until one ends, or for so long.
+    pub(super) fn wait_for(&self, timeout: Duration) {
+        let timespec = types::Timespec::from(timeout);
+        let arguments = types::SubmitArgs::new().timespec(&timespec);
+        match self.ring.submitter().submit_with_args(1, &arguments) {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {
+                tracing::debug!("waiting for the disk: {error}");
+                thread::sleep(timeout);
+            }
+            _ => {}
         }
     }
 

@@ -329,10 +329,8 @@ impl Worker {
 
     /// Gives the shards what its reads have brought.
     fn take_reads(&mut self) {
-        let Some(ring) = &mut self.ring else { return };
-        ring.take(&mut self.ended);
-        for ended in self.ended.drain(..) {
-            disk::complete(&self.shared, By::Ring(ring), ended);
+        if let Some(ring) = &mut self.ring {
+            disk::take_reads(&self.shared, ring, &mut self.ended);
         }
     }
 

@@ -61,18 +61,21 @@ impl Elastic {
         } else {
             self.compact_some(now);
             self.sweep_some(now);
-            self.warm_some(now);
             // Last, so that they have looked at the pages they asked for.
             self.turn_pages(now);
         }
         self.outbox.pop_front()
     }
 
-    /// Takes the result of a command.
-    pub fn complete(&mut self, completion: Completion, now: Duration) {
+    /// Takes the result of a command; true if it is what upkeep waited for, so that [`Elastic::step`] has
+    /// something to do at once.
+    pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
         self.settle();
         let Completion { id, result } = completion;
-        match self.purposes.remove(&id) {
+        let purpose = self.purposes.remove(&id);
+        let is_for_upkeep =
+            matches!(purpose, Some(Purpose::Compaction { .. } | Purpose::Sweep { .. }));
+        match purpose {
             Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
             Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
             Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
@@ -86,11 +89,12 @@ impl Elastic {
             Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
             Some(Purpose::Page { .. }) | None => {}
         }
+        is_for_upkeep
     }
 
     /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let warming = self.walk.as_ref().and_then(Walk::timeout);
+        let warming = self.walk.as_ref().map(Walk::timeout);
         let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
         times.into_iter().flatten().min()
     }

@@ -34,8 +34,6 @@ const READS_MAX: usize = 4;
 /// lookups neither disk nor processors.
 const READS_AT_ONCE: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Entries looked at in one step.
-const ENTRIES_PER_STEP: usize = 64;
 /// How often an entry was seen, at least, in the rounds of the walk.
 const ROUNDS: [u8; 4] = [8, 4, 2, 1];
 /// Room left free, in parts of the budget: what clients ask for comes first.
@@ -46,7 +44,10 @@ const ROOM_LEFT: usize = 32;
 pub(super) struct Walk {
     /// Entries seen less often are passed over.
     seen_min: u8,
+    /// Where the first page begins that was not looked at.
     next: u64,
+    /// Entries of the last one that are worth reading, the first of them last.
+    found: Vec<(u64, Slot)>,
     reads: usize,
     /// How many more may be begun, and since when.
     granted: usize,
@@ -58,9 +59,9 @@ impl Walk {
         self.reads < READS_MAX && self.granted > 0
     }
 
-    /// When it may go on by itself.
-    pub(super) fn timeout(&self) -> Option<Duration> {
-        (self.granted == 0).then(|| self.granted_at + PAUSE)
+    /// When it may go on.
+    pub(super) fn timeout(&self) -> Duration {
+        self.granted_at + PAUSE
     }
 }
 
@@ -73,8 +74,8 @@ impl Elastic {
             Warming::Sequential => 0,
         };
         let reads = self.walk.take().map_or(0, |walk| walk.reads);
-        let (granted, granted_at) = (0, Duration::ZERO);
-        self.walk = Some(Walk { seen_min, next: 0, reads, granted, granted_at });
+        let (found, granted, granted_at) = (Vec::new(), 0, Duration::ZERO);
+        self.walk = Some(Walk { seen_min, next: 0, found, reads, granted, granted_at });
     }
 
     /// True while memory that grew is being filled.
@@ -97,51 +98,52 @@ impl Elastic {
         if now < walk.granted_at || now >= walk.granted_at + PAUSE {
             (walk.granted, walk.granted_at) = (READS_AT_ONCE, now);
         }
-        let mut looked = 0;
-        while walk.may_read() && looked < ENTRIES_PER_STEP {
+        // One page at a time: so much is to be done under its shard's lock.
+        let mut looked = false;
+        while walk.may_read() {
+            if let Some((hash, slot)) = walk.found.pop() {
+                // It may be gone since, or somebody has asked for it.
+                if self.is_there(hash, slot) && self.is_worth_reading(walk.seen_min, hash, slot) {
+                    self.read_to_warm(hash, slot);
+                    walk.reads += 1;
+                    walk.granted -= 1;
+                }
+                continue;
+            }
+            if std::mem::replace(&mut looked, true) {
+                break;
+            }
             if walk.next >= 1 << HASH_BITS {
                 let round = ROUNDS.iter().find(|round| **round < walk.seen_min);
                 let Some(&round) = round.filter(|_| walk.seen_min > 0) else { return false };
                 (walk.seen_min, walk.next) = (round, 0);
             }
             let page = self.table.page_of(walk.next);
-            if self.missing_page(page).is_some() {
-                walk.next = self.table.next_page_hash(walk.next).unwrap_or(1 << HASH_BITS);
-                continue;
-            }
-            if !self.table.is_resident(page) {
-                self.await_page(page, StagedKey::Page(page));
-                self.walk = Some(walk);
-                return false;
-            }
-            let entries = self.table.page_entries(page, walk.next);
-            let end = entries.len().min(ENTRIES_PER_STEP);
-            let mut stopped = None;
-            for &(hash, slot) in &entries[..end] {
-                if !walk.may_read() {
-                    stopped = Some(hash);
-                    break;
+            if self.missing_page(page).is_none() {
+                if !self.table.is_resident(page) {
+                    self.await_page(page, StagedKey::Page(page));
+                    self.walk = Some(walk);
+                    return false;
                 }
-                if self.is_worth_reading(&walk, hash, slot) {
-                    self.read_to_warm(hash, slot);
-                    walk.reads += 1;
-                    walk.granted -= 1;
-                }
-                looked += 1;
+                let entries = self.table.page_entries(page, walk.next).into_iter().rev();
+                let is_worth_it =
+                    |&(hash, slot): &_| self.is_worth_reading(walk.seen_min, hash, slot);
+                walk.found = entries.filter(is_worth_it).collect();
             }
-            let after = entries.get(end).map(|(hash, _)| *hash);
-            walk.next = stopped
-                .or(after)
-                .or_else(|| self.table.next_page_hash(walk.next))
-                .unwrap_or(1 << HASH_BITS);
+            walk.next = self.table.next_page_hash(walk.next).unwrap_or(1 << HASH_BITS);
         }
         let can_go_on = walk.may_read();
         self.walk = Some(walk);
         can_go_on
     }
 
-    fn is_worth_reading(&self, walk: &Walk, hash: u64, slot: Slot) -> bool {
-        (walk.seen_min == 0 || self.uses.estimate(hash as u32) >= walk.seen_min)
+    fn is_there(&mut self, hash: u64, slot: Slot) -> bool {
+        self.table.is_resident(self.table.page_of(hash))
+            && self.table.find(hash, slot.location).is_some()
+    }
+
+    fn is_worth_reading(&self, seen_min: u8, hash: u64, slot: Slot) -> bool {
+        (seen_min == 0 || self.uses.estimate(hash as u32) >= seen_min)
             && self.log.buffered(slot.location).is_none()
             && self.memory.key_where(hash, |key| self.hash(key) == hash).is_none()
     }
@@ -163,10 +165,7 @@ impl Elastic {
         }
         // What cannot be read is reported when somebody asks for it.
         let Ok(bytes) = result else { return };
-        let page = self.table.page_of(hash);
-        let is_there =
-            self.table.is_resident(page) && self.table.find(hash, slot.location).is_some();
-        if !is_there || !self.has_room_to_warm() {
+        if !self.is_there(hash, slot) || !self.has_room_to_warm() {
             return;
         }
         let address = self.log.segments.address(slot.location);

@@ -91,7 +91,7 @@ pub struct Run {
     /// The budget moves this far above the least.
     pub rescale_bytes: u64,
     /// Time stands still.
-    frozen: bool,
+    pub frozen: bool,
     in_flight: Vec<DeviceCommand>,
     waiting: Vec<Waiting>,
     /// What is known to be durable, and what came after.
@@ -105,6 +105,8 @@ pub struct Run {
     pub failed_loads: u64,
     /// What scans could not name.
     pub passed_over: u64,
+    /// Ends of commands after which upkeep could go on.
+    pub went_on: u64,
 }
 
 pub fn config(random: &mut Random) -> Config {
@@ -155,6 +157,7 @@ impl Run {
             refused_full: 0,
             failed_loads: 0,
             passed_over: 0,
+            went_on: 0,
         })
     }
 
@@ -195,7 +198,7 @@ impl Run {
         let command = self.in_flight.swap_remove(at);
         let completion = carry_out(&self.device, &command);
         if !self.device.has_crashed() {
-            self.store.complete(completion, self.now);
+            self.went_on += u64::from(self.store.complete(completion, self.now));
         }
     }
 
