@@ -1,17 +1,21 @@
 //! Lookups of the elastic store, in process, for `make bench-db`:
 //! `cargo run --release -p store --example elastic_lookups -- DIR [entries] [rounds]`.
 //!
-//! Four stores, as a database has. Prints, as `name value` in lookups a second: `in-memory` and
-//! `copied`, by one thread's processor time; `cold` by eight threads that carry out what their own
-//! lookups ask for, with next to nothing in memory; `bare`, as many threads reading 4 KiB at random
-//! places of the same files, and `bare-two` twice that, as a record of such a value lies across two
-//! pages. Medians of interleaved rounds.
+//! Four stores, as a database has. Prints, as `name value` in lookups a second, medians of rounds:
+//! - `in-memory`, by one thread's processor time, sixteen keys known together; `copied`, with every value copied
+//!   out; `one-by-one`, no key known before its turn;
+//! - `cold`, by eight threads that carry out what their own lookups ask for, with next to nothing in memory but
+//!   the index; `cold-bare`, as many threads reading 4 KiB at random places of the same files, in turn with those;
+//!   `cold-bare-two` twice that, as a record of such a value lies across two pages; `cold-in-memory`, the part of the
+//!   cold lookups that read nothing;
+//! - the same four as `cold-without-index…`, with no room for the index either.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use store::FileDevice;
@@ -21,6 +25,10 @@ use store::elastic::{Config, Elastic, Fetch, Load, Sync};
 const VALUE_BYTES: usize = 4096;
 const STORES: u64 = 4;
 const THREADS: u64 = 8;
+/// Lookups that are known at once, as of a client's pipeline.
+const TOGETHER: usize = 16;
+/// Of an entry, at most.
+const INDEX_BYTES: usize = 24;
 /// Of one thread in one round.
 const COLD_LOOKUPS: u64 = 4_000;
 
@@ -48,20 +56,30 @@ fn main() {
     let directory = Path::new(&directory);
     let shards: Vec<Shard> =
         (0..STORES).map(|index| fill(&directory.join(index.to_string()), index, entries)).collect();
-    for (name, copies) in [("in-memory", false), ("copied", true)] {
-        let rates = (0..rounds).map(|round| in_memory(&shards, entries, copies, round));
+    for (name, together, copies) in
+        [("in-memory", TOGETHER, false), ("copied", TOGETHER, true), ("one-by-one", 1, false)]
+    {
+        let rates = (0..rounds).map(|round| in_memory(&shards, entries, together, copies, round));
         println!("{name} {:.0}", median(rates.collect()));
     }
-    shards.iter().for_each(shrink);
-    let files = files(directory);
-    let (mut cold, mut bare, mut bare_two) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..rounds {
-        cold.push(by_threads(|random| cold_lookup(&shards, entries, random), round));
-        bare.push(by_threads(|random| bare_read(&files, 1, random), round));
-        bare_two.push(by_threads(|random| bare_read(&files, 2, random), round));
+    for (name, index_bytes) in [("cold", INDEX_BYTES), ("cold-without-index", 0)] {
+        shards.iter().for_each(|shard| shrink(shard, (entries / STORES) as usize * index_bytes));
+        let files = files(directory);
+        let (mut cold, mut bare, mut bare_two) = (Vec::new(), Vec::new(), Vec::new());
+        let in_memory = AtomicU64::new(0);
+        for round in 0..rounds {
+            let lookup = |random: &mut Random| {
+                in_memory.fetch_add(u64::from(cold_lookup(&shards, entries, random)), Relaxed);
+            };
+            cold.push(by_threads(lookup, round));
+            bare.push(by_threads(|random| bare_read(&files, 1, random), round));
+            bare_two.push(by_threads(|random| bare_read(&files, 2, random), round));
+        }
+        println!("{name} {:.0}\n{name}-bare {:.0}", median(cold), median(bare));
+        println!("{name}-bare-two {:.0}", median(bare_two));
+        let lookups = rounds * THREADS * COLD_LOOKUPS;
+        println!("{name}-in-memory {:.4}", in_memory.into_inner() as f64 / lookups as f64);
     }
-    println!("cold {:.0}\nbare {:.0}", median(cold), median(bare));
-    println!("bare-two {:.0}", median(bare_two));
 }
 
 fn now() -> Duration {
@@ -112,19 +130,32 @@ fn fill(directory: &Path, index: u64, entries: u64) -> Shard {
     Shard { store: Mutex::new(store), device }
 }
 
-fn in_memory(shards: &[Shard], entries: u64, copies: bool, round: u64) -> f64 {
+/// What `together` lookups look at is fetched from memory for all of them first, as a database does.
+fn in_memory(shards: &[Shard], entries: u64, together: usize, copies: bool, round: u64) -> f64 {
     let count = 1_000_000;
     let mut random = Random(88_172_645_463_325_252 + round);
     let numbers: Vec<u64> = (0..count).map(|_| random.draw() % entries).collect();
     let mut stores: Vec<_> = shards.iter().map(|shard| shard.store.lock().unwrap()).collect();
     let (mut sum, mut copy) = (0, vec![0; VALUE_BYTES]);
     let (at, start) = (now(), processor_time());
-    for number in numbers {
-        let found = stores[(number % STORES) as usize].fetch(&key(number), at);
-        let Fetch::Present(record) = found else { panic!("not in memory: {found:?}") };
-        sum += usize::from(record.value[number as usize % VALUE_BYTES]);
-        if copies {
-            copy.copy_from_slice(record.value);
+    let mut hashes = Vec::with_capacity(together);
+    for numbers in numbers.chunks(together) {
+        let of = |number: u64| (number % STORES) as usize;
+        if together > 1 {
+            let prefetch = |&number| stores[of(number)].prefetch(&key(number), false);
+            hashes.clear();
+            hashes.extend(numbers.iter().map(prefetch));
+            for (&number, &hash) in numbers.iter().zip(&hashes) {
+                stores[of(number)].prefetch_item(hash);
+            }
+        }
+        for &number in numbers {
+            let found = stores[of(number)].fetch(&key(number), at);
+            let Fetch::Present(record) = found else { panic!("not in memory: {found:?}") };
+            sum += usize::from(record.value[number as usize % VALUE_BYTES]);
+            if copies {
+                copy.copy_from_slice(record.value);
+            }
         }
     }
     let rate = f64::from(count) / (processor_time() - start).as_secs_f64();
@@ -132,10 +163,10 @@ fn in_memory(shards: &[Shard], entries: u64, copies: bool, round: u64) -> f64 {
     rate
 }
 
-/// Leaves next to nothing in memory.
-fn shrink(shard: &Shard) {
+/// Leaves next to nothing in memory but `index_bytes` more.
+fn shrink(shard: &Shard, index_bytes: usize) {
     let mut store = shard.store.lock().unwrap();
-    store.rescale(Elastic::MEMORY_BYTES_MIN);
+    store.rescale(Elastic::MEMORY_BYTES_MIN + index_bytes);
     while store.step(now()) {
         drain(&mut store, &shard.device);
     }
@@ -155,7 +186,8 @@ fn by_threads(work: impl Fn(&mut Random) + std::marker::Sync, round: u64) -> f64
     (THREADS * COLD_LOOKUPS) as f64 / start.elapsed().as_secs_f64()
 }
 
-fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) {
+/// True if the entry was in memory.
+fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) -> bool {
     let number = random.draw() % entries;
     let Shard { store, device } = &shards[(number % STORES) as usize];
     let (key, mut tickets) = (key(number), Vec::new());
@@ -184,7 +216,9 @@ fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) {
             held = store.lock().unwrap();
         }
     }
+    let in_memory = tickets.is_empty();
     tickets.into_iter().for_each(|ticket| held.release(ticket));
+    in_memory
 }
 
 /// Segments written to the end. Of those made ahead the file system knows that they are zeroes, and does not ask
