@@ -164,11 +164,21 @@ fn compare_random(seed: u64) {
     // went has not changed to us, so what is watched is made to be there; and the least number there
     // is saturates a field downwards.
     let least = i64::MIN.to_string().into_bytes();
-    let present = |args: Vec<Vec<u8>>| match args[0].as_slice() {
+    let mut conditions = 0;
+    let mut present = |mut args: Vec<Vec<u8>>| match args[0].as_slice() {
         b"watch" => vec![vec![b"set".to_vec(), args[1].clone(), b"x".to_vec()], args],
         // Keys whose time is over count until somebody looks at them.
         b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
+        // Which of two times is later must not depend on who got from one command to the next within a millisecond.
+        b"expire" | b"pexpire" if args.len() == 4 => {
+            conditions += 1;
+            let time = str::from_utf8(&args[2]).ok().and_then(|time| time.parse::<u64>().ok());
+            if let Some(time) = time.filter(|&time| time > 0) {
+                args[2] = (time + conditions * 7_001).to_string().into_bytes();
+            }
+            vec![args]
+        }
         _ => vec![args],
     };
     let drawn: Vec<_> = (0..6_000).flat_map(|_| present(draw(&mut random))).collect();
