@@ -5,6 +5,7 @@
 .PHONY: help demo demo-edge test soak fuzz lab lab-short lab-fabric lab-fabric-short lab-state lab-state-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
+DENY := .deps/bin/cargo-deny
 ENROUTE := cargo run --release -q -p enroute --
 
 help: ## Say what can be made
@@ -25,6 +26,7 @@ test: deps lint ## Everything a change must pass
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
 	$(PYTHON) -m unittest discover -s lab/tests -t .; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
+	@$(MAKE) --no-print-directory fuzz
 
 # The broken build answers late replies from storage: the same test has to find it out.
 soak: deps ## The slow proofs: long histories, and that a broken cache fails them
@@ -38,19 +40,26 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture
 	cargo test --locked -p wire -p policy -p cache -p keyserver -p store -p switch
+	$(MAKE) fuzz SECONDS=300
 
 # What cargo-fuzz asks of the compiler without a sanitizer. The flags are for what is fuzzed, not for what
 # builds it, so the target is named.
 FUZZED := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=8 -Cpasses=sancov-module \
 	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
-TARGET := elastic_store
-SECONDS := 240
+TARGET := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+SECONDS := 10
 
-fuzz: ## Bytes nobody wrote for one of fuzz/fuzz_targets: TARGET=elastic_store SECONDS=240
-	mkdir -p fuzz/corpus/$(TARGET) fuzz/artifacts/$(TARGET)
-	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo run --release --locked --target host-tuple --bin $(TARGET) -- \
-		-max_total_time=$(SECONDS) -artifact_prefix=artifacts/$(TARGET)/ corpus/$(TARGET)
+# Seeds are committed and only read; what is found meanwhile stays in fuzz/corpus.
+fuzz: ## Bytes nobody wrote for all of fuzz/fuzz_targets, or for TARGET=elastic_store SECONDS=240
+	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo build --release --locked --target host-tuple $(TARGET:%=--bin %)
+	@host=$$(rustc --print host-tuple) && cd fuzz && for target in $(TARGET); do \
+	mkdir -p corpus/$$target artifacts/$$target && \
+	echo "fuzz $$target: $(SECONDS) s" && \
+	target/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=artifacts/$$target/ -verbosity=0 \
+	-print_final_stats=1 corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) >artifacts/$$target.log 2>&1 || \
+	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the bytes that do it are in fuzz/artifacts/$$target"; exit 1; }; \
+	grep -E 'number_of_executed_units' artifacts/$$target.log; done
 
 lab: deps ## Repeat the papers' experiments and draw their figures: hours
 	cargo build --release -p enroute
@@ -113,7 +122,7 @@ bench-switch: deps ## Measure the kernel's data plane beside memcached and the s
 deps: ## Install the servers and clients the tests need, mostly under .deps/
 	@./deps.sh
 
-lint: ## Check formatting and lints
+lint: ## Check formatting, lints, and what is depended on
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
@@ -121,6 +130,10 @@ lint: ## Check formatting and lints
 	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \
 	cd checker && go vet ./...; \
 	fi
+	@if [ -x $(DENY) ]; then $(DENY) --log-level error --locked check bans licenses sources && \
+	if $(DENY) --log-level off fetch db 2>/dev/null; then $(DENY) --log-level error --locked check advisories; \
+	else echo 'SKIPPED: advisories; their database cannot be fetched'; fi; \
+	else echo 'SKIPPED: checks of dependencies; $(DENY) is absent'; [ "$(CI)" != true ]; fi
 
 clean: ## Remove what was built and installed here
 	cargo clean

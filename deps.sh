@@ -28,7 +28,8 @@ git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
-pieces="ferretdb mongo-java python checker redis-tests"
+pieces="ferretdb mongo-java python checker redis-tests cargo-deny"
+cargo_deny_version=0.20.2
 
 describe() {
     case $1 in
@@ -37,6 +38,7 @@ describe() {
     redis-tests) echo "Redis's own tests, from Debian's source package" ;;
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
+    cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
     esac
 }
 
@@ -47,6 +49,7 @@ tools() {
     mongo-java) echo mvn java javac ;;
     redis-tests) echo apt-get tclsh redis-cli ;;
     python) echo python3 ;;
+    cargo-deny) echo cargo ;;
     esac
 }
 
@@ -58,12 +61,13 @@ inputs() {
     redis-tests) redis-cli --version ;;
     python) cat origins/python/requirements.txt && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
+    cargo-deny) echo "$cargo_deny_version" ;;
     esac
 }
 
 product() {
     case $1 in
-    ferretdb | checker) echo "$deps/bin/$1" ;;
+    ferretdb | checker | cargo-deny) echo "$deps/bin/$1" ;;
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
     redis-tests) echo "$deps/redis-tests/runtest" ;;
     python) echo "$deps/python/bin/python" ;;
@@ -77,6 +81,7 @@ install() {
     mongo-java) install_mongo_java ;;
     redis-tests) install_redis_tests ;;
     python) install_python ;;
+    cargo-deny) install_cargo_deny ;;
     esac
 }
 
@@ -93,6 +98,13 @@ install_mongo_java() {
             -DoutputDirectory="$target/lib" </dev/null &&
         (cd "$target/lib" && sha256sum --quiet --strict -c ../../../origins/mongo-java/jars.sha256) &&
         javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
+}
+
+# Unoptimised: it runs for a second, and is built in a third of the time.
+install_cargo_deny() {
+    cargo install --quiet --locked --debug --root "$deps" --target-dir "$deps/cargo-deny.work" \
+        --no-default-features "cargo-deny@$cargo_deny_version" </dev/null &&
+        rm -rf "$deps/cargo-deny.work"
 }
 
 install_python() {

@@ -1,0 +1,61 @@
+//! Any headers as a request and the origin's response to it: what is stored, for whom, and what is made of it.
+#![no_main]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use content::{Entry, Record};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use libfuzzer_sys::fuzz_target;
+
+const STATUSES: [u16; 8] = [200, 203, 204, 206, 301, 404, 410, 500];
+const ASKED: Duration = Duration::from_secs(1_800_000_000);
+
+/// Lines `name: value`; a line that is no header is left out.
+fn headers(bytes: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in bytes.split(|byte| *byte == b'\n').take(64) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (Some(name), Some(value)) = (parts.next(), parts.next()) else { continue };
+        let value = HeaderValue::from_bytes(value.trim_ascii());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+/// Does the origin forbid it in so many words? Quoted strings are left to the parser.
+fn forbids(response: &HeaderMap) -> bool {
+    let lines = response.get_all(header::CACHE_CONTROL);
+    lines.iter().map(HeaderValue::as_bytes).filter(|line| !line.contains(&b'"')).any(|line| {
+        let mut words = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        words.any(|word| {
+            word.eq_ignore_ascii_case(b"private") || word.eq_ignore_ascii_case(b"no-store")
+        })
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&[status, late], rest)) = bytes.split_first_chunk() else { return };
+    let mut parts = rest.splitn(3, |byte| *byte == 0);
+    let mut next = || headers(parts.next().unwrap_or_default());
+    let (request, response, another) = (next(), next(), next());
+    let status = StatusCode::from_u16(STATUSES[usize::from(status) % STATUSES.len()]);
+    let status = status.expect("a status");
+    let now = ASKED + Duration::from_secs(u64::from(late));
+    let Ok(entry) = Entry::admit(&request, status, &response, ASKED, now) else { return };
+    assert!(!forbids(&response), "stored although the origin forbids it: {response:?}");
+    assert!(!response.contains_key(header::SET_COOKIE), "stored with a cookie");
+
+    let stored = Bytes::from(Record::Entry(entry.clone()).encode());
+    assert_eq!(Record::decode(&stored), Ok(Record::Entry(entry.clone())), "changed by storing it");
+    for later in [0, 1, 60, 86_400, u64::from(u32::MAX)] {
+        let later = now + Duration::from_secs(later);
+        let _ = (entry.usable(&another, later), entry.covers_an_error(&another, later));
+        let _ = (entry.useful_for(later), entry.age(later));
+        let selected = content::select(&another, status, entry.headers_at(later), 10);
+        assert!(selected.body.end <= 10, "a range beyond the body: {:?}", selected.body);
+        let _ = entry.refreshed(&another, ASKED, later).is_storable();
+    }
+});
