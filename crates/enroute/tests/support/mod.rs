@@ -30,6 +30,7 @@ pub mod namespace;
 pub mod origins;
 pub mod process;
 pub mod raw;
+pub mod redis_history;
 pub mod script;
 pub mod scripted;
 pub mod state;
