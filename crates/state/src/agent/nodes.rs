@@ -158,6 +158,9 @@ impl Agent {
             let (asked, version, request) = entry.remove();
             if let Some(client) = self.asker(&asked) {
                 client.delayed -= 1;
+                if client.delayed == 0 {
+                    client.delayed_until = Duration::ZERO;
+                }
             }
             self.dispatch(asked, version, &request);
         }
