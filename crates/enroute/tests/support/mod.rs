@@ -28,6 +28,7 @@ pub mod keyserver;
 pub mod message;
 pub mod namespace;
 pub mod origins;
+pub mod placers;
 pub mod process;
 pub mod raw;
 pub mod script;

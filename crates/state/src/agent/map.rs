@@ -101,8 +101,8 @@ impl Map {
         })
     }
 
-    /// The number of the node at `address` if the cluster has named it. Clients can write redirections, too (a script that
-    /// returns an error): what those name gets neither requests nor the agent's password.
+    /// The number of the node at `address`, if the cluster has named it. A client can forge a redirection (a script that returns
+    /// an error): the address in it gets neither requests nor the agent's password.
     pub(super) fn member(&mut self, address: SocketAddr) -> Option<usize> {
         let seeds = self.nodes.get(..self.seeds).unwrap_or_default();
         let is_known = seeds.contains(&Some(address)) || self.members.contains(&address);
