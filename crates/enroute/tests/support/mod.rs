@@ -26,6 +26,7 @@ pub mod frames;
 pub mod history;
 pub mod keyserver;
 pub mod message;
+pub mod moving;
 pub mod namespace;
 pub mod origins;
 pub mod placers;
