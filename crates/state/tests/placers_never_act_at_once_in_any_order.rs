@@ -220,7 +220,7 @@ impl World {
             if let Some(node) = node {
                 let number = token.number;
                 step(format!("placer {at} raises fence {number} at {node}"), &|next| {
-                    next.raise(at, node)
+                    next.raise(at, node);
                 });
             }
             if self.budgets.losses > 0 {
@@ -243,7 +243,7 @@ impl World {
                 }
             }
             Ask::Fence(_) if self.broken.no_fence => {
-                step(format!("placer {at} begins"), &|next| next.stands(at))
+                step(format!("placer {at} begins"), &|next| next.stands(at));
             }
             Ask::Fence(token) => {
                 for upwards in [true, false] {

@@ -90,6 +90,7 @@ impl Lease {
             Ask::Take => &["SET", PLACER, &self.holder, "NX", "PX", &milliseconds],
             _ => &["EVAL", RENEW, "1", PLACER, &self.holder, &milliseconds],
         };
+        state.obstacle = None;
         let (answer, leads) = match cluster.ask_owner(view, PLACER.as_bytes(), words) {
             Ok(Reply::Integer(1)) => (Answer::Held, None),
             Ok(Reply::Text(_)) if ask == Ask::Take => (Answer::Held, None),

@@ -182,7 +182,7 @@ impl Redirect {
     /// Reads an answer, line end included, of the node at `asked`. Whatever begins with one of the words is one of these.
     pub(super) fn read(answer: &[u8], asked: SocketAddr) -> Option<Self> {
         let line = answer.strip_prefix(b"-")?;
-        let word = line.split(|byte| byte.is_ascii_whitespace()).next()?;
+        let word = line.split(u8::is_ascii_whitespace).next()?;
         match word {
             b"TRYAGAIN" => Some(Self::TryAgain),
             b"CLUSTERDOWN" => Some(Self::Down),

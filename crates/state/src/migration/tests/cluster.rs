@@ -305,7 +305,7 @@ impl Cluster {
             let wrong = self.chance.below(100);
             let outcome = match wrong {
                 _ if wrong >= trouble => self.run(node, &step),
-                _ if wrong % 4 == 0 => return,
+                _ if wrong.is_multiple_of(4) => return,
                 _ if wrong % 4 == 1 => {
                     self.late_steps.push((node, step));
                     Outcome::Failed
