@@ -13,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use super::cluster::{Linked, NODES, cluster, valkey};
 use super::enroute::program;
 use super::history::{self, Operation, Outcome, Recorder, Verdict, What};
+use super::origins::Redis;
 use super::process::{PATIENCE, Process};
 use super::state::{Agent, by_hand, placer, said};
 
@@ -171,7 +172,7 @@ impl Fault {
             Self::NodeKilled => linked.nodes[victim].bring_down(),
             Self::NodeStopped => linked.nodes[victim].process().signal("STOP"),
             Self::LeaseOver => {
-                for node in linked.nodes.iter().map(|node| node.address()) {
+                for node in linked.nodes.iter().map(Redis::address) {
                     let client = redis::Client::open(format!("redis://{node}/")).expect("a URL");
                     let limit = Duration::from_millis(200);
                     let connected = client.get_connection_with_timeout(limit);
