@@ -1,6 +1,6 @@
 //! While slots never rest and everything dies now and then, what clients of the agents are told could have come from one copy of
 //! the data, and the doctor leaves nothing open: over Redis, whose slots move step by step, and over Valkey, whose
-//! engine moves them. The same history finds out an agent that repeats writes of unknown fate.
+//! engine moves them. The same history finds out an agent that says of writes of unknown fate that they were not executed.
 
 mod support;
 
@@ -37,13 +37,13 @@ fn two_hundred_thousand_operations_over_valkey() {
 
 #[test]
 #[ignore = "needs a broken build: make soak"]
-fn an_agent_that_repeats_writes_is_found_out_over_redis() {
+fn an_agent_that_denies_writes_is_found_out_over_redis() {
     is_found_out(Engine::Redis);
 }
 
 #[test]
 #[ignore = "needs a broken build: make soak"]
-fn an_agent_that_repeats_writes_is_found_out_over_valkey() {
+fn an_agent_that_denies_writes_is_found_out_over_valkey() {
     is_found_out(Engine::Valkey);
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::cluster::{Linked, NODES, cluster, valkey};
+use super::cluster::{Linked, NODES, cluster, connection, valkey};
 use super::enroute::program;
 use super::history::{self, Operation, Outcome, Recorder, Verdict, What};
 use super::origins::Redis;
@@ -38,14 +38,23 @@ pub struct History {
     pub agents: PathBuf,
     pub lasts: Duration,
     pub operations_min: usize,
-    /// Two at a time.
+    /// Of the agents.
+    pub options: Vec<&'static str>,
+    /// Things that go wrong at a time.
     pub faults_at_once: usize,
 }
 
 impl History {
     /// With one fault at a time.
     pub fn new(engine: Engine, lasts: Duration, operations_min: usize) -> Self {
-        Self { engine, agents: program(), lasts, operations_min, faults_at_once: 1 }
+        Self {
+            engine,
+            agents: program(),
+            lasts,
+            operations_min,
+            options: Vec::new(),
+            faults_at_once: 1,
+        }
     }
 
     /// Makes it, with slots closed in the end; nothing where something is not installed. The seed is `ENROUTE_SEED`.
@@ -62,7 +71,7 @@ impl History {
         let mut linked = Linked::before(nodes?);
         let nodes = linked.addresses();
         let mut agents: Vec<Agent> =
-            (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &[])).collect();
+            (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &self.options)).collect();
         let addresses: Vec<SocketAddr> = agents.iter().map(Agent::address).collect();
 
         let (start, seen) = (Instant::now(), Seen::default());
@@ -88,6 +97,10 @@ impl History {
         });
 
         linked.agree();
+        // Reads from copies may be older than a write through another agent: the history says little of those.
+        let copied = connection(addresses[0]);
+        let copied = redis::cmd("GET").arg("{enroute}:copies").query::<String>(&mut { copied });
+        eprintln!("slots with copies: {copied:?}");
         let (output, text) = said(&nodes, &["doctor"]);
         eprintln!("doctor: {}", text.trim());
         assert!(output.status.success(), "{text}");

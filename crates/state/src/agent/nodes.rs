@@ -78,11 +78,12 @@ impl Agent {
                 Asker::Client(asked) => (asked, lost.purpose.version()),
                 Asker::Copied(asked, version, _) => (asked, version),
             };
-            // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the agent repeats what it must not: the history checker has to find
-            // that out (make soak).
-            if executed && asked.write && !cfg!(enroute_broken_lease) {
+            if executed && asked.write {
+                // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the agent says of such a write that it was not executed:
+                // the history checker has to find that out (make soak).
+                let word = if cfg!(enroute_broken_lease) { "ERR" } else { "UNCERTAIN" };
                 let text = format!(
-                    "UNCERTAIN the connection to {} was lost before it answered ({why}); the \
+                    "{word} the connection to {} was lost before it answered ({why}); the \
                          command may have been executed or not, and was not repeated",
                     lost.address
                 );
