@@ -36,6 +36,7 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
 	cargo test --locked -p enroute --lib --features highs controller
 	cargo test --locked -p state --features highs --test plans_are_near_the_optimum -- --nocapture
+	cargo test --locked -p state -- --ignored --nocapture
 	cargo test --locked -p store -- --ignored --nocapture
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture

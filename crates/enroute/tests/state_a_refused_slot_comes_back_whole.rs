@@ -32,7 +32,8 @@ fn on_redis() {
 
 #[test]
 fn on_valkey() {
-    let Some((_running, direct)) = valkey() else { return };
+    let Some(nodes) = valkey(&[]) else { return };
+    let direct: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let links: Vec<RelayHandle> = direct.iter().map(|node| link(*node)).collect();
     let announced: Vec<SocketAddr> = links.iter().map(RelayHandle::local_addr).collect();
     for (node, link) in direct.iter().zip(&announced) {

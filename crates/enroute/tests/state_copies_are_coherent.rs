@@ -87,7 +87,8 @@ fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
 /// The same where the engine moves a slot in one step.
 #[test]
 fn a_write_is_seen_likewise_on_valkey() {
-    let Some((_nodes, addresses)) = valkey() else { return };
+    let Some(nodes) = valkey(&[]) else { return };
+    let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     coherent(&addresses);
 }
 

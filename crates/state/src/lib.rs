@@ -3,7 +3,7 @@
 //! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or
 //! Valkey Cluster, as arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access
 //! pattern monitor, [`placement`] says which node should own which slot, and [`initiator`] when a
-//! slot should move there, [`batch`] which move at once; [`replicas`] which are copied instead. Hosts are
+//! slot should move there, [`batch`] which move at once, [`migration`] how, by which [`scripts`], and [`lease`] who may; [`replicas`] which are copied instead. Hosts are
 //! where applications run, nodes are servers of the cluster; the unit of placement is the hash [`slot`].
 //!
 //! **What it is not.** No clock, no sockets, no cluster commands: tier 2 measures, reports, and
@@ -17,10 +17,12 @@ pub mod agent;
 pub mod batch;
 pub mod delays;
 pub mod initiator;
+pub mod lease;
 pub mod members;
 pub mod migration;
 pub mod placement;
 pub mod replicas;
+pub mod scripts;
 pub mod slot;
 
 /// A host where applications run, by its number among the hosts.

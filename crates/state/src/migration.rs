@@ -56,7 +56,7 @@ pub const FAILURES_MAX: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What is to be said to one node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `CLUSTER SETSLOT slot IMPORTING source`.
     Import {
@@ -128,7 +128,7 @@ pub enum Step {
 }
 
 /// A key with its value, on its way back.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value {
     /// The key.
     pub key: Vec<u8>,
@@ -165,7 +165,7 @@ pub enum Outcome {
 }
 
 /// A slot on its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Migration {
     slot: Slot,
     from: Node,
@@ -181,7 +181,7 @@ pub struct Migration {
     not_before: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
     Import,
     Turn,
@@ -203,7 +203,7 @@ enum Stage {
 }
 
 /// How a migration ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum End {
     /// The slot is at its new node.
     Moved,

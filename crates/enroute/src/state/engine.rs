@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::bail;
-use state::{members::Member, migration::End, slot::Slot};
-use tracing::info;
+use state::{members::Member, migration::End, scripts::MIGRATE_SLOT, slot::Slot};
+use tracing::{debug, info};
 
-use super::{cluster::Cluster, node::Reply};
+use super::{cluster::Cluster, lease::Actor, node::Reply};
 
 /// Between two looks at a migration.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ pub(super) fn jobs(cluster: &Cluster, node: SocketAddr) -> anyhow::Result<Reply>
 /// Has `source` move the slot, and waits until it has, or has given up; `before` are the migrations it knew
 /// before.
 pub(super) fn relocate(
-    cluster: &Cluster,
+    actor: Actor<'_>,
     source: SocketAddr,
     target: &Member,
     slot: Slot,
@@ -36,8 +36,8 @@ pub(super) fn relocate(
 ) -> anyhow::Result<End> {
     let start = Instant::now();
     let number = slot.number().to_string();
-    let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &target.id];
-    if let Some(Reply::Error(why)) = cluster.ask_all(source, &[words.to_vec()])?.pop() {
+    let cluster = actor.cluster;
+    if let Reply::Error(why) = actor.run(source, MIGRATE_SLOT, &[&number, &target.id])? {
         return Ok(End::Refused(format!("{source} does not move it: {why}")));
     }
     let known: Vec<String> = before.list().iter().filter_map(|job| value(job, "name")).collect();
@@ -47,6 +47,7 @@ pub(super) fn relocate(
             && value(job, "operation").as_deref() == Some("EXPORT")
             && value(job, "slot_ranges").is_some_and(|found| ranges.contains(&found))
     };
+    debug!(slot = slot.number(), %source, "the engine moves it");
     loop {
         let jobs = jobs(cluster, source)?;
         let job = jobs.list().iter().find(is_ours);

@@ -4,45 +4,24 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use state::{migration::Value, slot::Slot};
+use state::{
+    migration::Value,
+    scripts::{DROP, READ, RESTORE, Script},
+    slot::Slot,
+};
 
-use super::{cluster::Cluster, node::Reply, note};
-
-/// Values can be read only while the slot is coming; then nobody is served there.
-const READ: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
-     local values = {} \
-     for i = 3, #ARGV do \
-       values[#values + 1] = redis.call('DUMP', ARGV[i]) \
-       values[#values + 1] = redis.call('PEXPIRETIME', ARGV[i]) \
-     end \
-     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
-     return values";
-
-/// A key that is there already is newer, as nobody asks the target for it any more. Whatever comes of
-/// it the slot is leaving again, or who asks for a key that is not back would be told there is none.
-const RESTORE: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
-     local refusal = false \
-     for i = 3, #ARGV, 3 do \
-       local said = redis.pcall('RESTORE', ARGV[i], ARGV[i + 2], ARGV[i + 1], 'ABSTTL') \
-       if said.err and not string.find(said.err, 'BUSYKEY') then refusal = said end \
-     end \
-     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'MIGRATING', ARGV[2]) \
-     return refusal or redis.status_reply('OK')";
-
-const DROP: &str = "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
-     for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end \
-     return redis.status_reply('OK')";
+use super::{lease::Actor, node::Reply, note};
 
 /// What the target has of `keys`; from then on it serves nobody who wants a key of the slot.
 pub(super) fn read(
-    cluster: &Cluster,
+    actor: Actor<'_>,
     target: SocketAddr,
     slot: Slot,
     source: &str,
     keys: &[Vec<u8>],
 ) -> anyhow::Result<Vec<Value>> {
     let words: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let reply = run(cluster, target, READ, slot, source, &words)?;
+    let reply = run(actor, target, READ, slot, source, &words)?;
     let said = reply.list();
     if said.len() != keys.len() * 2 {
         bail!("{target} tells {} values of {} keys", said.len() / 2, keys.len());
@@ -61,7 +40,7 @@ pub(super) fn read(
 
 /// The source takes those that it does not have.
 pub(super) fn restore(
-    cluster: &Cluster,
+    actor: Actor<'_>,
     source: SocketAddr,
     slot: Slot,
     target: &str,
@@ -72,33 +51,33 @@ pub(super) fn restore(
         .iter()
         .zip(&expires)
         .flat_map(|(Value { key, value, .. }, expires)| [&key[..], &value[..], expires.as_bytes()]);
-    run(cluster, source, RESTORE, slot, target, &words.collect::<Vec<_>>())?;
+    run(actor, source, RESTORE, slot, target, &words.collect::<Vec<_>>())?;
     Ok(())
 }
 
 /// The target forgets `keys`, and serves whoever is sent there for others.
 pub(super) fn drop(
-    cluster: &Cluster,
+    actor: Actor<'_>,
     target: SocketAddr,
     slot: Slot,
     source: &str,
     keys: &[Vec<u8>],
 ) -> anyhow::Result<()> {
     let words: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    run(cluster, target, DROP, slot, source, &words)?;
+    run(actor, target, DROP, slot, source, &words)?;
     Ok(())
 }
 
 fn run(
-    cluster: &Cluster,
+    actor: Actor<'_>,
     node: SocketAddr,
-    script: &str,
+    script: Script,
     slot: Slot,
     other: &str,
     words: &[&[u8]],
 ) -> anyhow::Result<Reply> {
     let number = slot.number().to_string();
     let words = [&[number.as_bytes(), other.as_bytes()], words].concat();
-    let reply = note::run(cluster, node, script, &words).and_then(note::done);
+    let reply = actor.run(node, script, &words).and_then(note::done);
     reply.with_context(|| format!("{node} does not give slot {number} back"))
 }

@@ -10,13 +10,14 @@ use std::{
 use anyhow::{Context, bail};
 use state::{
     initiator::Move,
+    lease::LEASE,
     migration::Claim,
     slot::{Slot, tag},
 };
 
 use super::{
     cluster::{Access, Claims, Cluster, View, nobodys},
-    lease::{LEASE, Lease},
+    lease::{Actor, Lease},
     mover,
     placer::Status,
     report::{REPORTS, Report, STATUS, TAG},
@@ -67,8 +68,8 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
     if look || found.is_empty() {
         return Ok((found.clone(), found));
     }
-    let mut view = with_lease_slot(&mut cluster, view)?;
     let lease = Lease::new(format!("doctor-{}", std::process::id()));
+    let mut view = with_lease_slot(&mut cluster, &lease, view)?;
     hold(&lease, &cluster, &view)?;
     let mut left = Claims::new();
     for round in 0..=ROUNDS_MAX {
@@ -77,7 +78,7 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
         if left.is_empty() || round == ROUNDS_MAX {
             break;
         }
-        mover::close(&cluster, &view, &left, &|| lease.assure(&cluster, &view));
+        mover::close(Actor { cluster: &cluster, view: &view, lease: &lease }, &left);
         // Nodes may not have heard of each other's news yet.
         thread::sleep(PAUSE);
     }
@@ -87,7 +88,7 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
 
 /// Has the slot in which the lease lies be somebody's. Who still has a lease can renew it no more: so it is waited for until it is
 /// over, and then nobody moves slots.
-fn with_lease_slot(cluster: &mut Cluster, view: View) -> anyhow::Result<View> {
+fn with_lease_slot(cluster: &mut Cluster, lease: &Lease, view: View) -> anyhow::Result<View> {
     let ours = Slot::of(TAG.as_bytes());
     if !view.lost.contains(&ours) {
         return Ok(view);
@@ -96,7 +97,10 @@ fn with_lease_slot(cluster: &mut Cluster, view: View) -> anyhow::Result<View> {
     let view = cluster.view()?;
     let mut claims = cluster.claims(&view, false)?;
     claims.retain(|(slot, _)| *slot == ours && view.lost.contains(slot));
-    mover::close(cluster, &view, &claims, &|| true);
+    if lease.take_without_key(cluster, &view) {
+        mover::close(Actor { cluster, view: &view, lease }, &claims);
+        lease.release(cluster, &view);
+    }
     cluster.view()
 }
 
@@ -112,6 +116,9 @@ fn hold(lease: &Lease, cluster: &Cluster, view: &View) -> anyhow::Result<()> {
     let start = Instant::now();
     while !lease.assure(cluster, view) {
         if start.elapsed() > LEASE + Duration::from_secs(1) {
+            if let Some(obstacle) = lease.obstacle() {
+                bail!("{obstacle}");
+            }
             let holder = Lease::holder(cluster, view)?.unwrap_or_else(|| "nobody".to_owned());
             bail!("{holder} may move slots now, and mends what is open by itself; stop it first");
         }
@@ -137,14 +144,14 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
         let mut open = open(&mut cluster, &view, false)?;
         open.retain(|(slot, _)| waiting.contains(slot));
         if !open.is_empty() {
-            mover::close(&cluster, &view, &open, &|| lease.assure(&cluster, &view));
+            mover::close(Actor { cluster: &cluster, view: &view, lease: &lease }, &open);
             view = cluster.view()?;
         }
         let before = waiting.len();
         let moves = moves(&view, &waiting, to)?;
         waiting.clear();
-        let may = || lease.assure(&cluster, &view);
-        for (one, outcome) in mover::relocate(&cluster, &view, moves, &may) {
+        let actor = Actor { cluster: &cluster, view: &view, lease: &lease };
+        for (one, outcome) in mover::relocate(actor, moves) {
             match outcome.map(mover::refusal) {
                 None => waiting.push(one.slot),
                 Some(None) => {}

@@ -14,6 +14,7 @@ mod bus;
 mod cluster;
 mod engine;
 mod explanation;
+mod fence;
 mod gate;
 mod given_back;
 pub mod hand;

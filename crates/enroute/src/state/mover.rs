@@ -13,17 +13,19 @@ use state::{
     initiator::Move,
     members::Member,
     migration::{self, Claim, End, KEYS_MAX, Migration, Step},
+    scripts::{IMPORT, TELL},
     slot::Slot,
 };
 use tracing::{debug, info, warn};
 
 use super::{
     bus::Bus,
-    cluster::{Claims, Cluster, View},
+    cluster::Claims,
     engine,
     gate::Gates,
     given_back,
-    node::{PIPELINE_MAX, Reply},
+    lease::Actor,
+    node::Reply,
     note::{self, Note, Sends},
     wave::wave,
 };
@@ -34,32 +36,27 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// No move of a batch begins later than this: then the next review says which are still worth it.
 const BATCH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Whether a step may still be taken: a placer whose lease may be over takes none.
-pub(super) type May<'a> = &'a (dyn Fn() -> bool + Sync);
+/// Slots a node is told of at once.
+const TOLD_MAX: usize = 512;
 
 /// What came of a move; nothing if it has not begun.
 pub(super) type Outcome = Option<anyhow::Result<End>>;
 
 /// Makes those of `moves` that can be made at once, the first before others, and tells all nodes. A slot that is
 /// on its way already has keys where that goes.
-pub(super) fn relocate(
-    cluster: &Cluster,
-    view: &View,
-    moves: Vec<Move>,
-    may: May<'_>,
-) -> Vec<(Move, Outcome)> {
-    let (start, settled) = (Instant::now(), view.settled());
-    let open = view.open();
+pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome)> {
+    let (start, view) = (Instant::now(), actor.view);
+    let (settled, open) = (view.settled(), view.open());
     let (open, moves) = moves.into_iter().partition(|one: &Move| open.contains(&one.slot));
     let (lanes, mut later) = batch(moves, |node| settled.contains(&node));
     later.extend::<Vec<Move>>(open);
     let gates = Gates::default();
-    let bus = Bus::new(cluster, view, lanes.iter().flatten().map(|one| one.from));
+    let bus = Bus::new(actor.cluster, view, lanes.iter().flatten().map(|one| one.from));
     let ended = wave(&lanes, |lane| {
         let each = lane.iter().map(|&one| {
             let outcome = gates.pass(one.to, || {
-                let begins = start.elapsed() < BATCH_LIMIT && may();
-                begins.then(|| relocate_one(cluster, view, &bus, one, may))
+                let begins = start.elapsed() < BATCH_LIMIT && actor.may();
+                begins.then(|| relocate_one(actor, &bus, one))
             });
             (one, outcome)
         });
@@ -69,7 +66,7 @@ pub(super) fn relocate(
     let ended: Vec<(Move, Outcome)> = ended.into_iter().flatten().chain(later).collect();
     let moved = ended.iter().filter(|(_, outcome)| matches!(outcome, Some(Ok(End::Moved))));
     let moved: Vec<Moved> = moved.map(|(one, _)| (one.slot, one.from, one.to)).collect();
-    tell(cluster, view, &moved, may);
+    tell(actor, &moved);
     if !moved.is_empty() {
         info!(moved = moved.len(), lanes = lanes.len(), took = ?start.elapsed(), "a batch is over");
     }
@@ -88,12 +85,8 @@ pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
 }
 
 /// Ends moves that somebody has left in the middle; slots that came back to where they were, and why.
-pub(super) fn close(
-    cluster: &Cluster,
-    view: &View,
-    claims: &Claims,
-    may: May<'_>,
-) -> Vec<(Slot, String)> {
+pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
+    let Actor { cluster, view, .. } = actor;
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
     let resumed = |(slot, claims): &(Slot, Vec<(Number, Claim)>)| {
         let migration = view.resume(*slot, claims, turn())?;
@@ -113,13 +106,13 @@ pub(super) fn close(
             continue;
         }
         takers.insert(to);
-        match carry_out(cluster, view, migration.clone(), may) {
+        match carry_out(actor, migration.clone()) {
             End::Moved => moved.push((slot, from, to)),
             End::Refused(why) => refused.push((slot, why)),
             End::Stayed | End::Open => {}
         }
     }
-    tell(cluster, view, &moved, may);
+    tell(actor, &moved);
     refused
 }
 
@@ -128,19 +121,18 @@ type Moved = (Slot, Number, Number);
 
 /// Tells nodes where slots are now, but for the two that know. Each is told once: who does not hear it
 /// hears it from the others.
-fn tell(cluster: &Cluster, view: &View, moved: &[Moved], may: May<'_>) {
-    let nodes: Vec<(Number, &Member)> = view.primaries().collect();
+fn tell(actor: Actor<'_>, moved: &[Moved]) {
+    let nodes: Vec<(Number, &Member)> = actor.view.primaries().collect();
     wave(&nodes, |&(node, member)| {
         let news = moved.iter().filter(|&&(_, from, to)| from != node && to != node);
         let news = news.filter_map(|&(slot, _, to)| {
-            let owner = view.member(to).ok()?.id.clone();
-            Some(set_slot(slot, &["NODE", &owner]))
+            Some([slot.number().to_string(), actor.view.member(to).ok()?.id.clone()])
         });
-        for news in news.collect::<Vec<_>>().chunks(PIPELINE_MAX) {
-            if !may() {
+        for news in news.collect::<Vec<_>>().chunks(TOLD_MAX) {
+            if !actor.may() {
                 return;
             }
-            if let Err(error) = cluster.ask_all(member.address, news) {
+            if let Err(error) = actor.run(member.address, TELL, &news.concat()) {
                 warn!("{} was not told what has moved: {error:#}", member.address);
                 return;
             }
@@ -148,21 +140,15 @@ fn tell(cluster: &Cluster, view: &View, moved: &[Moved], may: May<'_>) {
     });
 }
 
-fn relocate_one(
-    cluster: &Cluster,
-    view: &View,
-    bus: &Bus<'_>,
-    one: Move,
-    may: May<'_>,
-) -> anyhow::Result<End> {
+fn relocate_one(actor: Actor<'_>, bus: &Bus<'_>, one: Move) -> anyhow::Result<End> {
     let Move { slot, from, to, .. } = one;
-    let (source, target) = (view.member(from)?, view.member(to)?);
+    let (source, target) = (actor.view.member(from)?, actor.view.member(to)?);
     // A node that does not know the question moves slots step by step.
-    if let Ok(before) = engine::jobs(cluster, source.address) {
-        return engine::relocate(cluster, source.address, target, slot, &before);
+    if let Ok(before) = engine::jobs(actor.cluster, source.address) {
+        return engine::relocate(actor, source.address, target, slot, &before);
     }
     bus.is_heard(from, turn())?;
-    Ok(carry_out(cluster, view, Migration::new(slot, from, to, turn()), may))
+    Ok(carry_out(actor, Migration::new(slot, from, to, turn())))
 }
 
 /// A turn later than all before, of whoever moved slots: of two placers one has to wait for the other's lease.
@@ -171,14 +157,8 @@ fn turn() -> u64 {
     since.as_nanos() as u64
 }
 
-fn set_slot(slot: Slot, what: &[&str]) -> Vec<String> {
-    let number = slot.number().to_string();
-    let words = ["CLUSTER", "SETSLOT", &number].into_iter().chain(what.iter().copied());
-    words.map(str::to_owned).collect()
-}
-
 /// Takes every step of a migration until it ends, or may not go on.
-fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<'_>) -> End {
+fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
     let start = Instant::now();
     let slot = migration.slot();
     loop {
@@ -186,7 +166,7 @@ fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<
             info!(slot = slot.number(), ?end, took = ?start.elapsed(), "a slot's move is over");
             return end;
         }
-        if !may() {
+        if !actor.may() {
             warn!(
                 slot = slot.number(),
                 "stopped in the middle of a move; who is placer next goes on"
@@ -198,7 +178,7 @@ fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<
             thread::sleep(LOOK_PAUSE);
             continue;
         };
-        let outcome = take(cluster, view, &migration, node, &step).unwrap_or_else(|error| {
+        let outcome = take(actor, &migration, node, &step).unwrap_or_else(|error| {
             warn!(slot = slot.number(), "a step of a move failed: {error:#}");
             migration::Outcome::Failed
         });
@@ -207,16 +187,16 @@ fn carry_out(cluster: &Cluster, view: &View, mut migration: Migration, may: May<
 }
 
 fn take(
-    cluster: &Cluster,
-    view: &View,
+    actor: Actor<'_>,
     migration: &Migration,
     node: Number,
     step: &Step,
 ) -> anyhow::Result<migration::Outcome> {
+    let view = actor.view;
     let address = view.member(node)?.address;
     let id = |node: Number| view.member(node).map(|member| member.id.clone());
     let (slot, (from, to)) = (migration.slot(), migration.way());
-    let note = Note::new(cluster, slot);
+    let note = Note::new(actor, slot);
     // Where there is no third, clients are sent to the target all the same.
     let bounces = |(node, member): &(Number, &Member)| {
         *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
@@ -227,7 +207,8 @@ fn take(
     debug!(slot = slot.number(), %address, ?step, "step");
     match step {
         Step::Import { from } => {
-            cluster.ask(address, &set_slot(slot, &["IMPORTING", &id(*from)?]))?;
+            let words = [slot.number().to_string(), id(*from)?];
+            note::done(actor.run(address, IMPORT, &words)?)?;
         }
         Step::Turn { turn, .. } => return note.turn(address, &sends, *turn),
         Step::Settle { batch, keys } => return note.settle(address, *batch, keys),
@@ -247,7 +228,9 @@ fn take(
         Step::Keys => {
             let (number, most) = (slot.number().to_string(), KEYS_MAX.to_string());
             let words = ["CLUSTER", "GETKEYSINSLOT", &number, &most];
-            let Reply::List(keys) = cluster.ask(address, &words)? else { bail!("no list of keys") };
+            let Reply::List(keys) = actor.cluster.ask(address, &words)? else {
+                bail!("no list of keys")
+            };
             let own = note::key(slot);
             let keys = keys.into_iter().filter_map(|key| match key {
                 Reply::Text(key) if key != own.as_bytes() => Some(key),
@@ -256,13 +239,13 @@ fn take(
             return Ok(migration::Outcome::Keys(keys.collect()));
         }
         Step::Read { from, keys } => {
-            let values = given_back::read(cluster, address, slot, &id(*from)?, keys)?;
+            let values = given_back::read(actor, address, slot, &id(*from)?, keys)?;
             return Ok(migration::Outcome::Values(values));
         }
         Step::Restore { to, values } => {
-            given_back::restore(cluster, address, slot, &id(*to)?, values)?;
+            given_back::restore(actor, address, slot, &id(*to)?, values)?;
         }
-        Step::Drop { from, keys } => given_back::drop(cluster, address, slot, &id(*from)?, keys)?,
+        Step::Drop { from, keys } => given_back::drop(actor, address, slot, &id(*from)?, keys)?,
     }
     Ok(migration::Outcome::Done)
 }

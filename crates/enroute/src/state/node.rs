@@ -83,6 +83,18 @@ impl Node {
         Ok(node)
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether the node has not closed it, as far as is known here.
+    pub(super) fn is_open(&self) -> bool {
+        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        let waits = matches!(&peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let blocks_again = self.stream.set_nonblocking(false).is_ok();
+        blocks_again && (waits || peeked.is_ok_and(|bytes| bytes > 0))
+    }
+
     /// Says one command; an error the node answers with is an error.
     pub(super) fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> anyhow::Result<Reply> {
         let shown = String::from_utf8_lossy(words.first().map_or(b"", AsRef::as_ref)).into_owned();

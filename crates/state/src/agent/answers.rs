@@ -18,6 +18,9 @@ const REDIRECTS_AT_ONCE: u32 = 4;
 /// Before a request is sent again that cannot be executed yet.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The longest that a request waits for the map.
+const MAP_LIMIT: Duration = Duration::from_secs(1);
+
 impl Agent {
     /// One whole answer.
     pub(super) fn answer(&mut self, at: usize, answer: &[u8], now: Duration) -> wire::Result<()> {
@@ -63,6 +66,9 @@ impl Agent {
                     self.any += 1;
                     self.hurry_slots(now);
                 }
+                // Who was sent to a node that was not known goes there now, all of them in their order.
+                let delayed = std::mem::take(&mut self.delayed).into_iter();
+                self.delayed = delayed.map(|((_, number), asked)| ((now, number), asked)).collect();
                 let links = &self.links_of;
                 self.map.forget(|node| {
                     links.get(node).is_some_and(|of| of.iter().any(Option::is_some))
@@ -145,23 +151,34 @@ impl Agent {
         let node = match redirect {
             Redirect::Moved(slot, address) => {
                 // Found by a node where our table of commands had nothing to say.
-                asked.slot = asked.slot.or(Some(slot));
-                let node = self.map.node(address);
+                let slot = *asked.slot.get_or_insert(slot);
+                let node = self.map.member(address);
                 if let Some(node) = node {
                     self.map.set(slot, node);
                 }
-                self.hurry_slots(now);
                 node.map(|node| (node, false))
             }
-            Redirect::Ask(address) => self.map.node(address).map(|node| (node, true)),
-            Redirect::TryAgain => None,
+            Redirect::Ask(address) => self.map.member(address).map(|node| (node, true)),
+            Redirect::TryAgain | Redirect::Down | Redirect::Elsewhere => None,
         };
+        let is_told_where = !matches!(redirect, Redirect::TryAgain | Redirect::Down);
+        if is_told_where && (node.is_none() || matches!(redirect, Redirect::Moved(..))) {
+            self.hurry_slots(now);
+        }
         match node {
             Some((node, asking)) if at_once => {
                 let ahead = if asking { ASKING } else { b"" };
                 self.send(node, asked, version, ahead, &request);
             }
-            _ => self.delay(asked, version, request, PAUSE, answer, now),
+            _ => {
+                let answer = match redirect {
+                    Redirect::Down => answer.to_vec(),
+                    _ => unserved(&asked, redirect),
+                };
+                // A node that is not known yet will be when the map comes: nothing is sent to and fro before.
+                let pause = if is_told_where && node.is_none() { MAP_LIMIT } else { PAUSE };
+                self.delay(asked, version, request, pause, &answer, now);
+            }
         }
     }
 
@@ -215,6 +232,33 @@ impl Agent {
             let _ = self.proceed(asked.client, now);
         }
     }
+}
+
+/// What a client is told instead of a redirection that led nowhere for as long as it was followed. The first word is Redis's
+/// own for a slot that no node serves, and no client follows it anywhere.
+fn unserved(asked: &Asked, redirect: Redirect) -> Vec<u8> {
+    let slot =
+        asked.slot.map_or_else(|| "of the command".to_owned(), |slot| slot.number().to_string());
+    let why = match redirect {
+        Redirect::Moved(_, to) => {
+            format!("has no owner: nodes sent the command on, the last of them to {to}")
+        }
+        Redirect::Ask(to) => {
+            format!("is moving: keys that have left its owner were not found at {to}")
+        }
+        Redirect::TryAgain => "is moving: keys of the command are at two nodes".to_owned(),
+        Redirect::Down => "is not served".to_owned(),
+        Redirect::Elsewhere => {
+            "was redirected to a node without an IP address (cluster-preferred-endpoint-type)"
+                .to_owned()
+        }
+    };
+    let mut answer = Vec::new();
+    let text = format!(
+        "CLUSTERDOWN Hash slot {slot} {why}; tried for {RETRY_FOR:?}, not executed: run `enroute state doctor`"
+    );
+    response::write_error(&mut answer, text.as_bytes());
+    answer
 }
 
 /// EXECABORT with the reason in it.

@@ -1,6 +1,9 @@
 //! Who owns which slot, as far as is known: the paper's address cache.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::HashSet,
+    net::{IpAddr, SocketAddr},
+};
 
 use wire::resp::{Limits, frame};
 
@@ -25,6 +28,8 @@ pub(super) struct Map {
     owned: Vec<u32>,
     /// Which nodes are primaries that can be reached, with slots or without, as of the last answer.
     primaries: Vec<bool>,
+    /// Addresses of all members, replicas among them, as of the last answer.
+    members: HashSet<SocketAddr>,
     /// Grows with every slot that has another owner.
     version: u64,
 }
@@ -39,6 +44,7 @@ impl Map {
             owners,
             owned: Vec::new(),
             primaries: Vec::new(),
+            members: HashSet::new(),
             version: 0,
         };
         for &seed in seeds {
@@ -95,6 +101,14 @@ impl Map {
         })
     }
 
+    /// The number of the node at `address`, if the cluster has named it. A client can forge a redirection (a script that returns
+    /// an error): the address in it gets neither requests nor the agent's password.
+    pub(super) fn member(&mut self, address: SocketAddr) -> Option<usize> {
+        let seeds = self.nodes.get(..self.seeds).unwrap_or_default();
+        let is_known = seeds.contains(&Some(address)) || self.members.contains(&address);
+        is_known.then(|| self.node(address)).flatten()
+    }
+
     /// Forgets nodes that are no primaries any more and that nobody uses: their numbers are for others.
     pub(super) fn forget(&mut self, is_used: impl Fn(usize) -> bool) {
         for node in self.seeds..self.nodes.len() {
@@ -125,6 +139,9 @@ impl Map {
         let text = String::from_utf8_lossy(answer.payload().unwrap_or_default());
         let members = members::read(&text, asked);
         let mut named = false;
+        if !members.is_empty() {
+            self.members = members.iter().map(|member| member.address).collect();
+        }
         self.primaries.fill(false);
         for member in members.iter().filter(|member| member.primary) {
             let Some(node) = self.node(member.address) else { continue };
@@ -146,27 +163,35 @@ fn host_of(host: &[u8], asked: SocketAddr) -> Option<IpAddr> {
     }
 }
 
-/// What a node said instead of executing a command.
+/// What a node said instead of executing a command. Clients of a single Redis know none of these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// The slot is that node's.
     Moved(Slot, SocketAddr),
     /// This once, ask that node.
     Ask(SocketAddr),
-    /// Not now: keys of the command are at two nodes, or the cluster is not complete.
+    /// Not now: keys of the command are at two nodes.
     TryAgain,
+    /// Not now: the cluster is not complete, or the node knows of no owner.
+    Down,
+    /// Somewhere, but not to an address: a host name, say.
+    Elsewhere,
 }
 
 impl Redirect {
-    /// Reads an answer, line end included, of the node at `asked`.
+    /// Reads an answer, line end included, of the node at `asked`. Whatever begins with one of the words is one of these.
     pub(super) fn read(answer: &[u8], asked: SocketAddr) -> Option<Self> {
         let line = answer.strip_prefix(b"-")?;
-        if line.starts_with(b"TRYAGAIN ") || line.starts_with(b"CLUSTERDOWN ") {
-            return Some(Self::TryAgain);
+        let word = line.split(u8::is_ascii_whitespace).next()?;
+        match word {
+            b"TRYAGAIN" => Some(Self::TryAgain),
+            b"CLUSTERDOWN" => Some(Self::Down),
+            b"MOVED" | b"ASK" => Some(Self::place(line, asked).unwrap_or(Self::Elsewhere)),
+            _ => None,
         }
-        if !line.starts_with(b"MOVED ") && !line.starts_with(b"ASK ") {
-            return None;
-        }
+    }
+
+    fn place(line: &[u8], asked: SocketAddr) -> Option<Self> {
         let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let (kind, slot, place) = (words.next()?, words.next()?, words.next()?);
         let slot = Slot::new(slot.parse().ok()?)?;
@@ -254,13 +279,11 @@ mod tests {
         assert_eq!(read("-MOVED 3 :5\r\n"), Some(Redirect::Moved(slot(3), at(5))));
         assert_eq!(read("-ASK 3 127.0.0.1:5\r\n"), Some(Redirect::Ask(at(5))));
         assert_eq!(read("-TRYAGAIN Multiple keys\r\n"), Some(Redirect::TryAgain));
-        assert_eq!(read("-CLUSTERDOWN The cluster is down\r\n"), Some(Redirect::TryAgain));
-        for line in [
-            "+MOVED 3 127.0.0.1:5\r\n",
-            "-MOVED 16384 127.0.0.1:5\r\n",
-            "-MOVED x\r\n",
-            "-ERR MOVED\r\n",
-        ] {
+        assert_eq!(read("-CLUSTERDOWN The cluster is down\r\n"), Some(Redirect::Down));
+        for line in ["-MOVED 16384 127.0.0.1:5\r\n", "-MOVED x\r\n", "-ASK 3 host.example:5\r\n"] {
+            assert_eq!(read(line), Some(Redirect::Elsewhere), "{line}");
+        }
+        for line in ["+MOVED 3 127.0.0.1:5\r\n", "-ERR MOVED\r\n", "-MOVEDX 3 127.0.0.1:5\r\n"] {
             assert_eq!(read(line), None, "{line}");
         }
     }

@@ -1,6 +1,7 @@
 //! An agent before a simulated cluster whose slots move, with connections that break: from one seed.
 
 mod nodes;
+mod redirections;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,10 +1,10 @@
 //! Moves of one slot in a modelled cluster, with everything that goes wrong on the way.
 
-use rand::RngExt;
-
 use super::*;
 
+mod chance;
 mod cluster;
+mod exhaustive;
 
 use cluster::{Cluster, NODES, slot};
 
@@ -112,7 +112,7 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
     }
     for _ in 0..3 {
         let from = cluster.owner().expect("it is somebody's");
-        let to = Node((from.0 + cluster.random.random_range(1..NODES)) % NODES);
+        let to = Node((from.0 + 1 + cluster.chance.below(NODES - 1)) % NODES);
         cluster.heard(from);
         let mut migration = Migration::new(slot(), from, to, cluster.turn());
         cluster.drive(&mut migration, trouble);
@@ -122,15 +122,12 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
         if let Some(End::Refused(_)) = migration.end() {
             assert_eq!((cluster.owner(), cluster.claims()), (Some(from), vec![]), "seed {seed}");
         }
-        if failovers
-            && migration.end() != Some(End::Moved)
-            && cluster.random.random_range(0..4) == 0
-        {
+        if failovers && migration.end() != Some(End::Moved) && cluster.chance.one_in(4) {
             // Its replica takes a node's place, and knows nothing of the migration. One that has
             // not heard that the slot is gone would take it back: no placer can mend that. Nor would it
             // tell a key that has gone from one that was deleted, before somebody goes on.
             let latest = cluster.latest();
-            let server = cluster.random.random_range(0..NODES);
+            let server = cluster.chance.below(NODES);
             let server = cluster.at(Node(server));
             if latest.is_none_or(|latest| server.owner == latest) {
                 (server.migrating, server.importing) = (None, None);

@@ -66,6 +66,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report_period: arguments.report_period,
         seed,
     };
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the agent asks for no password: every client that reaches this address has its rights at the nodes; listen on \
+             127.0.0.1, or restrict access with a firewall"
+        );
+    }
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     eprintln!("redis://{} -> {nodes}", service.address());

@@ -36,6 +36,14 @@ pub(in crate::state) struct Status {
     pub(in crate::state) why: BTreeMap<u16, String>,
 }
 
+impl Status {
+    /// Of what has happened the latest comes first.
+    pub(super) fn tell(&mut self, line: String) {
+        self.latest.insert(0, line);
+        self.latest.truncate(LATEST_MAX);
+    }
+}
+
 impl Placer {
     /// A move is over: it was refused, or came about.
     pub(super) fn note(&mut self, slot: Slot, line: String, refusal: Option<String>) {
@@ -54,8 +62,7 @@ impl Placer {
                 format!("failed: {line}: {why}")
             }
         };
-        self.status.latest.insert(0, line);
-        self.status.latest.truncate(LATEST_MAX);
+        self.status.tell(line);
     }
 
     /// Says of every busy slot why it is where it is.

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
-
 use super::super::*;
+use super::chance::Chance;
 
 mod steps;
 
@@ -14,15 +12,15 @@ const KEYS: u8 = 12;
 /// Fewer than [`KEYS_MAX`], so that a slot takes more than one batch.
 const BATCH: usize = 5;
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Hash)]
 pub(super) struct Server {
-    keys: BTreeMap<u8, u64>,
+    pub(super) keys: BTreeMap<u8, u64>,
     pub(super) migrating: Option<Node>,
     pub(super) importing: Option<Node>,
     /// Whom it takes for the owner, and since which epoch.
     pub(super) owner: (u64, u16),
     /// Whom it took for the owner said that it was not, at some time: it keeps that whoever it is told to take for the owner.
-    disowned: bool,
+    pub(super) disowned: bool,
     /// It takes no more keys than these.
     pub(super) room: Option<usize>,
     /// Whose turn it is, the turn of the latest batch, and keys of it.
@@ -36,17 +34,19 @@ impl Server {
 }
 
 /// What a node has said of its epoch and whether it owns the slot, on its way to another.
-struct Said {
-    from: Node,
-    to: Node,
-    epoch: u64,
-    owns: bool,
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Said {
+    pub(super) from: Node,
+    pub(super) to: Node,
+    pub(super) epoch: u64,
+    pub(super) owns: bool,
     /// Nobody answers it, so that nobody can tell whether it was heard.
-    unasked: bool,
+    pub(super) unasked: bool,
 }
 
+#[derive(Debug, Clone, Hash)]
 pub(super) struct Cluster {
-    servers: Vec<Server>,
+    pub(super) servers: Vec<Server>,
     epoch: u64,
     turns: u64,
     /// What clients were told is written.
@@ -54,10 +54,10 @@ pub(super) struct Cluster {
     /// Answers of targets are lost now and then, and sources die.
     pub(super) loses: bool,
     /// Keys on their way to a node, from nobody who waits for its answer.
-    late: Vec<(Node, u8, u64)>,
+    pub(super) late: Vec<(Node, u8, u64)>,
     /// Steps on their way from nobody who waits for their answers.
     late_steps: Vec<(Node, Step)>,
-    said: Vec<Said>,
+    pub(super) said: Vec<Said>,
     /// Who is to change a slot's owner waits for what the other has asked or answered.
     pub(super) waits: bool,
     /// No slot leaves a node before all have heard what that told everybody.
@@ -68,7 +68,7 @@ pub(super) struct Cluster {
     pub(super) deletes: bool,
     /// What a client read and should not have.
     pub(super) misread: bool,
-    pub(super) random: Pcg64,
+    pub(super) chance: Chance,
 }
 
 /// The third of three nodes.
@@ -96,7 +96,7 @@ impl Cluster {
             settles: true,
             deletes: false,
             misread: false,
-            random: Pcg64::seed_from_u64(seed),
+            chance: Chance::of_seed(seed),
         }
     }
 
@@ -118,14 +118,10 @@ impl Cluster {
 
     /// What is on its way arrives.
     fn arrive(&mut self) {
-        if !self.late.is_empty() && self.random.random_range(0..3) == 0 {
-            let (to, key, value) = self.late.remove(0);
-            let server = self.at(to);
-            if (server.importing.is_some() || server.owner.1 == to.0) && server.has_room(key) {
-                server.keys.insert(key, value);
-            }
+        if !self.late.is_empty() && self.chance.one_in(3) {
+            self.arrives_late(0);
         }
-        if !self.late_steps.is_empty() && self.random.random_range(0..3) == 0 {
+        if !self.late_steps.is_empty() && self.chance.one_in(3) {
             let (node, step) = self.late_steps.remove(0);
             let is_open = self.at(node).migrating.is_some();
             let arrives = match step {
@@ -142,17 +138,26 @@ impl Cluster {
 
     /// A node says whether it owns the slot, or another hears of it.
     fn gossip(&mut self) {
-        let from = self.random.random_range(0..NODES);
-        let to = (from + self.random.random_range(1..NODES)) % NODES;
+        let from = self.chance.below(NODES);
+        let to = (from + 1 + self.chance.below(NODES - 1)) % NODES;
         let (epoch, owner) = self.at(Node(from)).owner;
         let asked = self.said.iter().filter(|said| !said.unasked).count();
-        if asked < 2 && self.random.random_range(0..2) == 0 {
+        if asked < 2 && self.chance.one_in(2) {
             let (from, to, owns) = (Node(from), Node(to), owner == from);
             self.said.push(Said { from, to, epoch, owns, unasked: false });
         } else if !self.said.is_empty() {
-            let at = self.random.random_range(0..self.said.len());
+            let at = self.chance.below(self.said.len());
             let said = self.said.remove(at);
             self.hear(&said);
+        }
+    }
+
+    /// A key on its way arrives.
+    pub(super) fn arrives_late(&mut self, at: usize) {
+        let (to, key, value) = self.late.remove(at);
+        let server = self.at(to);
+        if (server.importing.is_some() || server.owner.1 == to.0) && server.has_room(key) {
+            server.keys.insert(key, value);
         }
     }
 
@@ -183,7 +188,7 @@ impl Cluster {
         heard.iter().for_each(|said| self.hear(said));
     }
 
-    fn hear(&mut self, &Said { from, to, epoch, owns, .. }: &Said) {
+    pub(super) fn hear(&mut self, &Said { from, to, epoch, owns, .. }: &Said) {
         let server = self.at(to);
         let known = server.owner.1 == from.0;
         if known {
@@ -199,7 +204,12 @@ impl Cluster {
 
     /// Who serves a client that wants a key, if anybody does, by the redirections there are.
     fn serves(&mut self, key: u8) -> Option<Node> {
-        let mut node = Node(self.random.random_range(0..NODES));
+        let first = Node(self.chance.below(NODES));
+        self.serves_from(first, key)
+    }
+
+    /// The same of a client that begins at this node.
+    pub(super) fn serves_from(&mut self, mut node: Node, key: u8) -> Option<Node> {
         for _ in 0..4 {
             let server = self.at(node);
             if server.owner.1 != node.0 {
@@ -219,7 +229,7 @@ impl Cluster {
 
     /// A client writes a key.
     pub(super) fn write(&mut self, value: u64) {
-        let key = self.random.random_range(0..KEYS);
+        let key = self.chance.below(KEYS);
         if let Some(node) = self.serves(key)
             && self.at(node).has_room(key)
         {
@@ -230,14 +240,14 @@ impl Cluster {
 
     /// A client deletes a key, another reads one.
     fn delete_and_read(&mut self) {
-        let key = self.random.random_range(0..KEYS);
-        if self.random.random_range(0..2) == 0
+        let key = self.chance.below(KEYS);
+        if self.chance.one_in(2)
             && let Some(node) = self.serves(key)
         {
             self.at(node).keys.remove(&key);
             self.written.remove(&key);
         }
-        let key = self.random.random_range(0..KEYS);
+        let key = self.chance.below(KEYS);
         if let Some(node) = self.serves(key) {
             let found = self.at(node).keys.get(&key).copied();
             self.misread |= found != self.written.get(&key).copied();
@@ -292,10 +302,10 @@ impl Cluster {
         while migration.end().is_none() {
             now += Duration::from_secs(2);
             let Some((node, step)) = migration.ready(now) else { continue };
-            let wrong = self.random.random_range(0..100);
+            let wrong = self.chance.below(100);
             let outcome = match wrong {
                 _ if wrong >= trouble => self.run(node, &step),
-                _ if wrong % 4 == 0 => return,
+                _ if wrong.is_multiple_of(4) => return,
                 _ if wrong % 4 == 1 => {
                     self.late_steps.push((node, step));
                     Outcome::Failed
@@ -306,13 +316,13 @@ impl Cluster {
                 }
             };
             migration.step(outcome, now);
-            let value = now.as_secs() + (self.random.random_range(0..1_000_000) << 20);
+            let value = now.as_secs() + (self.chance.below(1_000_000) << 20);
             self.write(value);
             if self.deletes {
                 self.delete_and_read();
             }
             self.arrive();
-            if trouble > 0 && self.random.random_range(0..4) == 0 {
+            if trouble > 0 && self.chance.one_in(4) {
                 self.gossip();
             }
         }

@@ -4,7 +4,7 @@ use super::*;
 
 impl Cluster {
     /// What the server does when it is told; nothing if it refuses.
-    pub(super) fn run(&mut self, node: Node, step: &Step) -> Outcome {
+    pub(in super::super) fn run(&mut self, node: Node, step: &Step) -> Outcome {
         let owns = self.at(node).owner.1 == node.0;
         match step {
             Step::Import { from } if !owns => self.at(node).importing = Some(*from),
@@ -114,13 +114,13 @@ impl Cluster {
         let target = self.at(to);
         let takes = target.importing.is_some() || target.owner.1 == to.0;
         let mut refused = !takes;
-        let loses = self.loses && takes && self.random.random_range(0..3) == 0;
+        let loses = self.loses && takes && self.chance.one_in(3);
         if loses {
-            executed = self.random.random_range(0..=batch.len());
-            acknowledged = self.random.random_range(0..=executed);
+            executed = self.chance.below(batch.len() + 1);
+            acknowledged = self.chance.below(executed + 1);
         }
         // The note is ahead of them.
-        if takes && (executed > 0 || self.random.random_range(0..2) == 0) {
+        if takes && (executed > 0 || self.chance.one_in(2)) {
             self.at(to).note = Some((turn, turn, noted));
         } else if loses {
             return self.lost(node, turn, third, &batch);
@@ -134,11 +134,11 @@ impl Cluster {
                 }
             } else if at < executed {
                 refused = true;
-            } else if self.random.random_range(0..2) == 0 {
+            } else if self.chance.one_in(2) {
                 self.late.push((to, key, value));
             }
         }
-        if loses && self.random.random_range(0..3) == 0 {
+        if loses && self.chance.one_in(3) {
             // It is killed: of the script nothing is on disk but where it sends clients.
             *self.at(node) = Server { migrating: Some(third), ..before };
             return Outcome::Failed;

@@ -1,0 +1,135 @@
+//! The fence of a lease at every primary. Why it keeps two placers from acting at the same time: [`state::lease`].
+
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use state::lease::{CHANNELS, Token};
+
+use super::{
+    cluster::{Cluster, View},
+    node::{LIMIT, Node, Reply},
+    wave::wave,
+};
+
+/// Between two looks at whether a fence of before has gone.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// A subscriber at each primary.
+pub(super) struct Fence {
+    pub(super) token: Token,
+    pub(super) channel: String,
+    /// Names of the holders whose fences it replaced.
+    pub(super) fenced_off: BTreeSet<String>,
+    subscribers: Vec<(SocketAddr, Node)>,
+}
+
+/// The result of raising one.
+pub(super) enum Raised {
+    Everywhere(Fence),
+    Outranked(Token),
+}
+
+/// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher token that stands there.
+type AtNode = Result<(Node, BTreeSet<String>), Token>;
+
+impl Fence {
+    /// Raises it at all primaries. After a failure it stands nowhere.
+    ///
+    /// # Errors
+    /// A primary does not answer, or keeps a lower one.
+    pub(super) fn raise(
+        cluster: &Cluster,
+        view: &View,
+        token: Token,
+        name: &str,
+    ) -> anyhow::Result<Raised> {
+        let channel = token.channel(name);
+        let nodes: Vec<SocketAddr> = view.primaries().map(|(_, member)| member.address).collect();
+        let raised = wave(&nodes, |&node| raise_at(cluster, node, token, &channel));
+        let (mut subscribers, mut fenced_off) = (Vec::new(), BTreeSet::new());
+        for (node, raised) in nodes.into_iter().zip(raised) {
+            match raised? {
+                Ok((subscriber, gone)) => {
+                    subscribers.push((node, subscriber));
+                    fenced_off.extend(gone);
+                }
+                Err(higher) => return Ok(Raised::Outranked(higher)),
+            }
+        }
+        // Another holder may have closed the first while the last was raised, and a node that has restarted hides that.
+        let still = wave(&subscribers, |(node, _)| stands_at(cluster, *node, &channel));
+        still.into_iter().collect::<anyhow::Result<()>>()?;
+        Ok(Raised::Everywhere(Self { token, channel, fenced_off, subscribers }))
+    }
+
+    /// Whether the connections to all primaries are open.
+    pub(super) fn stands(&self, view: &View) -> bool {
+        let stands_at = |address| {
+            let mut all = self.subscribers.iter();
+            all.any(|(node, subscriber)| *node == address && subscriber.is_open())
+        };
+        view.primaries().all(|(_, member)| stands_at(member.address))
+    }
+}
+
+fn raise_at(
+    cluster: &Cluster,
+    node: SocketAddr,
+    token: Token,
+    channel: &str,
+) -> anyhow::Result<AtNode> {
+    let mut subscriber = cluster.connect(node)?;
+    subscriber.ask(&["CLIENT", "SETNAME", channel])?;
+    subscriber.ask(&["SUBSCRIBE", channel])?;
+    let (until, mut gone) = (Instant::now() + LIMIT, BTreeSet::new());
+    loop {
+        let said = cluster.ask(node, &["PUBSUB", "CHANNELS", &format!("{CHANNELS}*")])?;
+        let others: Vec<String> =
+            said.list().iter().filter_map(Reply::text).filter(|other| other != channel).collect();
+        let tokens = others.iter().filter_map(|other| Token::read(other));
+        if let Some((higher, _)) = tokens.clone().filter(|(other, _)| *other > token).max() {
+            return Ok(Err(higher));
+        }
+        gone.extend(tokens.map(|(_, name)| name.to_owned()));
+        if others.is_empty() {
+            return Ok(Ok((subscriber, gone)));
+        }
+        if Instant::now() > until {
+            bail!(
+                "{node} still has a subscriber of {}, on a connection without that name: close it (CLIENT LIST TYPE pubsub)",
+                others.join(" and of ")
+            );
+        }
+        close(cluster, node, &others)?;
+        thread::sleep(LOOK_PAUSE);
+    }
+}
+
+fn stands_at(cluster: &Cluster, node: SocketAddr, channel: &str) -> anyhow::Result<()> {
+    let said = cluster.ask(node, &["PUBSUB", "NUMSUB", channel])?;
+    if said.list().last() != Some(&Reply::Integer(1)) {
+        bail!(
+            "{node} lost {channel} at once: another placer raises a fence, or the node has restarted"
+        );
+    }
+    Ok(())
+}
+
+/// Closes the connections with these names.
+fn close(cluster: &Cluster, node: SocketAddr, names: &[String]) -> anyhow::Result<()> {
+    let clients = cluster.ask(node, &["CLIENT", "LIST", "TYPE", "pubsub"])?;
+    let clients = clients.text().unwrap_or_default();
+    let kill = |client: &str| {
+        let field = |name: &str| client.split(' ').find_map(|field| field.strip_prefix(name));
+        let (id, name) = (field("id=")?, field("name=")?);
+        let words = ["CLIENT", "KILL", "ID", id].map(str::to_owned);
+        names.iter().any(|other| other == name).then(|| words.to_vec())
+    };
+    cluster.ask_all(node, &clients.lines().filter_map(kill).collect::<Vec<_>>())?;
+    Ok(())
+}

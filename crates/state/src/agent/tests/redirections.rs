@@ -1,0 +1,97 @@
+//! Clients of a single Redis know nothing of redirections: none reaches them, whatever nodes say and for however long.
+
+use super::*;
+
+/// An agent that knows one node, which owns all slots, and a client of its.
+struct Pair {
+    agent: Agent,
+    link: usize,
+    client: usize,
+    now: Duration,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut agent = Agent::new(&[address(0)], None, Limits::default(), 7, Duration::ZERO);
+        let [(link, _)] = agent.wishes()[..] else { panic!("one connection is wished for") };
+        agent.connected(link);
+        let client = agent.open(SocketAddr::from(([127, 0, 0, 1], 99)));
+        Self { agent, link, client, now: Duration::ZERO }
+    }
+
+    /// What the node is asked next is answered: who owns what by the truth, the rest by `answer`.
+    fn node_answers(&mut self, answer: &str) {
+        let Some(output) = self.agent.link_output(self.link) else { return };
+        let mut said = output.bytes().to_vec();
+        output.advance(said.len());
+        while let Some((request, taken)) =
+            Decoder::default().decode(&said, &Limits::default()).expect("a command")
+        {
+            let text = format!("a {} myself,master - 0 0 1 connected 0-16383\n", address(0));
+            let told = match request.name() {
+                b"CLUSTER" => format!("${}\r\n{text}\r\n", text.len()),
+                b"PING" => "+PONG\r\n".to_owned(),
+                b"ASKING" => "+OK\r\n".to_owned(),
+                _ => answer.to_owned(),
+            };
+            self.agent.node_receive(self.link, told.as_bytes(), self.now).expect("the protocol");
+            said.drain(..taken);
+        }
+    }
+
+    /// What the client is told in the end.
+    fn told(&mut self, line: &str, answer: &str) -> String {
+        self.node_answers(answer);
+        let mut command = Vec::new();
+        request::write_command(&mut command, &line.split(' ').collect::<Vec<_>>());
+        self.agent.receive(self.client, &command, self.now).expect("the protocol");
+        for _ in 0..2_000 {
+            self.now += Duration::from_millis(5);
+            self.agent.handle_timeout(self.now);
+            self.node_answers(answer);
+            let output = self.agent.output(self.client).expect("a client");
+            if !output.is_empty() {
+                let told = String::from_utf8_lossy(output.bytes()).into_owned();
+                output.advance(told.len());
+                return told;
+            }
+        }
+        panic!("it is never answered");
+    }
+}
+
+#[test]
+fn what_led_nowhere_is_told_in_words_a_client_of_one_server_knows() {
+    let slot = Slot::of(b"foo").number();
+    for redirection in [
+        format!("MOVED {slot} {}", address(0)),
+        format!("ASK {slot} {}", address(0)),
+        format!("MOVED {slot} node.example:6379"),
+        format!("ASK {slot} node.example:6379"),
+        "MOVED".to_owned(),
+        "TRYAGAIN Multiple keys request during rehashing of slot".to_owned(),
+    ] {
+        let told = Pair::new().told("GET foo", &format!("-{redirection}\r\n"));
+        let expected = format!("-CLUSTERDOWN Hash slot {slot} ");
+        assert!(
+            told.starts_with(&expected) && told.contains("state doctor"),
+            "{redirection}: {told}"
+        );
+    }
+    let told = Pair::new().told("GET foo", "-CLUSTERDOWN Hash slot not served\r\n");
+    assert_eq!(told, "-CLUSTERDOWN Hash slot not served\r\n");
+}
+
+/// A script of a client's may return any error.
+#[test]
+fn no_node_is_asked_that_the_cluster_has_not_named() {
+    let slot = Slot::of(b"foo").number();
+    let stranger = SocketAddr::from(([10, 66, 66, 66], 6_379));
+    for word in ["MOVED", "ASK"] {
+        let mut pair = Pair::new();
+        let told = pair.told("EVAL x 1 foo", &format!("-{word} {slot} {stranger}\r\n"));
+        assert!(told.starts_with("-CLUSTERDOWN "), "{told}");
+        assert_eq!(pair.agent.wishes(), []);
+        assert_eq!(pair.told("GET foo", "$-1\r\n"), "$-1\r\n", "{word}: the slot is where it was");
+    }
+}

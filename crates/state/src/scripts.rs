@@ -1,0 +1,197 @@
+//! The Lua scripts that change a slot. A node executes each without interruption.
+//!
+//! Every [`Script`] starts with a check that the sender's fence stands at the node ([`crate::lease`]); the type cannot be made without.
+
+/// A script that is executed only behind the fence of its sender.
+#[derive(Debug, Clone, Copy)]
+pub struct Script(&'static str);
+
+impl Script {
+    /// Its text. The first argument is [`crate::lease::Token::channel`].
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Error code of a node at which the fence does not stand.
+pub const FENCED: &str = "FENCED ";
+
+macro_rules! script {
+    ($(#[$doc:meta])* $name:ident, $body:literal) => {
+        $(#[$doc])*
+        pub const $name: Script = Script(concat!(
+            "local lease = table.remove(ARGV, 1) \
+             if redis.call('PUBSUB', 'NUMSUB', lease)[2] == 0 then \
+               return redis.error_reply('FENCED ' .. lease .. ' does not stand here') \
+             end ",
+            $body
+        ));
+    };
+}
+
+script! {
+    /// The slot comes from another node. Slot, source.
+    IMPORT,
+    "return redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2])"
+}
+
+script! {
+    /// First nobody is sent to the target, whether or not the node serves anybody. A note can only be read and
+    /// made while the slot is not open; DEL lets a node write that has no memory left.
+    TURN,
+    "local slot, note, turn, to, third = unpack(ARGV) \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE') \
+     local noted, wrote = redis.pcall('LRANGE', note, 0, -1), {} \
+     if #noted > 0 then wrote = redis.pcall('LSET', note, 0, turn) \
+     elseif not noted.err then \
+       redis.pcall('DEL', note) \
+       wrote = redis.pcall('RPUSH', note, turn, turn) \
+     end \
+     local failed = noted.err and noted or type(wrote) == 'table' and wrote.err and wrote \
+     local sends = (failed or #noted > 0) and third or to \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', sends) \
+     return failed or noted"
+}
+
+script! {
+    /// That clients are sent to a third node is on disk before MIGRATE begins: a source that is killed in it
+    /// has all keys afterwards and knows of nothing else. With nothing left of a batch there is none. Where no
+    /// node is a third, clients may write at the target what then must not be dropped: the note names no batch.
+    /// Once no key is left there is no note either: a node that hears by its bus that it has lost the slot would
+    /// forget it, find it in its log when it starts again, and take that for a slot that is coming.
+    MOVE,
+    "local slot, note, turn, next, to, third = unpack(ARGV) \
+     if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
+     local keys = {} \
+     for _, key in ipairs(redis.call('CLUSTER', 'GETKEYSINSLOT', slot, ARGV[7])) do \
+       if key ~= note then keys[#keys + 1] = key end \
+     end \
+     if #keys == 0 then redis.call('DEL', note) return 0 end \
+     redis.call('LTRIM', note, 0, 0) \
+     redis.call('RPUSH', note, third ~= to and turn or '', unpack(keys)) \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
+     redis.call('CLUSTER', 'SAVECONFIG') \
+     local words = {unpack(ARGV, 8)} \
+     words[#words + 1] = note \
+     for _, key in ipairs(keys) do words[#words + 1] = key end \
+     local said, left = redis.pcall('MIGRATE', unpack(words)), {} \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE') \
+     redis.call('DEL', note) \
+     if said.err then \
+       for _, key in ipairs(keys) do \
+        if redis.call('EXISTS', key) == 1 then left[#left + 1] = key end \
+       end \
+       redis.call('RPUSH', note, turn, #left > 0 and turn or next, unpack(left)) \
+       redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
+       return said \
+     end \
+     local rest = redis.call('CLUSTER', 'COUNTKEYSINSLOT', slot) \
+     if rest > 0 then redis.call('RPUSH', note, next, next) end \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to) \
+     return rest"
+}
+
+script! {
+    /// Clients are sent to the target again. Slot, note, turn, next turn, target.
+    SEND,
+    "local slot, note, turn, next, to = unpack(ARGV) \
+     if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
+     redis.call('DEL', note) \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE') \
+     redis.call('RPUSH', note, next, next) \
+     redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to) \
+     return redis.status_reply('OK')"
+}
+
+script! {
+    /// The note came ahead of its batch: where it is not, nothing is.
+    SETTLE,
+    "local noted = redis.call('LRANGE', ARGV[1], 0, -1) \
+     if noted[2] ~= ARGV[2] then return redis.status_reply('OK') end \
+     local keys = #ARGV > 2 and ARGV or noted \
+     for i = 3, #keys do redis.call('DEL', keys[i]) end \
+     redis.call('DEL', ARGV[1]) \
+     return redis.status_reply('OK')"
+}
+
+script! {
+    /// While the node waits for an answer of the other, a claim of that may be on its way. Asked ahead of time: with no owner
+    /// named.
+    OWN,
+    "local note, slot, other, owner = unpack(ARGV) \
+     local sent = string.match(redis.call('CLUSTER', 'NODES'), other .. ' %S+ %S+ %S+ (%d+) ') \
+     if sent and sent ~= '0' then return 0 end \
+     if not owner then return 1 end \
+     redis.pcall('DEL', note) \
+     return redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', owner)"
+}
+
+script! {
+    /// The slot is not open. Note, slot.
+    STABLE,
+    "redis.pcall('DEL', ARGV[1]) \
+     return redis.call('CLUSTER', 'SETSLOT', ARGV[2], 'STABLE')"
+}
+
+script! {
+    /// Values can be read only while the slot is coming; then nobody is served there.
+    READ,
+    "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
+     local values = {} \
+     for i = 3, #ARGV do \
+       values[#values + 1] = redis.call('DUMP', ARGV[i]) \
+       values[#values + 1] = redis.call('PEXPIRETIME', ARGV[i]) \
+     end \
+     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
+     return values"
+}
+
+script! {
+    /// A key that is there already is newer, as nobody asks the target for it any more. Whatever comes of
+    /// it the slot is leaving again, or who asks for a key that is not back would be told there is none.
+    RESTORE,
+    "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
+     local refusal = false \
+     for i = 3, #ARGV, 3 do \
+       local said = redis.pcall('RESTORE', ARGV[i], ARGV[i + 2], ARGV[i + 1], 'ABSTTL') \
+       if said.err and not string.find(said.err, 'BUSYKEY') then refusal = said end \
+     end \
+     redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'MIGRATING', ARGV[2]) \
+     return refusal or redis.status_reply('OK')"
+}
+
+script! {
+    /// The target forgets keys that the source has taken. Slot, source, keys.
+    DROP,
+    "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
+     for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end \
+     return redis.status_reply('OK')"
+}
+
+script! {
+    /// New owners of slots, for a node that is neither source nor target. Pairs of slot and owner.
+    TELL,
+    "for i = 1, #ARGV, 2 do \
+       redis.pcall('CLUSTER', 'SETSLOT', ARGV[i], 'NODE', ARGV[i + 1]) \
+     end \
+     return redis.status_reply('OK')"
+}
+
+script! {
+    /// The engine moves a slot by itself (Valkey 9). Slot, target.
+    MIGRATE_SLOT,
+    "return redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', ARGV[1], ARGV[1], 'NODE', ARGV[2])"
+}
+
+/// Renews the lease; returns its holder if that is another. Key; holder, milliseconds.
+pub const RENEW: &str = "\
+    local holder = redis.call('GET', KEYS[1]) \
+    if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
+    return holder or ''";
+
+/// Gives the lease up. Key; holder.
+pub const RELEASE: &str = "\
+    if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
+    return redis.call('DEL', KEYS[1])";
