@@ -33,4 +33,5 @@ pub mod raw;
 pub mod script;
 pub mod scripted;
 pub mod state;
+pub mod tls;
 pub mod workshop;
