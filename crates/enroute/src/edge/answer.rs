@@ -8,7 +8,14 @@
 //! 4. Other methods go to the origin as they are; if it accepts one, what is stored for its target
 //!    is forgotten (RFC 9111 §4.4).
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use content::{
     Added, BadTarget, Entry, Ground, Receiver, Record, Released, Selecting, Target, end_to_end,
@@ -29,6 +36,7 @@ use super::{
     fetch::{How, Outcome, Own, Wanted},
     flights::{self, Place},
     now,
+    taking::Taking,
 };
 
 /// RFC 9211: what this cache did, for whoever looks for the reason of an answer.
@@ -44,6 +52,10 @@ pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Arc<Site>,
     pub(super) peer: SocketAddr,
+    /// Requests begun.
+    pub(super) begun: AtomicU64,
+    /// Its answers under way, where a client may take some and leave others.
+    pub(super) taking: Option<Taking>,
 }
 
 /// Answers one request.
@@ -52,6 +64,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     connection.shared.stats.requests.count();
+    connection.begun.fetch_add(1, Relaxed);
     let is_head = request.method() == Method::HEAD;
     let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
@@ -63,7 +76,10 @@ pub(super) async fn answer(
         }
         *response.body_mut() = full(Bytes::new());
     }
-    Ok(response)
+    Ok(match &connection.taking {
+        Some(taking) => response.map(|body| taking.watch(body)),
+        None => response,
+    })
 }
 
 /// What is refused is an answer too; boxed, since it is rare.

@@ -40,6 +40,7 @@ mod observed;
 mod origin;
 mod setup;
 mod stats;
+mod taking;
 
 pub use content::{Content, ContentLimits};
 pub use database::Database;
