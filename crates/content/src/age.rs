@@ -1,19 +1,34 @@
-//! How old a response was when it came (RFC 9111 §4.2.3).
+//! How old a response was when it came (RFC 9111 §4.2.3), and its dates.
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::directives::delta_seconds;
 
 /// The corrected initial age of a response asked for at `asked` and received at `received`.
 pub(crate) fn initial(headers: &HeaderMap, asked: Duration, received: Duration) -> Duration {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let date = text(header::DATE).and_then(since_epoch);
+    let date = dates(headers, &header::DATE).flatten().min();
     let apparent = date.map_or(Duration::ZERO, |date| received.saturating_sub(date));
-    let stated = text(header::AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
-    let corrected = Duration::from_secs(stated.into()) + received.saturating_sub(asked);
+    let corrected = stated(headers) + received.saturating_sub(asked);
     // Dates have whole seconds: half a second of difference is no age.
     let apparent = Duration::from_secs(apparent.as_secs());
     apparent.max(Duration::from_secs(corrected.as_secs()))
+}
+
+/// `Age`: the first of several counts, and what is no number does not (RFC 9111 §5.1).
+fn stated(headers: &HeaderMap) -> Duration {
+    let first = headers.get(header::AGE).map(HeaderValue::as_bytes);
+    let first = first.and_then(|age| age.split(|&byte| byte == b',').next());
+    first.and_then(|age| delta_seconds(age.trim_ascii())).unwrap_or_default()
+}
+
+/// What the lines of a header say as dates; `None` for one that is none.
+pub(crate) fn dates<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = Option<Duration>> + use<'a> {
+    headers.get_all(name).into_iter().map(|line| line.to_str().ok().and_then(since_epoch))
 }
 
 /// An HTTP date, in all three formats of RFC 9110 §5.6.7.

@@ -1,28 +1,155 @@
-//! `Cache-Control` directives (RFC 9111 §5.2), as far as `http-cache-semantics` does not judge them.
+//! `Cache-Control` (RFC 9111 §5.2), read once and for all.
+//!
+//! What cannot be read is not skipped: a line outside of the grammar counts as the most restrictive
+//! there is, and so does a directive that is given twice with different values or with one that is no
+//! number. A `private` or `no-cache` that names fields counts as one that names none.
 
 use std::time::Duration;
 
-use http::{HeaderMap, header::CACHE_CONTROL};
+use http::{HeaderMap, HeaderValue, header};
 
-/// The value of a directive in all `Cache-Control` lines; empty where it has none.
-pub(crate) fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
-    let lines = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).find_map(|part| {
-        let (found, value) = part.split_once('=').unwrap_or((part, ""));
-        let matches = found.trim().eq_ignore_ascii_case(name);
-        matches.then(|| value.trim().trim_matches('"').to_owned())
-    })
+/// A number of seconds that does not fit is this long (RFC 9111 §1.2.2).
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// What all `Cache-Control` lines of a message come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Directives {
+    /// A line is no list of directives.
+    pub(crate) unreadable: bool,
+    pub(crate) no_store: bool,
+    pub(crate) no_cache: bool,
+    pub(crate) private: bool,
+    pub(crate) public: bool,
+    pub(crate) must_revalidate: bool,
+    pub(crate) only_if_cached: bool,
+    pub(crate) max_age: Option<Duration>,
+    pub(crate) s_maxage: Option<Duration>,
+    pub(crate) min_fresh: Option<Duration>,
+    pub(crate) max_stale: Option<Duration>,
+    pub(crate) stale_while_revalidate: Option<Duration>,
+    pub(crate) stale_if_error: Option<Duration>,
 }
 
-/// Is the directive there?
-pub(crate) fn has(headers: &HeaderMap, name: &str) -> bool {
-    directive(headers, name).is_some()
+impl Directives {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut said = Self::default();
+        let mut lines = headers.get_all(header::CACHE_CONTROL).into_iter().peekable();
+        if lines.peek().is_none() {
+            // RFC 9111 §5.4: counts where there is no Cache-Control.
+            said.no_cache = headers.get_all(header::PRAGMA).into_iter().any(says_no_cache);
+        }
+        let readable = |line: &HeaderValue| said.read(line.as_bytes()).is_some();
+        if !lines.all(readable) {
+            (said.unreadable, said.no_store, said.no_cache) = (true, true, true);
+        }
+        said
+    }
+
+    /// Adds the directives of a line; `None` when it is no list of directives.
+    fn read(&mut self, line: &[u8]) -> Option<()> {
+        let mut rest = line;
+        loop {
+            rest = skip(rest, |byte| matches!(byte, b' ' | b'\t' | b','));
+            if rest.is_empty() {
+                return Some(());
+            }
+            let name;
+            (name, rest) = token(rest);
+            if name.is_empty() {
+                return None;
+            }
+            let mut value = None;
+            if let Some(after) = rest.strip_prefix(b"=") {
+                let found;
+                (found, rest) = argument(after)?;
+                value = Some(found);
+            }
+            rest = skip(rest, |byte| matches!(byte, b' ' | b'\t'));
+            if !rest.is_empty() && rest[0] != b',' {
+                return None;
+            }
+            self.add(name, value);
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let said_or = |otherwise| seconds(value).unwrap_or(otherwise);
+        let none = Duration::ZERO;
+        match name.first().map(u8::to_ascii_lowercase) {
+            Some(b'm') if is("max-age") => one(&mut self.max_age, said_or(none), none),
+            Some(b'm') if is("min-fresh") => one(&mut self.min_fresh, said_or(LONGEST), LONGEST),
+            Some(b'm') if is("max-stale") => {
+                let any = if value.is_none() { LONGEST } else { none };
+                one(&mut self.max_stale, said_or(any), none);
+            }
+            Some(b'm') => self.must_revalidate |= is("must-revalidate"),
+            Some(b'n') => {
+                self.no_store |= is("no-store");
+                self.no_cache |= is("no-cache");
+            }
+            Some(b'o') => self.only_if_cached |= is("only-if-cached"),
+            Some(b'p') => {
+                self.private |= is("private");
+                self.public |= is("public");
+                // This is a shared cache, so they are one.
+                self.must_revalidate |= is("proxy-revalidate");
+            }
+            Some(b's') if is("s-maxage") => one(&mut self.s_maxage, said_or(none), none),
+            Some(b's') if is("stale-while-revalidate") => {
+                one(&mut self.stale_while_revalidate, said_or(none), none);
+            }
+            Some(b's') if is("stale-if-error") => {
+                one(&mut self.stale_if_error, said_or(none), none);
+            }
+            _ => {}
+        }
+    }
 }
 
-/// A directive that is a number of seconds.
-pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
-    let text = directive(headers, name)?;
-    // "If it cannot be represented, it is infinite": digits that overflow are a long time.
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()))
+/// Two different values are none that counts (RFC 9111 §4.2.1).
+fn one(place: &mut Option<Duration>, value: Duration, strictest: Duration) {
+    let agrees = place.is_none_or(|before| before == value);
+    *place = Some(if agrees { value } else { strictest });
+}
+
+fn seconds(value: Option<&[u8]>) -> Option<Duration> {
+    delta_seconds(value?)
+}
+
+/// A number of seconds (RFC 9111 §1.2.2): digits and nothing else.
+pub(crate) fn delta_seconds(text: &[u8]) -> Option<Duration> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| digits)?;
+    Some(text.parse::<u32>().map_or(LONGEST, |seconds| Duration::from_secs(seconds.into())))
+}
+
+fn says_no_cache(pragma: &HeaderValue) -> bool {
+    pragma.to_str().map_or(true, |text| text.to_ascii_lowercase().contains("no-cache"))
+}
+
+/// The argument of a directive, quoted or not, and what follows.
+fn argument(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let Some(quoted) = text.strip_prefix(b"\"") else { return Some(token(text)) };
+    let mut at = 0;
+    loop {
+        match quoted.get(at)? {
+            b'"' => return Some((&quoted[..at], &quoted[at + 1..])),
+            // Escaped text is no number and no name that is known here.
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// A token (RFC 9110 §5.6.2), which may be empty, and what follows.
+fn token(text: &[u8]) -> (&[u8], &[u8]) {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let length = text.iter().position(|byte| !is_of_token(byte)).unwrap_or(text.len());
+    text.split_at(length)
+}
+
+fn skip(text: &[u8], skipped: impl Fn(u8) -> bool) -> &[u8] {
+    let start = text.iter().position(|&byte| !skipped(byte)).unwrap_or(text.len());
+    &text[start..]
 }

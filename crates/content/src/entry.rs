@@ -1,35 +1,38 @@
-//! A stored response, and when it answers a request.
+//! A stored response: what may become one, and for how long it is fresh.
+//!
+//! Nothing outside of this crate reads one; [`Entry::release`] is its only way to a client.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
-use http_cache_semantics::{BeforeRequest, CacheOptions, CachePolicy};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::{
-    age,
-    directives::{has, seconds},
+    age::{self, dates},
+    directives::Directives,
     headers::{end_to_end, value},
     key::Selecting,
+    receiver::Receiver,
 };
 
 /// A response as it is stored, its body beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its status.
-    pub status: StatusCode,
-    /// Its headers, without those of the connection it came on.
-    pub headers: HeaderMap,
+    pub(crate) status: StatusCode,
+    /// Without those of the connection it came on.
+    pub(crate) headers: HeaderMap,
     /// Which requests it answers.
-    pub selecting: Selecting,
+    pub(crate) selecting: Selecting,
     /// When it came, since the Unix epoch.
     pub(crate) received: Duration,
     /// How old it was then.
     pub(crate) initial_age: Duration,
-    /// The request carried credentials.
+    /// The request carried `Authorization`.
     pub(crate) authorized: bool,
-    /// The whole body.
-    pub body: Bytes,
+    /// The request carried `Cookie`.
+    pub(crate) with_cookie: bool,
+    /// All of it.
+    pub(crate) body: Bytes,
 }
 
 /// Why a response is not stored.
@@ -39,35 +42,38 @@ pub enum NotStored {
     /// Its `Cache-Control`, its status, or credentials in the request forbid it.
     #[error("the origin or the request forbids it")]
     Forbidden,
+    /// A `Cache-Control` line is outside of the grammar, so it may forbid it.
+    #[error("its Cache-Control is no list of directives")]
+    Unreadable,
     /// It would be stale at once, and nothing could make it fresh again.
     #[error("neither fresh for a moment nor to be validated")]
     NeverFresh,
     /// It sets a cookie, which is for one client.
     #[error("it sets a cookie")]
     SetsCookie,
-    /// `Vary: *`, or a `Vary` that is not understood.
-    #[error("nobody can say which requests it answers")]
+    /// `Vary: *`, or a `Vary` that cannot be read.
+    #[error("its Vary does not say which requests it answers")]
     VariesByAnything,
 }
 
-/// How far a stored response goes for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usable {
-    /// It is the answer.
-    Fresh,
-    /// It is the answer while it is made fresh behind it (`stale-while-revalidate`).
-    WhileRevalidating,
-    /// The origin must be asked; [`Entry::covers_an_error`] says what if it fails.
-    AfterRevalidation,
+/// What a 304 makes of a stored response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refreshed {
+    /// It is fresh again.
+    Storable(Entry),
+    /// It is right for the client that asked; it may no longer be stored or shared.
+    Personal(Entry),
+    /// The 304 is about another response.
+    Another,
 }
 
 impl Entry {
-    /// Judges the answer to a `GET` with these headers, asked for at `asked`.
+    /// Judges the answer to a `GET` of this receiver, asked for at `asked`.
     ///
     /// # Errors
     /// Why it is not to be stored.
     pub fn admit(
-        request: &HeaderMap,
+        request: &Receiver,
         status: StatusCode,
         headers: &HeaderMap,
         asked: Duration,
@@ -81,21 +87,42 @@ impl Entry {
             selecting: Selecting::of(request, headers).ok_or(NotStored::VariesByAnything)?,
             initial_age: age::initial(headers, asked, now),
             received: now,
-            authorized: request.contains_key(header::AUTHORIZATION),
+            authorized: request.headers.contains_key(header::AUTHORIZATION),
+            with_cookie: request.has_cookie(),
             headers: end_to_end(headers),
             body: Bytes::new(),
         };
-        let policy = entry.policy();
-        if has(request, "no-store") || !policy.is_storable() {
+        let said = entry.said();
+        if said.unreadable {
+            return Err(NotStored::Unreadable);
+        }
+        if request.said.no_store || !entry.is_storable(&said) {
             return Err(NotStored::Forbidden);
         }
-        let lasts = !policy.is_stale(at(now)) || entry.has_validator() || entry.may_go_stale();
+        let goes_stale = said.stale_while_revalidate.max(said.stale_if_error).is_some();
+        let lasts = entry.is_fresh(&said, now) || entry.has_validator() || goes_stale;
         lasts.then_some(entry).ok_or(NotStored::NeverFresh)
     }
 
-    /// The same response after the origin said 304 to its validators (RFC 9111 §4.3.4).
+    /// The same with its body.
     #[must_use]
-    pub fn refreshed(&self, not_modified: &HeaderMap, asked: Duration, now: Duration) -> Self {
+    pub fn with_body(self, body: Bytes) -> Self {
+        Self { body, ..self }
+    }
+
+    /// The same response after the origin said 304 to its validators in a request of this receiver
+    /// (RFC 9111 §4.3.4).
+    #[must_use]
+    pub fn refreshed(
+        &self,
+        request: &Receiver,
+        not_modified: &HeaderMap,
+        asked: Duration,
+        now: Duration,
+    ) -> Refreshed {
+        if !self.is_meant_by(not_modified) {
+            return Refreshed::Another;
+        }
         let mut entry = self.clone();
         let mut news = end_to_end(not_modified);
         // It is for the one client whose request made us ask.
@@ -108,150 +135,142 @@ impl Entry {
         }
         entry.initial_age = age::initial(&news, asked, now);
         entry.received = now;
-        entry
+        entry.authorized |= request.headers.contains_key(header::AUTHORIZATION);
+        entry.with_cookie |= request.has_cookie();
+        // It may vary by more than it did.
+        let Some(selecting) = Selecting::of(request, &entry.headers) else {
+            return Refreshed::Personal(entry);
+        };
+        entry.selecting = selecting;
+        let storable = entry.is_storable(&entry.said());
+        if storable { Refreshed::Storable(entry) } else { Refreshed::Personal(entry) }
     }
 
-    /// May it be stored and shared? A 304 can take that away.
+    /// Is it the variant for this request?
     #[must_use]
-    pub fn is_storable(&self) -> bool {
-        self.policy().is_storable()
+    pub fn answers(&self, request: &Receiver) -> bool {
+        self.selecting.matches(request)
     }
 
-    /// How far it goes for a request with these headers (which it [matches](Selecting::matches)).
+    /// Which requests it answers.
     #[must_use]
-    pub fn usable(&self, request: &HeaderMap, now: Duration) -> Usable {
-        let judged = self.policy().before_request(&asking(request), at(now));
-        if let BeforeRequest::Fresh(_) = judged {
-            return Usable::Fresh;
-        }
-        if self.may_be_stale("stale-while-revalidate", request, now) {
-            Usable::WhileRevalidating
-        } else {
-            Usable::AfterRevalidation
-        }
-    }
-
-    /// Is it an answer although the origin failed at `now`?
-    #[must_use]
-    pub fn covers_an_error(&self, request: &HeaderMap, now: Duration) -> bool {
-        self.may_be_stale("stale-if-error", request, now)
-    }
-
-    /// Did origin and client both allow it to be this stale? `s-maxage`, which forbids it too, does
-    /// not where the origin allows it by name: RFC 5861 is more explicit.
-    fn may_be_stale(&self, allowance: &str, request: &HeaderMap, now: Duration) -> bool {
-        let forbidden = ["must-revalidate", "proxy-revalidate", "no-cache"];
-        let limit = seconds(&self.headers, allowance);
-        !forbidden.iter().any(|name| has(&self.headers, name))
-            && !demands(request)
-            && limit.is_some_and(|limit| self.staleness(now) < limit)
-    }
-
-    /// Its age at `now`.
-    #[must_use]
-    pub fn age(&self, now: Duration) -> Duration {
-        self.initial_age + now.saturating_sub(self.received)
-    }
-
-    /// Its headers as they are sent at `now`: with the `Age` of RFC 9111 §5.1.
-    #[must_use]
-    pub fn headers_at(&self, now: Duration) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        headers.insert(header::AGE, value(&self.age(now).as_secs().to_string()));
-        if !headers.contains_key(header::DATE) {
-            headers.insert(header::DATE, value(&age::date(self.received)));
-        }
-        headers
+    pub fn selecting(&self) -> &Selecting {
+        &self.selecting
     }
 
     /// How long from `now` on it can be of use: fresh, stale but allowed, or at least as something to
     /// validate.
     #[must_use]
     pub fn useful_for(&self, now: Duration) -> Duration {
-        let stale = |name| seconds(&self.headers, name).unwrap_or_default();
-        let after = stale("stale-while-revalidate").max(stale("stale-if-error"));
+        let said = self.said();
+        let stale = said.stale_while_revalidate.max(said.stale_if_error).unwrap_or_default();
         let validated = if self.has_validator() { VALIDATOR_KEPT } else { Duration::ZERO };
-        self.policy().time_to_live(at(now)) + after.max(validated)
+        self.lifetime(&said).saturating_sub(self.age(now)) + stale.max(validated)
     }
 
-    /// What can be shown to the origin, to hear that nothing changed.
+    /// What can be shown to the origin, to hear that nothing changed. A date is none for what came of
+    /// a request with a cookie: pages of two users often have the same.
     #[must_use]
     pub fn has_validator(&self) -> bool {
-        self.headers.contains_key(header::ETAG) || self.headers.contains_key(header::LAST_MODIFIED)
+        self.headers.contains_key(header::ETAG) || self.dated().is_some()
     }
 
-    fn may_go_stale(&self) -> bool {
-        ["stale-while-revalidate", "stale-if-error"].iter().any(|name| has(&self.headers, name))
+    /// Its `Last-Modified`, where that is a validator.
+    pub(crate) fn dated(&self) -> Option<&HeaderValue> {
+        self.headers.get(header::LAST_MODIFIED).filter(|_| !self.with_cookie)
     }
 
-    /// How long it has been stale at `now`.
-    fn staleness(&self, now: Duration) -> Duration {
-        // The policy says how long it stays fresh, so ask it as if it had just been made.
-        let lifetime = self.policy_at_age(Duration::ZERO).time_to_live(at(self.received));
-        self.age(now).saturating_sub(lifetime)
-    }
-
-    /// What `http-cache-semantics` judges by, and nothing else: it keeps one line of each header, and
-    /// compares directives by case.
-    fn policy(&self) -> CachePolicy {
-        self.policy_at_age(self.initial_age)
-    }
-
-    fn policy_at_age(&self, age_at_receipt: Duration) -> CachePolicy {
-        let mut request = HeaderMap::new();
-        if self.authorized {
-            request.insert(header::AUTHORIZATION, value("present"));
+    /// Its headers as they are sent at `now`: with the `Age` of RFC 9111 §5.1.
+    pub(crate) fn headers_at(&self, now: Duration) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(header::AGE, self.age(now).as_secs().into());
+        if !headers.contains_key(header::DATE) {
+            headers.insert(header::DATE, value(&age::date(self.received)));
         }
-        let mut headers = HeaderMap::new();
-        let names = [header::CACHE_CONTROL, header::PRAGMA, header::EXPIRES, header::DATE];
-        for name in names.into_iter().chain([header::LAST_MODIFIED]) {
-            let lines =
-                self.headers.get_all(&name).into_iter().filter_map(|line| line.to_str().ok());
-            let text = lines.collect::<Vec<_>>().join(", ");
-            let written = match age::since_epoch(&text) {
-                Some(since) => age::date(since),
-                None => text.to_ascii_lowercase(),
-            };
-            if !written.is_empty() {
-                headers.insert(name, value(&written));
-            }
-        }
-        headers.insert(header::AGE, value(&age_at_receipt.as_secs().to_string()));
-        let mut response = Response::new(());
-        *response.status_mut() = self.status;
-        *response.headers_mut() = headers;
-        let options = CacheOptions { shared: true, ..CacheOptions::default() };
-        CachePolicy::new_options(&asking(&request), &response, at(self.received), options)
+        headers
     }
+
+    pub(crate) fn said(&self) -> Directives {
+        Directives::of(&self.headers)
+    }
+
+    /// Its age at `now`.
+    pub(crate) fn age(&self, now: Duration) -> Duration {
+        self.initial_age + now.saturating_sub(self.received)
+    }
+
+    pub(crate) fn is_fresh(&self, said: &Directives, now: Duration) -> bool {
+        self.age(now) < self.lifetime(said)
+    }
+
+    /// RFC 9111 §4.2.1, and §4.2.2 where nobody's cookie may have made it what it is.
+    pub(crate) fn lifetime(&self, said: &Directives) -> Duration {
+        if said.no_cache {
+            return Duration::ZERO;
+        }
+        let said = said.s_maxage.or(said.max_age);
+        said.or_else(|| self.expires_after()).unwrap_or_else(|| self.guessed())
+    }
+
+    /// What `Expires` says; one of several that is no date, or an earlier one, counts.
+    fn expires_after(&self) -> Option<Duration> {
+        let earliest = dates(&self.headers, &header::EXPIRES).min()?;
+        Some(earliest.unwrap_or_default().saturating_sub(self.date()))
+    }
+
+    /// A tenth of the time since it was changed, a day at most.
+    fn guessed(&self) -> Duration {
+        let modified = dates(&self.headers, &header::LAST_MODIFIED).max().flatten();
+        let may_guess = !self.with_cookie && BY_DEFAULT.contains(&self.status.as_u16());
+        let since = modified.filter(|_| may_guess).map(|at| self.date().saturating_sub(at));
+        (since.unwrap_or_default() / 10).min(GUESSED_MAX)
+    }
+
+    /// When the origin made it, as far as that is known.
+    fn date(&self) -> Duration {
+        dates(&self.headers, &header::DATE).flatten().max().unwrap_or(self.received)
+    }
+
+    /// RFC 9111 §3, for a shared cache.
+    fn is_storable(&self, said: &Directives) -> bool {
+        let status = self.status.as_u16();
+        let explicit = said.max_age.or(said.s_maxage).is_some()
+            || said.public
+            || self.headers.contains_key(header::EXPIRES);
+        !said.no_store
+            && !said.private
+            && (!self.authorized || said.public || said.must_revalidate || said.s_maxage.is_some())
+            && (BY_DEFAULT.contains(&status) || explicit && IF_SAID.contains(&status))
+    }
+
+    /// Is this the response that a 304 with these headers is about (RFC 9111 §4.3.4)?
+    fn is_meant_by<'a>(&'a self, not_modified: &'a HeaderMap) -> bool {
+        let tag = |headers: &'a HeaderMap| headers.get(header::ETAG).map(opaque);
+        let modified = |headers: &'a HeaderMap| headers.get(header::LAST_MODIFIED);
+        match (tag(not_modified), modified(not_modified)) {
+            (Some(named), _) => tag(&self.headers).is_some_and(|own| own == named),
+            (None, Some(at)) => modified(&self.headers).is_none_or(|own| own == at),
+            (None, None) => true,
+        }
+    }
+}
+
+/// An entity tag without its mark of weakness.
+fn opaque(tag: &HeaderValue) -> &[u8] {
+    let tag = tag.as_bytes();
+    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 /// A validator is kept this long beyond freshness: asking costs less than fetching.
 const VALIDATOR_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// The longest freshness that the origin did not say.
+const GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Statuses that may be stored by default (RFC 9110 §15.1), but 206, which is not whole.
+const BY_DEFAULT: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
+/// Others that may be stored where the origin says for how long.
+const IF_SAID: [u16; 3] = [302, 303, 307];
 
 /// What a 304 must not change, because the body stays.
 const DESCRIBES_THE_BODY: [header::HeaderName; 4] =
     [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::CONTENT_TYPE];
-
-/// The client wants it fresher than the origin promised.
-fn demands(request: &HeaderMap) -> bool {
-    ["no-cache", "max-age", "min-fresh"].iter().any(|name| has(request, name))
-        || (!request.contains_key(header::CACHE_CONTROL) && request.contains_key(header::PRAGMA))
-}
-
-/// A request as the policy looks at it: the target is the key's business.
-fn asking(request: &HeaderMap) -> request::Parts {
-    let mut parts =
-        Request::builder().method(Method::GET).uri("/").body(()).expect("plain").into_parts().0;
-    for name in [header::CACHE_CONTROL, header::PRAGMA, header::AUTHORIZATION] {
-        let lines = request.get_all(&name).into_iter().filter_map(|line| line.to_str().ok());
-        let text = lines.collect::<Vec<_>>().join(", ").to_ascii_lowercase();
-        if !text.is_empty() {
-            parts.headers.insert(name, value(&text));
-        }
-    }
-    parts
-}
-
-fn at(since_epoch: Duration) -> SystemTime {
-    SystemTime::UNIX_EPOCH + since_epoch
-}

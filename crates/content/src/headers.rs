@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use crate::{entry::Entry, receiver::Receiver};
+
 /// Headers of one connection, whether it names them or not.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
@@ -24,15 +26,28 @@ const PARTIAL: [HeaderName; 6] = [
     header::RANGE,
 ];
 
-/// The headers of a message that are meant for whoever is behind the next hop.
+/// Headers that are never of one connection, whatever `Connection` says: those by which caches decide.
+const OF_ALL: [HeaderName; 9] = [
+    header::AGE,
+    header::AUTHORIZATION,
+    header::CACHE_CONTROL,
+    header::COOKIE,
+    header::DATE,
+    header::EXPIRES,
+    header::PRAGMA,
+    header::SET_COOKIE,
+    header::VARY,
+];
+
+/// The headers of a message that are meant for whatever is behind the next hop.
 #[must_use]
 pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .into_iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .filter_map(|name| HeaderName::try_from(name.trim()).ok())
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| !OF_ALL.contains(name))
         .collect();
     let kept = headers
         .iter()
@@ -44,17 +59,16 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
 /// The headers of a request for the whole response, to fill the cache with; with the validators of a
 /// stored response, for a new one or "not modified".
 #[must_use]
-pub fn for_the_origin(request: &HeaderMap, stored: Option<&HeaderMap>) -> HeaderMap {
-    let mut headers = end_to_end(request);
+pub fn for_the_origin(request: &Receiver, stored: Option<&Entry>) -> HeaderMap {
+    let mut headers = request.headers.clone();
     for name in PARTIAL {
         headers.remove(name);
     }
-    let validator = |name| stored.and_then(|stored| stored.get(name)).cloned();
-    if let Some(tag) = validator(header::ETAG) {
-        headers.insert(header::IF_NONE_MATCH, tag);
+    if let Some(tag) = stored.and_then(|stored| stored.headers.get(header::ETAG)) {
+        headers.insert(header::IF_NONE_MATCH, tag.clone());
     }
-    if let Some(date) = validator(header::LAST_MODIFIED) {
-        headers.insert(header::IF_MODIFIED_SINCE, date);
+    if let Some(date) = stored.and_then(Entry::dated) {
+        headers.insert(header::IF_MODIFIED_SINCE, date.clone());
     }
     headers
 }

@@ -1,25 +1,29 @@
 //! Under which key a response lies (RFC 9111 §4.1).
 
-use http::{HeaderMap, HeaderName, Uri, header::VARY};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
-/// The key of a target: host, path and query. All its variants are found from here.
+use crate::receiver::Receiver;
+
+/// The key of a target of a site: the site, host, path and query, byte for byte. All its variants are
+/// found from here. The scheme is `https` always.
 #[must_use]
-pub fn primary_key(host: &str, uri: &Uri) -> Vec<u8> {
+pub fn primary_key(site: &str, host: &str, uri: &Uri) -> Vec<u8> {
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    [host.to_ascii_lowercase().as_bytes(), b" ", target.as_bytes()].concat()
+    // Neither a site nor a host holds a space.
+    [site, " ", host, " ", target].concat().into_bytes()
 }
 
 /// The request headers by which an origin chose among its variants (`Vary`), with their values in
 /// the request that was answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selecting(pub(crate) Vec<(HeaderName, String)>);
+pub struct Selecting(pub(crate) Vec<(HeaderName, Vec<u8>)>);
 
 impl Selecting {
     /// What `response` names, as it stands in `request`; `None` for `Vary: *`, which matches nothing,
     /// or for a name that is no header's.
-    pub(crate) fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Self> {
+    pub(crate) fn of(request: &Receiver, response: &HeaderMap) -> Option<Self> {
         let mut names = Vec::new();
-        for line in response.get_all(VARY) {
+        for line in response.get_all(header::VARY) {
             for name in line.to_str().ok()?.split(',').map(str::trim).filter(|n| !n.is_empty()) {
                 names.push(HeaderName::try_from(name).ok()?);
             }
@@ -34,18 +38,17 @@ impl Selecting {
 
     /// These headers as they stand in `request`.
     #[must_use]
-    pub fn from_names(names: Vec<HeaderName>, request: &HeaderMap) -> Self {
+    pub fn from_names(names: Vec<HeaderName>, request: &Receiver) -> Self {
         let valued = names.into_iter().map(|name| {
-            let value = value_of(request, &name);
+            let value = value_of(&request.headers, &name);
             (name, value)
         });
         Self(valued.collect())
     }
 
     /// Would `request` have been given the same variant?
-    #[must_use]
-    pub fn matches(&self, request: &HeaderMap) -> bool {
-        self.0.iter().all(|(name, value)| value_of(request, name) == *value)
+    pub(crate) fn matches(&self, request: &Receiver) -> bool {
+        self.0.iter().all(|(name, value)| value_of(&request.headers, name) == *value)
     }
 
     /// Their names.
@@ -61,17 +64,28 @@ pub fn secondary_key(primary: &[u8], generation: u64, selecting: &Selecting) -> 
     let mut key = [primary, format!("\n{generation}").as_bytes()].concat();
     for (name, value) in &selecting.0 {
         // Neither a target nor a header value holds a line feed, so no two requests share a key.
-        key.extend([b"\n", name.as_str().as_bytes(), b":", value.as_bytes()].concat());
+        key.extend([b"\n", name.as_str().as_bytes(), b":", value.as_slice()].concat());
     }
     key
 }
 
-/// All lines of a header as one, white space around commas gone; a header that is absent is not one
-/// that is empty.
-fn value_of(request: &HeaderMap, name: &HeaderName) -> String {
-    let lines = request.get_all(name).into_iter();
-    let parts = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-    let parts: Vec<String> =
-        parts.map(|part| String::from_utf8_lossy(part).trim().to_owned()).collect();
-    if parts.is_empty() { "\u{0}".to_owned() } else { parts.join(",") }
+/// Lists, of which it is known that white space around their commas means nothing.
+const LISTS: [HeaderName; 4] =
+    [header::ACCEPT, header::ACCEPT_CHARSET, header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE];
+
+/// Stands where a header is absent, which is not one that is empty; no value holds it.
+const ABSENT: &[u8] = b"\0";
+
+/// A header as the origin saw it, byte for byte; of [`LISTS`], all lines as one. Nothing else is
+/// known to mean the same when it is written differently.
+fn value_of(request: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let lines = request.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    let parts: Vec<&[u8]> = if LISTS.contains(name) {
+        lines.flat_map(|line| line.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii).collect()
+    } else {
+        lines.collect()
+    };
+    // No value holds a carriage return, so lines stay apart.
+    let between: &[u8] = if LISTS.contains(name) { b"," } else { b"\r" };
+    if parts.is_empty() { ABSENT.to_vec() } else { parts.join(between) }
 }

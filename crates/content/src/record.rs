@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! version 1 | kind 1 | …
-//! kind 0, pass:     nothing
 //! kind 1, variants: generation u64, names, each u16 length and bytes
-//! kind 2, entry:    status u16, received u64 ms, initial age u32 s, authorized u8,
+//! kind 2, entry:    status u16, received u64 ms, initial age u32 s, asked with u8,
 //!                   selecting and headers, each u16 count of (name u16 length, value u32 length),
 //!                   then the body
 //! ```
 //!
-//! Numbers are little-endian. A record is read only by the version that wrote it: another is a miss.
+//! "Asked with" is 1 for `Authorization` in the request, 2 for `Cookie`, 3 for both. Numbers are little-endian. A record is read only by the version that wrote it: another is a miss.
 
 use std::time::Duration;
 
@@ -18,14 +17,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::{Entry, Selecting};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const WITH_AUTHORIZATION: u8 = 1;
+const WITH_COOKIE: u8 = 2;
 
 /// What lies under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// Under a primary key: what the origin answers here is not stored, so do not wait for others'
-    /// answers.
-    Pass,
     /// Under a primary key: the origin varies by these headers; see [`crate::secondary_key`].
     Variants {
         /// Which.
@@ -47,7 +45,6 @@ impl Record {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Pass => vec![VERSION, 0],
             Self::Variants { names, generation } => {
                 let mut out = vec![VERSION, 1];
                 out.extend(generation.to_le_bytes());
@@ -76,11 +73,12 @@ fn encode(entry: &Entry) -> Vec<u8> {
     out.extend([VERSION, 2]);
     out.extend(entry.status.as_u16().to_le_bytes());
     out.extend((entry.received.as_millis() as u64).to_le_bytes());
-    out.extend((entry.initial_age.as_secs() as u32).to_le_bytes());
-    out.push(entry.authorized.into());
+    out.extend(u32::try_from(entry.initial_age.as_secs()).unwrap_or(u32::MAX).to_le_bytes());
+    let authorized = if entry.authorized { WITH_AUTHORIZATION } else { 0 };
+    out.push(authorized | if entry.with_cookie { WITH_COOKIE } else { 0 });
     out.extend((entry.selecting.0.len() as u16).to_le_bytes());
     for (name, value) in &entry.selecting.0 {
-        put_field(&mut out, name, value.as_bytes());
+        put_field(&mut out, name, value);
     }
     out.extend((entry.headers.len() as u16).to_le_bytes());
     for (name, value) in &entry.headers {
@@ -112,7 +110,6 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(match self.number::<1>()? {
-            0 => Record::Pass,
             1 => {
                 let (generation, mut names) = (self.number::<8>()?, Vec::new());
                 while self.at < self.bytes.len() {
@@ -129,20 +126,31 @@ impl<'a> Reader<'a> {
         let status = StatusCode::from_u16(self.number::<2>()? as u16).ok()?;
         let received = Duration::from_millis(self.number::<8>()?);
         let initial_age = Duration::from_secs(self.number::<4>()?);
-        let authorized = self.number::<1>()? != 0;
+        let asked_with = self.number::<1>()? as u8;
         let mut selecting = Vec::new();
         for _ in 0..self.number::<2>()? {
             let (name, value) = self.field()?;
-            selecting.push((name, String::from_utf8(value.to_vec()).ok()?));
+            selecting.push((name, value.to_vec()));
         }
         let mut headers = HeaderMap::new();
         for _ in 0..self.number::<2>()? {
             let (name, value) = self.field()?;
-            headers.append(name, HeaderValue::from_bytes(value).ok()?);
+            headers.try_append(name, HeaderValue::from_bytes(value).ok()?).ok()?;
         }
         let body = self.bytes.slice(self.at..);
+        let authorized = asked_with & WITH_AUTHORIZATION != 0;
+        let with_cookie = asked_with & WITH_COOKIE != 0;
         let selecting = Selecting(selecting);
-        Some(Entry { status, headers, selecting, received, initial_age, authorized, body })
+        Some(Entry {
+            status,
+            headers,
+            selecting,
+            received,
+            initial_age,
+            authorized,
+            with_cookie,
+            body,
+        })
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -174,26 +182,28 @@ mod tests {
     use http::header;
 
     use super::*;
+    use crate::Receiver;
 
     fn entry() -> Entry {
         let mut request = HeaderMap::new();
         request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip , br"));
+        request.insert(header::COOKIE, HeaderValue::from_static("a=1"));
         let mut headers = HeaderMap::new();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding, x-none"));
         headers.append(header::LINK, HeaderValue::from_static("</a>"));
         headers.append(header::LINK, HeaderValue::from_static("</b>"));
         let now = Duration::from_millis(1_700_000_000_123);
-        let mut entry = Entry::admit(&request, StatusCode::OK, &headers, now, now).unwrap();
-        entry.body = Bytes::from_static(b"hello");
-        entry
+        let request = Receiver::new(request);
+        let entry = Entry::admit(&request, StatusCode::OK, &headers, now, now).unwrap();
+        entry.with_body(Bytes::from_static(b"hello"))
     }
 
     #[test]
     fn what_is_written_is_read() {
         let names = vec![header::ACCEPT, header::COOKIE];
         let variants = Record::Variants { names, generation: 7 };
-        for record in [Record::Pass, variants, Record::Entry(entry())] {
+        for record in [variants, Record::Entry(entry())] {
             assert_eq!(Record::decode(&record.encode().into()), Ok(record));
         }
     }
@@ -204,6 +214,13 @@ mod tests {
         for length in 0..bytes.len() - 5 {
             assert!(Record::decode(&bytes.slice(..length)).is_err(), "{length} bytes are a record");
         }
+        let mut old = entry();
+        // Longer than its field: as old as can be said.
+        old.initial_age = Duration::from_secs(1 << 33);
+        let Ok(Record::Entry(read)) = Record::decode(&Record::Entry(old).encode().into()) else {
+            panic!("no entry")
+        };
+        assert_eq!(read.initial_age, Duration::from_secs(u32::MAX.into()));
         let mut other = bytes.to_vec();
         other[0] = VERSION + 1;
         assert_eq!(Record::decode(&other.into()), Err(Damaged(1)));

@@ -7,21 +7,23 @@ use http::{HeaderMap, StatusCode, header};
 
 use crate::{age::since_epoch, headers::value};
 
+#[cfg(test)]
+mod tests;
+
 /// The answer made of a stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selected {
+pub(crate) struct Selected {
     /// 200 or as stored, 206, 304, 412 or 416.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The stored headers, adapted.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// Which bytes of the stored body.
-    pub body: Range<usize>,
+    pub(crate) body: Range<usize>,
 }
 
 /// The answer to a `GET` or `HEAD` with the headers `request`, made of a stored response with
 /// `status`, `stored` headers and `length` bytes of body.
-#[must_use]
-pub fn select(
+pub(crate) fn select(
     request: &HeaderMap,
     status: StatusCode,
     mut stored: HeaderMap,
@@ -61,9 +63,7 @@ pub fn select(
 
 /// Which of `length` bytes a `Range` asks for; `Err` when there are none such, `None` when the whole
 /// is the answer: other units, several ranges, something that is not understood.
-#[must_use]
-#[allow(clippy::result_unit_err, reason = "416 is all there is to say")]
-pub fn select_range(text: &str, length: usize) -> Option<Result<Range<usize>, ()>> {
+pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usize>, ()>> {
     let (unit, range) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;

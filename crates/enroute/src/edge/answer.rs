@@ -1,41 +1,61 @@
 //! One request, from end to end.
 //!
-//! 1. Is the request for the site of its connection? If not, 421: its TLS session proves nothing
-//!    about another site.
-//! 2. `GET` and `HEAD` are looked up. What is fresh is the answer, whole, in part or as "not
-//!    modified"; what is stale but allowed is, too, while a fetch makes it fresh.
-//! 3. Anything else of them is fetched: [`fetch::join`] asks the origin once for many.
+//! 1. Has it exactly one host, and is that of the site of its connection? If not, 400 or 421: its TLS
+//!    session proves nothing about another site.
+//! 2. `GET` and `HEAD` are looked up. What may be released to this receiver is the answer, whole, in
+//!    part or as "not modified"; what is stale but allowed is, too, while a fetch makes it fresh.
+//! 3. Anything else of them is fetched: [`flights::join`] asks the origin once for many.
 //! 4. Other methods go to the origin as they are; if it accepts one, what is stored for its target
 //!    is forgotten (RFC 9111 §4.4).
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
-use content::{Entry, Record, Selecting, Usable, end_to_end, primary_key, secondary_key, select};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request};
+use content::{
+    Added, BadTarget, Entry, Ground, Receiver, Record, Released, Selecting, Target, end_to_end,
+    forwarded, primary_key, secondary_key,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::Limited;
 use hyper::{
     Request, Response,
     body::{Body as _, Bytes, Incoming},
 };
+use tokio::sync::watch;
 use tracing::info;
 
 use super::{
     Shared, Site,
     body::{Body, RequestBody, full, passing},
-    fetch::{self, How, Outcome, Place, Wanted},
+    fetch::{How, Outcome, Own, Wanted},
+    flights::{self, Place},
     now,
-    origin::Failure,
+    taking::Taking,
 };
 
 /// RFC 9211: what this cache did, for whoever looks for the reason of an answer.
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const NAME: &str = "enroute";
+/// What it calls itself in `Via`.
+const VIA: &str = "1.1 enroute";
+/// Edges a request may have passed; one that passes more goes round in a circle.
+const HOPS_MAX: usize = 8;
 
 /// What the requests of one connection share.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Arc<Site>,
     pub(super) peer: SocketAddr,
+    /// Requests begun.
+    pub(super) begun: AtomicU64,
+    /// Its answers under way, where a client may take some and leave others.
+    pub(super) taking: Option<Taking>,
 }
 
 /// Answers one request.
@@ -44,6 +64,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     connection.shared.stats.requests.count();
+    connection.begun.fetch_add(1, Relaxed);
     let is_head = request.method() == Method::HEAD;
     let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
@@ -55,7 +76,10 @@ pub(super) async fn answer(
         }
         *response.body_mut() = full(Bytes::new());
     }
-    Ok(response)
+    Ok(match &connection.taking {
+        Some(taking) => response.map(|body| taking.watch(body)),
+        None => response,
+    })
 }
 
 /// What is refused is an answer too; boxed, since it is rare.
@@ -65,23 +89,30 @@ impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
         let body = RequestBody::new(body);
-        let (host, target) = self.target(&head)?;
+        if matches!(head.method, Method::CONNECT | Method::TRACE) {
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "this edge has no such method"));
+        }
+        let target = self.target(&head)?;
+        check_framing(&head.headers)?;
         let limit = self.shared.limits.request_bytes_max;
         if body.size_hint().lower() > limit as u64 {
             let why = format!("a body of more than {limit} bytes");
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
         }
-        // A site is its name, on whatever port its clients reach it.
-        let key = primary_key(name_of(&host), &target);
-        let headers = self.forwarded(&head.headers, &host);
-        let wanted = Wanted { target, headers, key, variant: None };
+        let client = self.peer.ip().to_string();
+        let added = Added { host: &target.host, client: &client, via: VIA };
+        let headers = forwarded(&head.method, &head.headers, added);
+        let bad = || refuse(StatusCode::BAD_REQUEST, "a header that cannot be passed on");
+        let mut headers = headers.ok_or_else(bad)?;
+        let has_body = !body.is_end_stream();
+        if !has_body && head.method.is_safe() {
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        let key = primary_key(&self.site.domain, &target.host, &target.uri);
+        let receiver = Receiver::new(headers);
+        let wanted = Wanted { target: target.uri, receiver, key, variant: None };
         match head.method {
-            Method::GET | Method::HEAD if body.is_end_stream() => {
-                self.cached(&head.method, wanted).await
-            }
-            Method::CONNECT | Method::TRACE => {
-                Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "this edge has no such method"))
-            }
+            Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
             method => {
                 let safe = method.is_safe();
                 let body = passing(Limited::new(body, limit));
@@ -97,127 +128,154 @@ impl Connection {
         }
     }
 
-    /// Host and target of a request for this connection's site.
-    fn target(&self, request: &request::Parts) -> Result<(String, Uri), Box<Response<Body>>> {
-        let named = request.uri.authority().map(http::uri::Authority::as_str);
-        let header = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = named.or_else(header).unwrap_or_default().to_ascii_lowercase();
-        let name = name_of(&host);
-        let domain = &self.site.domain;
-        let below = domain.strip_prefix('*').is_some_and(|parent| {
-            name.strip_suffix(parent).is_some_and(|label| !label.is_empty() && !label.contains('.'))
-        });
-        if name != domain && !below {
+    /// The target of a request for this connection's site.
+    fn target(&self, request: &request::Parts) -> Result<Target, Box<Response<Body>>> {
+        let target = Target::of(&request.method, &request.uri, &request.headers);
+        let target = target.map_err(|why| {
+            let status = match why {
+                BadTarget::Scheme => StatusCode::MISDIRECTED_REQUEST,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            refuse(status, &why.to_string())
+        })?;
+        let own_port = self.shared.port;
+        let is_here = target.port.is_none_or(|port| port == own_port);
+        if !is_here || !self.shared.serves(&self.site, &target.host) {
             self.shared.stats.misdirected.count();
-            let why = format!("this connection is for {domain}, not for {name:?}");
+            let (domain, Target { host, port, .. }) = (&self.site.domain, &target);
+            let port = port.map_or_else(String::new, |port| format!(":{port}"));
+            let why = format!(
+                "this connection is for {domain}, port 443 or {own_port}, not for {host}{port}"
+            );
             return Err(refuse(StatusCode::MISDIRECTED_REQUEST, &why));
         }
-        let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
-        let target = path.parse().map_err(|_| refuse(StatusCode::BAD_REQUEST, "no such target"))?;
-        Ok((host, target))
-    }
-
-    /// The headers as the origin is to see them: without this connection's, with who asks.
-    fn forwarded(&self, headers: &HeaderMap, host: &str) -> HeaderMap {
-        let mut headers = end_to_end(headers);
-        let mut set = |name: HeaderName, text: &str| {
-            if let Ok(value) = HeaderValue::from_str(text) {
-                headers.insert(name, value);
-            }
-        };
-        set(header::HOST, host);
-        // What a client claims here is not believed.
-        set(HeaderName::from_static("x-forwarded-for"), &self.peer.ip().to_string());
-        set(HeaderName::from_static("x-forwarded-proto"), "https");
-        headers.remove(header::EXPECT);
-        // HTTP/2 clients send one line for each cookie; HTTP/1.1 knows one for all (RFC 9113 §8.2.3).
-        let cookies = headers.get_all(header::COOKIE).into_iter().map(HeaderValue::as_bytes);
-        let cookies = cookies.collect::<Vec<_>>().join(b"; ".as_slice());
-        if let Some(joined) = HeaderValue::from_bytes(&cookies).ok().filter(|all| !all.is_empty()) {
-            headers.insert(header::COOKIE, joined);
-        }
-        headers.append(header::VIA, HeaderValue::from_static("1.1 enroute"));
-        headers
+        Ok(target)
     }
 
     async fn cached(&self, method: &Method, mut wanted: Wanted) -> Answer {
-        let (stats, content) = (&self.shared.stats, &self.shared.content);
+        let stats = &self.shared.stats;
+        let stored = self.stored(&mut wanted).await;
+        match stored.as_ref().map(|entry| entry.release(&wanted.receiver, Ground::Stored, now())) {
+            Some(Ok(released)) => {
+                stats.hits.count();
+                if !released.refresh {
+                    return Ok(respond(released, "hit"));
+                }
+                stats.hits_stale.count();
+                // One client's credentials are not what others' answers are asked for with.
+                if !wanted.receiver.is_personal() {
+                    drop(flights::join(&self.shared, &self.site, wanted, stored));
+                }
+                return Ok(respond(released, "hit; detail=stale-while-revalidate"));
+            }
+            Some(Err(_)) => stats.revalidations.count(),
+            None => stats.misses.count(),
+        }
+        if wanted.receiver.only_if_cached() {
+            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "it is not stored"));
+        }
+        let marked = self.shared.marks.is_marked(&wanted.key, now());
+        // Its answer is this client's alone, or a whole one would be fetched for nothing.
+        let whole_is_vain = method == Method::HEAD || marked && wanted.receiver.is_partial();
+        if wanted.receiver.is_personal() || stored.is_none() && whole_is_vain {
+            return self.pass(method.clone(), &wanted, full(Bytes::new()), "bypass").await;
+        }
+        self.fetched(wanted, stored, marked).await
+    }
+
+    /// What is stored for a request, which it may or may not be given.
+    async fn stored(&self, wanted: &mut Wanted) -> Option<Arc<Entry>> {
+        let content = &self.shared.content;
         let mut found = content.lookup(&wanted.key, now()).await;
         if let Some(Record::Variants { names, generation }) = found {
-            let selecting = Selecting::from_names(names, &wanted.headers);
+            let selecting = Selecting::from_names(names, &wanted.receiver);
             let key = secondary_key(&wanted.key, generation, &selecting);
             found = content.lookup(&key, now()).await;
             wanted.variant = Some(key);
         }
-        let stored = match found {
-            Some(Record::Pass) => {
-                return self.pass(method.clone(), &wanted, full(Bytes::new()), "bypass").await;
-            }
-            Some(Record::Entry(entry)) if entry.selecting.matches(&wanted.headers) => Some(entry),
+        match found {
+            Some(Record::Entry(entry)) if entry.answers(&wanted.receiver) => Some(Arc::new(entry)),
             _ => None,
-        };
-        match stored.as_ref().map(|entry| entry.usable(&wanted.headers, now())) {
-            Some(Usable::Fresh) => {
-                stats.hits.count();
-                return Ok(respond(&wanted, stored.as_ref().expect("found"), "hit"));
-            }
-            Some(Usable::WhileRevalidating) => {
-                stats.hits.count();
-                stats.hits_stale.count();
-                let entry = stored.expect("found");
-                let response = respond(&wanted, &entry, "hit; detail=stale-while-revalidate");
-                drop(fetch::join(&self.shared, &self.site, wanted, Some(entry)));
-                return Ok(response);
-            }
-            Some(Usable::AfterRevalidation) => stats.revalidations.count(),
-            None => stats.misses.count(),
         }
-        if only_if_cached(&wanted.headers) {
-            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "it is not stored"));
-        }
-        // Its answer is this client's alone, or a whole one would be fetched for nothing.
-        if method == Method::HEAD && stored.is_none() || is_personal(&wanted.headers) {
-            return self.pass(method.clone(), &wanted, full(Bytes::new()), "bypass").await;
-        }
-        self.fetched(method, wanted, stored).await
     }
 
     /// The answer of a fetch, this client's own or one it waits for.
-    async fn fetched(&self, method: &Method, wanted: Wanted, stored: Option<Entry>) -> Answer {
+    async fn fetched(&self, wanted: Wanted, stored: Option<Arc<Entry>>, marked: bool) -> Answer {
+        let (shared, site) = (&self.shared, &self.site);
         let reason = if stored.is_some() { "stale" } else { "miss" };
-        let place = fetch::join(&self.shared, &self.site, wanted.clone(), stored);
-        let (mut told, collapsed) = match place {
-            Place::First(handed, told) => {
-                if let Ok(response) = handed.await {
-                    return Ok(finish(response, &format!("fwd={reason}")));
-                }
-                (told, "")
-            }
-            Place::Behind(told) => (told, "; collapsed"),
+        let place = match marked {
+            true => Place::Own(flights::alone(shared, site, wanted.clone(), stored.clone())),
+            false => flights::join(shared, site, wanted.clone(), stored.clone()),
         };
-        let outcome = match told.wait_for(Option::is_some).await {
-            Ok(outcome) => outcome.clone().unwrap_or(Outcome::Alone),
+        let own = match place {
+            Place::Own(own) => own,
+            Place::Behind(told) => match self.waited(&wanted.receiver, told, reason).await {
+                Waited::Answered(answer) => return answer,
+                // Not for this client: the origin is asked on its behalf.
+                Waited::NotForIt(news) => {
+                    let news = news.filter(|entry| entry.answers(&wanted.receiver));
+                    flights::alone(shared, site, wanted.clone(), news.or(stored))
+                }
+            },
+        };
+        match own.await {
+            Ok(Own::Response(response)) => Ok(finish(response, &format!("fwd={reason}"))),
+            Ok(Own::Entry { entry, how, cookies }) => {
+                let (ground, how) = match how {
+                    How::Fetched => (Ground::OwnRequest, format!("fwd={reason}; stored")),
+                    How::NotModified { stored } => {
+                        let stored = if stored { "; stored" } else { "" };
+                        (Ground::OwnRequest, format!("fwd={reason}; fwd-status=304{stored}"))
+                    }
+                    How::CoversError => (Ground::OriginFailed, self.covered()),
+                };
+                let Ok(mut released) = entry.release(&wanted.receiver, ground, now()) else {
+                    return Err(no_answer(StatusCode::BAD_GATEWAY));
+                };
+                released.headers.extend(cookies.into_iter().map(|line| (header::SET_COOKIE, line)));
+                Ok(respond(released, &how))
+            }
+            Ok(Own::Failed(status)) => Err(no_answer(status)),
             // The fetch panicked; its message is in the log.
-            Err(_) => Outcome::Failed(StatusCode::BAD_GATEWAY),
+            Err(_) => Err(no_answer(StatusCode::BAD_GATEWAY)),
+        }
+    }
+
+    /// What another's fetch comes to for a receiver that waited for it.
+    async fn waited(
+        &self,
+        receiver: &Receiver,
+        mut told: watch::Receiver<Option<Outcome>>,
+        reason: &str,
+    ) -> Waited {
+        let outcome = match told.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Outcome::NotShared),
+            Err(_) => Outcome::Failed(None, Some(StatusCode::BAD_GATEWAY)),
         };
         match outcome {
-            Outcome::Shared(entry, how) if entry.selecting.matches(&wanted.headers) => {
-                let how = match how {
-                    How::Fetched => format!("fwd={reason}; stored"),
-                    How::NotModified => format!("fwd={reason}; fwd-status=304; stored"),
-                    How::CoversError => {
-                        self.shared.stats.errors_covered.count();
-                        "hit; detail=stale-if-error".to_owned()
-                    }
-                };
-                Ok(respond(&wanted, &entry, &(how + collapsed)))
+            Outcome::Stored(entry) => match entry.release(receiver, Ground::Stored, now()) {
+                Ok(released) => {
+                    let how = format!("fwd={reason}; stored; collapsed");
+                    Waited::Answered(Ok(respond(released, &how)))
+                }
+                Err(_) => Waited::NotForIt(Some(entry)),
+            },
+            Outcome::Failed(stored, status) => {
+                let covers =
+                    |entry: Arc<Entry>| entry.release(receiver, Ground::OriginFailed, now()).ok();
+                match (stored.and_then(covers), status) {
+                    (Some(released), _) => Waited::Answered(Ok(respond(released, &self.covered()))),
+                    (None, Some(status)) => Waited::Answered(Err(no_answer(status))),
+                    (None, None) => Waited::NotForIt(None),
+                }
             }
-            Outcome::Failed(status) => Err(refuse(status, "the origin does not answer")),
-            // Not for this client: it asks for itself.
-            Outcome::Shared(..) | Outcome::Alone => {
-                self.pass(method.clone(), &wanted, full(Bytes::new()), "bypass").await
-            }
+            Outcome::NotShared => Waited::NotForIt(None),
         }
+    }
+
+    fn covered(&self) -> String {
+        self.shared.stats.errors_covered.count();
+        "hit; detail=stale-if-error".to_owned()
     }
 
     /// Hands a request to the origin as it is, and its answer to the client.
@@ -226,7 +284,7 @@ impl Connection {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = wanted.target.clone();
-        *request.headers_mut() = wanted.headers.clone();
+        *request.headers_mut() = wanted.receiver.headers().clone();
         match self.site.origin.ask(request).await {
             Ok(response) => {
                 let response = response.map(passing);
@@ -235,42 +293,41 @@ impl Connection {
             Err(failure) => {
                 info!("{failure}");
                 self.shared.stats.origin_failures.count();
-                let status = match failure {
-                    Failure::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
-                    Failure::Unreachable(..) => StatusCode::BAD_GATEWAY,
-                };
-                Err(refuse(status, "the origin does not answer"))
+                Err(no_answer(failure.status()))
             }
         }
     }
 }
 
-/// A host without its port.
-fn name_of(host: &str) -> &str {
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+/// What waiting came to.
+enum Waited {
+    Answered(Answer),
+    /// The origin must be asked; it may say that this is right for this client, too.
+    NotForIt(Option<Arc<Entry>>),
 }
 
-/// Would an answer to this be nobody else's, whatever the origin says?
-fn is_personal(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::AUTHORIZATION) || has(headers, "no-store")
+/// Refuses what this edge cannot pass on as it came: a coding of the transfer it does not undo, and a
+/// request that it has passed on before, again and again.
+fn check_framing(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
+    let is_chunked = |line: &HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let codings = || headers.get_all(header::TRANSFER_ENCODING).into_iter();
+    if codings().count() > 1 || !codings().all(is_chunked) {
+        return Err(refuse(StatusCode::NOT_IMPLEMENTED, "chunked is the one transfer coding here"));
+    }
+    let via = headers
+        .get_all(header::VIA)
+        .into_iter()
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    if via.filter(|hop| hop.trim_ascii() == VIA.as_bytes()).count() >= HOPS_MAX {
+        return Err(refuse(StatusCode::LOOP_DETECTED, "it came here from here"));
+    }
+    Ok(())
 }
 
-fn only_if_cached(headers: &HeaderMap) -> bool {
-    has(headers, "only-if-cached")
-}
-
-fn has(headers: &HeaderMap, directive: &str) -> bool {
-    let lines = headers.get_all(header::CACHE_CONTROL).into_iter();
-    let mut parts = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
-    parts.any(|part| part.trim().eq_ignore_ascii_case(directive))
-}
-
-/// A stored response as the answer to a request.
-fn respond(wanted: &Wanted, entry: &Entry, how: &str) -> Response<Body> {
-    let headers = entry.headers_at(now());
-    let selected = select(&wanted.headers, entry.status, headers, entry.body.len());
-    let mut response = Response::new(full(entry.body.slice(selected.body)));
-    (*response.status_mut(), *response.headers_mut()) = (selected.status, selected.headers);
+/// What was released as the answer to a request.
+fn respond(released: Released, how: &str) -> Response<Body> {
+    let mut response = Response::new(full(released.body));
+    (*response.status_mut(), *response.headers_mut()) = (released.status, released.headers);
     finish(response, how)
 }
 
@@ -280,10 +337,14 @@ fn finish(mut response: Response<Body>, how: &str) -> Response<Body> {
     if let Ok(status) = HeaderValue::from_str(&format!("{NAME}; {how}")) {
         headers.append(CACHE_STATUS, status);
     }
-    headers.append(header::VIA, HeaderValue::from_static("1.1 enroute"));
+    headers.append(header::VIA, HeaderValue::from_static(VIA));
     *response.headers_mut() = headers;
     *response.version_mut() = http::Version::HTTP_11;
     response
+}
+
+fn no_answer(status: StatusCode) -> Box<Response<Body>> {
+    refuse(status, "the origin does not answer")
 }
 
 fn refuse(status: StatusCode, why: &str) -> Box<Response<Body>> {

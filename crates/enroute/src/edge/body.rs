@@ -2,6 +2,7 @@
 //! left unread.
 
 use std::{
+    convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -18,7 +19,37 @@ pub(super) type Body = UnsyncBoxBody<Bytes, BodyError>;
 
 /// A body that is all there.
 pub(super) fn full(bytes: Bytes) -> Body {
+    if bytes.len() > SLICE_BYTES {
+        return Sliced(bytes).map_err(|never| match never {}).boxed_unsync();
+    }
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// More of a body is handed over in slices, so that it shows whether its client takes them.
+const SLICE_BYTES: usize = 64 << 10;
+
+struct Sliced(Bytes);
+
+impl hyper::body::Body for Sliced {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let length = self.0.len().min(SLICE_BYTES);
+        let slice = self.0.split_to(length);
+        Poll::Ready((length > 0).then(|| Ok(Frame::data(slice))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
 }
 
 /// A body on its way.

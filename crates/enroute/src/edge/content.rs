@@ -3,6 +3,7 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use content::Record;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use store::Memory;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Database;
 
@@ -28,9 +29,13 @@ const SHARDS: usize = 8;
 /// A key is a target and the values it varies by; what is longer is not stored.
 const KEY_BYTES_MAX: usize = 8 << 10;
 
+/// Counters of changes; targets that share one cost each other a fill now and then.
+const CHANGES: usize = 1 << 12;
+
 /// Stored content.
 pub struct Content {
     shards: Vec<Mutex<Memory>>,
+    changes: Box<[AtomicU64]>,
     hasher: RandomState,
     database: Option<Database>,
     /// When the edge began, since the Unix epoch: the store counts from there.
@@ -61,7 +66,8 @@ impl Content {
         let hasher = RandomState::new();
         let shard = |number: usize| Mutex::new(Memory::new(config, hasher.hash_one(number)));
         let shards = (0..shards).map(shard).collect();
-        Self { shards, database, hasher, start: super::now() }
+        let changes = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
+        Self { shards, changes, database, hasher, start: super::now() }
     }
 
     /// What is stored under `key`.
@@ -69,9 +75,25 @@ impl Content {
         if let Some(bytes) = self.in_memory(key, now) {
             return decode(&bytes);
         }
+        let changes = self.changes(key);
         let (bytes, kept_for) = self.database.as_ref()?.lookup(key).await?;
         self.put(key, &bytes, kept_for, now);
+        if self.changes(key) != changes {
+            // It was on its way when it was forgotten.
+            self.remove(key);
+            return None;
+        }
         decode(&bytes)
+    }
+
+    /// How often what is under `key` was forgotten. What was asked for before is not to be stored if
+    /// this is no longer what it was then.
+    pub(super) fn changes(&self, key: &[u8]) -> u64 {
+        self.changes_of(key).load(SeqCst)
+    }
+
+    fn changes_of(&self, key: &[u8]) -> &AtomicU64 {
+        &self.changes[self.hasher.hash_one(key) as usize % CHANGES]
     }
 
     /// Stores `record` for at most `kept_for`.
@@ -91,11 +113,16 @@ impl Content {
 
     /// Forgets what is under `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
-        let (hash, shard) = self.shard(key);
-        shard.lock().remove(hash, key);
+        self.changes_of(key).fetch_add(1, SeqCst);
+        self.remove(key);
         if let Some(database) = &self.database {
             database.forget(key).await;
         }
+    }
+
+    fn remove(&self, key: &[u8]) {
+        let (hash, shard) = self.shard(key);
+        shard.lock().remove(hash, key);
     }
 
     /// Forgets everything in memory.
@@ -132,7 +159,7 @@ impl Content {
         let (hash, shard) = self.shard(key);
         let now = now.saturating_sub(self.start);
         if let Err(refused) = shard.lock().insert(hash, key, bytes, Some(now + kept_for), now) {
-            warn!("a response of {} bytes is not stored: {refused}", bytes.len());
+            debug!("a response of {} bytes is not stored: {refused}", bytes.len());
         }
     }
 

@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Room read into at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// What its keys begin with there, so that they are those of no other application.
+const KEYS: &[u8] = b"enroute-edge ";
+
 /// A database of content.
 pub struct Database {
     address: String,
@@ -46,8 +49,9 @@ impl Database {
     /// The value under `key`, and how long it is kept.
     pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Bytes, Duration)> {
         let mut asked = Vec::new();
-        write_command(&mut asked, &[b"GET".as_slice(), key]);
-        write_command(&mut asked, &[b"PTTL".as_slice(), key]);
+        let key = [KEYS, key].concat();
+        write_command(&mut asked, &[b"GET".as_slice(), &key]);
+        write_command(&mut asked, &[b"PTTL".as_slice(), &key]);
         let replies = self.ask(&asked, 2).await?;
         let limits = self.limits();
         let (value, used) = frame::decode(&replies, &limits).ok()??;
@@ -61,16 +65,17 @@ impl Database {
 
     /// Stores `value` for `kept_for`.
     pub(super) async fn store(&self, key: &[u8], value: Bytes, kept_for: Duration) {
+        let key = [KEYS, key].concat();
         let mut asked = Vec::with_capacity(value.len() + key.len() + FRAMING_BYTES);
         let kept = kept_for.as_millis().max(1).to_string();
-        write_command(&mut asked, &[b"SET".as_slice(), key, &value, b"PX", kept.as_bytes()]);
+        write_command(&mut asked, &[b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]);
         self.ask(&asked, 1).await;
     }
 
     /// Forgets what is under `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
         let mut asked = Vec::new();
-        write_command(&mut asked, &[b"DEL".as_slice(), key]);
+        write_command(&mut asked, &[b"DEL".as_slice(), &[KEYS, key].concat()]);
         self.ask(&asked, 1).await;
     }
 

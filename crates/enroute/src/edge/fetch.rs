@@ -1,266 +1,259 @@
-//! Asking the origin, once for all who want the same (request coalescing).
+//! Asking the origin on behalf of a request, and what may be kept of its answer.
 //!
-//! A fetch runs as a task of its own: a client that goes away ends it for nobody else. Only what
-//! may be stored is shared; an answer that may not is the asking client's alone, and the others ask
-//! for themselves.
+//! The origin is asked with the headers of the request that began the fetch, its cookies among them.
+//! What it answers is that client's; whether others may have it too, the origin says: see
+//! [`Entry::admit`].
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use content::{Entry, Record, for_the_origin, secondary_key};
-use http::{HeaderMap, Method, StatusCode, Uri, header};
+use content::{Entry, NotStored, Receiver, Record, Refreshed, for_the_origin, secondary_key};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, response};
 use http_body_util::BodyExt;
 use hyper::{
     Request, Response,
     body::{Body as _, Bytes, Incoming},
 };
-use parking_lot::Mutex;
-use tokio::{
-    sync::{oneshot, watch},
-    time::{error::Elapsed, timeout},
-};
+use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
     Shared, Site,
     body::{Body, Resumed, full, passing},
-    now,
+    marks, now,
     origin::Failure,
 };
-
-/// For how long a target whose answer was not stored is handed to the origin without waiting for
-/// others' answers.
-const PASS_FOR: Duration = Duration::from_secs(10);
 
 /// What a client asks, as far as the origin must know.
 #[derive(Clone)]
 pub(super) struct Wanted {
     /// Path and query.
     pub(super) target: Uri,
-    /// Headers as they came, with those of a proxy added.
-    pub(super) headers: HeaderMap,
+    /// Who asks, with the headers that the origin is to see.
+    pub(super) receiver: Receiver,
     /// Its primary key.
     pub(super) key: Vec<u8>,
     /// The key of the variant it wants, where the target is known to have some.
     pub(super) variant: Option<Vec<u8>>,
 }
 
-/// What came of asking the origin, for everybody who waits.
-#[derive(Clone)]
-pub(super) enum Outcome {
-    /// A response that may be shared.
-    Shared(Arc<Entry>, How),
-    /// The answer may not be shared.
-    Alone,
+/// What came of a fetch for the request it was made for.
+pub(super) enum Own {
+    /// The origin's answer, which is not stored.
+    Response(Response<Body>),
+    /// What is stored now, or was confirmed for this request.
+    Entry {
+        entry: Arc<Entry>,
+        how: How,
+        /// A 304 may set cookies; they are this client's.
+        cookies: Vec<HeaderValue>,
+    },
     /// There is no answer, and nothing stored that covers for it.
     Failed(StatusCode),
 }
 
-/// How a shared response came about.
+/// How an answer came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// The origin sent it.
+    /// The origin sent it, and it is stored.
     Fetched,
     /// The origin said that what was stored is still right.
-    NotModified,
+    NotModified { stored: bool },
     /// The origin failed, and what was stored may be used (stale-if-error).
     CoversError,
 }
 
-/// Fetches under way.
-#[derive(Default)]
-pub(super) struct Flights(Mutex<HashMap<Vec<u8>, Flight>>);
-
-struct Flight {
-    told: watch::Receiver<Option<Outcome>>,
-    primary: Vec<u8>,
-    /// The target was changed since: what comes may be of before, and is not stored.
-    revoked: Arc<AtomicBool>,
+/// What came of a fetch for requests that waited for it.
+#[derive(Clone)]
+pub(super) enum Outcome {
+    /// A response that was stored.
+    Stored(Arc<Entry>),
+    /// The origin failed; there may be something stored that covers for it. The status is that of a
+    /// refusal, where there was no answer.
+    Failed(Option<Arc<Entry>>, Option<StatusCode>),
+    /// The answer is for the client that asked.
+    NotShared,
 }
 
-impl Flights {
-    /// Lets no fetch of this target that is under way fill anything, nor answer who comes from now
-    /// on.
-    pub(super) fn revoke(&self, primary: &[u8]) {
-        self.0.lock().retain(|_, flight| {
-            let other = flight.primary != primary;
-            flight.revoked.fetch_or(!other, SeqCst);
-            other
-        });
-    }
-}
-
-/// A place in a fetch.
-pub(super) enum Place {
-    /// The first: an answer that may not be shared is this client's.
-    First(oneshot::Receiver<Response<Body>>, watch::Receiver<Option<Outcome>>),
-    /// Another one asked already.
-    Behind(watch::Receiver<Option<Outcome>>),
-}
-
-/// Joins the fetch of `wanted`, or begins it; `stored` is what may turn out to be still right.
-pub(super) fn join(
-    shared: &Arc<Shared>,
-    site: &Arc<Site>,
+/// A fetch.
+pub(super) struct Fetch {
+    shared: Arc<Shared>,
+    site: Arc<Site>,
     wanted: Wanted,
-    stored: Option<Entry>,
-) -> Place {
-    let key = wanted.variant.clone().unwrap_or_else(|| wanted.key.clone());
-    let mut flights = shared.flights.0.lock();
-    if let Some(flight) = flights.get(&key) {
-        shared.stats.coalesced.count();
-        return Place::Behind(flight.told.clone());
+    stored: Option<Arc<Entry>>,
+    /// How often the target was forgotten before it began.
+    changes: u64,
+}
+
+impl Fetch {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        site: &Arc<Site>,
+        wanted: Wanted,
+        stored: Option<Arc<Entry>>,
+    ) -> Self {
+        let changes = shared.content.changes(&wanted.key);
+        Self { shared: Arc::clone(shared), site: Arc::clone(site), wanted, stored, changes }
     }
-    let (tell, told) = watch::channel(None);
-    let revoked = Arc::new(AtomicBool::new(false));
-    let primary = wanted.key.clone();
-    let flight = Flight { told: told.clone(), primary, revoked: Arc::clone(&revoked) };
-    flights.insert(key.clone(), flight);
-    drop(flights);
-    let (hand_over, handed) = oneshot::channel();
-    let (shared, site) = (Arc::clone(shared), Arc::clone(site));
-    tokio::spawn(async move {
-        let landing = Landing { shared: &shared, key, revoked };
-        let outcome = landing.fetch(&site, &wanted, stored, hand_over).await;
-        // Whoever comes from here on finds what was stored, or begins a new fetch.
-        drop(landing);
-        tell.send_replace(Some(outcome));
-    });
-    Place::First(handed, told)
-}
 
-/// A fetch under way, from its own side; it leaves the list however it ends.
-struct Landing<'a> {
-    shared: &'a Shared,
-    key: Vec<u8>,
-    revoked: Arc<AtomicBool>,
-}
-
-impl Drop for Landing<'_> {
-    fn drop(&mut self) {
-        let mut flights = self.shared.flights.0.lock();
-        let listed = flights.get(&self.key);
-        if listed.is_some_and(|flight| Arc::ptr_eq(&flight.revoked, &self.revoked)) {
-            flights.remove(&self.key);
-        }
-    }
-}
-
-impl Landing<'_> {
-    async fn fetch(
-        &self,
-        site: &Site,
-        wanted: &Wanted,
-        stored: Option<Entry>,
-        hand_over: oneshot::Sender<Response<Body>>,
-    ) -> Outcome {
-        let (shared, asked) = (self.shared, now());
-        let validated = stored.as_ref().filter(|entry| entry.has_validator());
-        let headers = for_the_origin(&wanted.headers, validated.map(|entry| &entry.headers));
-        let mut request = Request::new(full(Bytes::new()));
-        (*request.method_mut(), *request.headers_mut()) = (Method::GET, headers);
-        *request.uri_mut() = wanted.target.clone();
-        let answer = site.origin.ask(request).await;
-        let covers = |entry: &Entry| entry.covers_an_error(&wanted.headers, now());
-        let failed = match &answer {
-            Ok(answer) => is_failure(answer.status()),
-            Err(_) => true,
+    pub(super) async fn run(self) -> (Own, Outcome) {
+        let validated = self.stored.as_ref().filter(|entry| entry.has_validator());
+        let asked = now();
+        let answer = match self.ask(validated.map(|entry| &**entry)).await {
+            Ok(answer) => answer,
+            Err(failure) => return self.unanswered(&failure),
         };
-        match (answer, stored) {
-            (answer, Some(entry)) if failed && covers(&entry) => {
-                let why = answer.map_or_else(|error| error.to_string(), |a| a.status().to_string());
-                info!("{} is answered from storage, the origin failed: {why}", wanted.target);
-                shared.stats.origin_failures.count();
-                Outcome::Shared(Arc::new(entry), How::CoversError)
-            }
-            (Err(failure), _) => no_answer(shared, &failure),
-            (Ok(answer), Some(entry)) if answer.status() == StatusCode::NOT_MODIFIED => {
-                shared.stats.not_modified.count();
-                let entry = entry.refreshed(answer.headers(), asked, now());
-                if !entry.is_storable() {
-                    pass(shared, wanted).await;
-                    return Outcome::Alone;
-                }
-                self.keep(wanted, &entry).await;
-                Outcome::Shared(Arc::new(entry), How::NotModified)
-            }
-            (Ok(answer), _) => self.admit(site, wanted, answer, asked, hand_over).await,
+        if answer.status() != StatusCode::NOT_MODIFIED {
+            return self.judge(answer, asked).await;
         }
+        self.shared.stats.not_modified.count();
+        let headers = answer.headers();
+        let Some(entry) = validated else {
+            let (base, why) = (self.site.origin.base(), "304 to a request without validators");
+            return self.unanswered(&Failure::Unusable(base, why));
+        };
+        match entry.refreshed(&self.wanted.receiver, headers, asked, now()) {
+            Refreshed::Storable(entry) => {
+                self.keep(&entry).await;
+                self.confirmed(entry, headers, true)
+            }
+            Refreshed::Personal(entry) => {
+                self.withdraw().await;
+                self.confirmed(entry, headers, false)
+            }
+            Refreshed::Another => {
+                let asked = now();
+                match self.ask(None).await {
+                    Ok(answer) => self.judge(answer, asked).await,
+                    Err(failure) => self.unanswered(&failure),
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, validated: Option<&Entry>) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::new(full(Bytes::new()));
+        *request.method_mut() = Method::GET;
+        *request.headers_mut() = for_the_origin(&self.wanted.receiver, validated);
+        *request.uri_mut() = self.wanted.target.clone();
+        self.site.origin.ask(request).await
+    }
+
+    fn confirmed(&self, entry: Entry, headers: &HeaderMap, stored: bool) -> (Own, Outcome) {
+        let entry = Arc::new(entry);
+        let outcome = if stored { Outcome::Stored(Arc::clone(&entry)) } else { Outcome::NotShared };
+        let cookies = headers.get_all(header::SET_COOKIE).into_iter().cloned().collect();
+        (Own::Entry { entry, how: How::NotModified { stored }, cookies }, outcome)
     }
 
     /// Stores an answer, or hands it to the one client it is for.
-    async fn admit(
-        &self,
-        site: &Site,
-        wanted: &Wanted,
-        answer: Response<Incoming>,
-        asked: Duration,
-        hand_over: oneshot::Sender<Response<Body>>,
-    ) -> Outcome {
-        let shared = self.shared;
-        let (head, body) = answer.into_parts();
-        let admitted = Entry::admit(&wanted.headers, head.status, &head.headers, asked, now());
-        let too_long = body.size_hint().lower() > site.body_bytes_max as u64;
-        let why_not = match (admitted, too_long) {
-            (Ok(entry), false) => {
-                let read = timeout(shared.limits.origin_timeout, read(body, site.body_bytes_max));
-                return self.fill(wanted, entry, head, read.await, hand_over).await;
-            }
-            (Ok(_), true) => format!("longer than {} bytes", site.body_bytes_max),
-            (Err(why), _) => why.to_string(),
-        };
-        debug!("{} is not stored: {why_not}", wanted.target);
-        if !head.status.is_server_error() {
-            pass(shared, wanted).await;
+    async fn judge(&self, answer: Response<Incoming>, asked: Duration) -> (Own, Outcome) {
+        if is_failure(answer.status()) {
+            let (outcome, status) = (Outcome::Failed(self.stored.clone(), None), answer.status());
+            let own = self.covered(&format!("it said {status}"));
+            return (own.unwrap_or_else(|| Own::Response(answer.map(passing))), outcome);
         }
-        let _ = hand_over.send(Response::from_parts(head, passing(body)));
-        Outcome::Alone
+        let (head, body) = answer.into_parts();
+        let request = &self.wanted.receiver;
+        let admitted = Entry::admit(request, head.status, &head.headers, asked, now());
+        let too_long = body.size_hint().lower() > self.site.body_bytes_max as u64;
+        match admitted {
+            Ok(entry) if !too_long => return self.fill(entry, head, body).await,
+            Ok(_) => self.too_long().await,
+            Err(NotStored::SetsCookie) => {
+                debug!("{} is not stored: {}", self.wanted.target, NotStored::SetsCookie);
+                self.mark(1);
+            }
+            Err(why) => {
+                debug!("{} is not stored: {why}", self.wanted.target);
+                self.withdraw().await;
+            }
+        }
+        (Own::Response(Response::from_parts(head, passing(body))), Outcome::NotShared)
     }
 
     /// Stores an answer whose body has come, or hands it over if that is too long.
-    async fn fill(
-        &self,
-        wanted: &Wanted,
-        mut entry: Entry,
-        head: http::response::Parts,
-        body: Result<hyper::Result<Read>, Elapsed>,
-        hand_over: oneshot::Sender<Response<Body>>,
-    ) -> Outcome {
-        let shared = self.shared;
-        let status = match body {
+    async fn fill(&self, entry: Entry, head: response::Parts, body: Incoming) -> (Own, Outcome) {
+        let shared = &self.shared;
+        let read = timeout(shared.limits.origin_timeout, read(body, self.site.body_bytes_max));
+        let status = match read.await {
             Ok(Ok(Read::Whole(bytes))) => {
-                entry.body = bytes;
-                self.keep(wanted, &entry).await;
+                let entry = entry.with_body(bytes);
+                self.keep(&entry).await;
                 shared.stats.fills.count();
-                return Outcome::Shared(Arc::new(entry), How::Fetched);
+                shared.marks.clear(&self.wanted.key, now());
+                let entry = Arc::new(entry);
+                let outcome = Outcome::Stored(Arc::clone(&entry));
+                return (Own::Entry { entry, how: How::Fetched, cookies: Vec::new() }, outcome);
             }
             Ok(Ok(Read::TooLong(body))) => {
-                pass(shared, wanted).await;
-                let _ = hand_over.send(Response::from_parts(head, passing(body)));
-                return Outcome::Alone;
+                self.too_long().await;
+                let own = Own::Response(Response::from_parts(head, passing(body)));
+                return (own, Outcome::NotShared);
             }
             Ok(Err(_)) => StatusCode::BAD_GATEWAY,
             Err(_) => StatusCode::GATEWAY_TIMEOUT,
         };
-        info!("{} is not answered: its body broke off", wanted.target);
+        info!("{} is not answered: its body broke off", self.wanted.target);
         shared.stats.origin_failures.count();
-        Outcome::Failed(status)
+        (Own::Failed(status), Outcome::Failed(None, Some(status)))
+    }
+
+    fn unanswered(&self, failure: &Failure) -> (Own, Outcome) {
+        info!("{failure}");
+        let status = failure.status();
+        let own = self.covered(&failure.to_string());
+        if own.is_none() {
+            self.shared.stats.origin_failures.count();
+        }
+        let outcome = Outcome::Failed(self.stored.clone(), Some(status));
+        (own.unwrap_or(Own::Failed(status)), outcome)
+    }
+
+    /// What is stored, if it may be used although the origin failed.
+    fn covered(&self, why: &str) -> Option<Own> {
+        let entry = Arc::clone(self.stored.as_ref()?);
+        entry.release(&self.wanted.receiver, content::Ground::OriginFailed, now()).ok()?;
+        info!("{} is answered from storage, the origin failed: {why}", self.wanted.target);
+        self.shared.stats.origin_failures.count();
+        Some(Own::Entry { entry, how: How::CoversError, cookies: Vec::new() })
+    }
+
+    async fn too_long(&self) {
+        debug!("{}: longer than {} bytes", self.wanted.target, self.site.body_bytes_max);
+        self.withdraw().await;
+        self.mark(marks::ANSWERS);
+    }
+
+    /// The origin no longer lets the target be stored.
+    async fn withdraw(&self) {
+        self.mark(1);
+        if self.is_ordinary() && self.stored.is_some() {
+            let key = self.wanted.variant.as_ref().unwrap_or(&self.wanted.key);
+            self.shared.content.forget(key).await;
+        }
+    }
+
+    /// Remembers that answers of this target were not to be shared.
+    fn mark(&self, answers: u8) {
+        if self.is_ordinary() {
+            self.shared.marks.note(&self.wanted.key, answers, now());
+        }
+    }
+
+    /// Does its answer say anything about the target, or only about a client that wants something of
+    /// its own?
+    fn is_ordinary(&self) -> bool {
+        !self.wanted.receiver.demands() && !self.wanted.receiver.is_personal()
     }
 
     /// Stores `entry` under the keys it is found by.
-    async fn keep(&self, wanted: &Wanted, entry: &Entry) {
-        let (now, content) = (now(), &self.shared.content);
-        if self.revoked.load(SeqCst) {
+    async fn keep(&self, entry: &Entry) {
+        let (now, content, wanted) = (now(), &self.shared.content, &self.wanted);
+        if self.is_revoked() {
             return;
         }
         let kept_for = entry.useful_for(now);
-        let names: Vec<_> = entry.selecting.names().cloned().collect();
+        let names: Vec<_> = entry.selecting().names().cloned().collect();
         let record = Record::Entry(entry.clone());
         if names.is_empty() {
             content.store(&wanted.key, &record, kept_for, now).await;
@@ -269,25 +262,20 @@ impl Landing<'_> {
                 Some(Record::Variants { names: known, generation }) if known == names => generation,
                 _ => now.as_micros() as u64,
             };
-            let key = secondary_key(&wanted.key, generation, &entry.selecting);
+            let key = secondary_key(&wanted.key, generation, entry.selecting());
             content.store(&key, &record, kept_for, now).await;
             let variants = Record::Variants { names, generation };
             content.store(&wanted.key, &variants, kept_for, now).await;
         }
         // The change may have come between the look and the store.
-        if self.revoked.load(SeqCst) {
+        if self.is_revoked() {
             content.forget(&wanted.key).await;
         }
     }
-}
 
-fn no_answer(shared: &Shared, failure: &Failure) -> Outcome {
-    info!("{failure}");
-    shared.stats.origin_failures.count();
-    Outcome::Failed(match failure {
-        Failure::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
-        Failure::Unreachable(..) => StatusCode::BAD_GATEWAY,
-    })
+    fn is_revoked(&self) -> bool {
+        self.shared.content.changes(&self.wanted.key) != self.changes
+    }
 }
 
 /// RFC 5861 §4: what counts as an error.
@@ -312,12 +300,4 @@ async fn read(mut body: Incoming, limit: usize) -> hyper::Result<Read> {
         }
     }
     Ok(Read::Whole(bytes.into()))
-}
-
-/// Remembers that waiting for others' answers is in vain here.
-async fn pass(shared: &Shared, wanted: &Wanted) {
-    // With credentials it may be only this client's answer that is not stored.
-    if !wanted.headers.contains_key(header::AUTHORIZATION) {
-        shared.content.store(&wanted.key, &Record::Pass, PASS_FOR, now()).await;
-    }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -12,10 +15,11 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tracing::{debug, info, warn};
 
@@ -23,6 +27,7 @@ use super::{
     Shared,
     answer::{Connection, answer},
     is_of_one_connection,
+    taking::Taking,
 };
 
 /// Rest after a failed accept: out of descriptors, most likely, so others must close first.
@@ -35,7 +40,7 @@ pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
     let mut ending = shared.ending.subscribe();
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&socket, &room) => accepted,
+            accepted = accept(&shared, &socket, &room) => accepted,
             () = end(&mut ending) => return,
         };
         let Some((permit, stream, peer)) = accepted else { continue };
@@ -61,6 +66,7 @@ impl Drop for Counted<'_> {
 }
 
 async fn accept(
+    shared: &Shared,
     socket: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> Option<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
@@ -68,12 +74,15 @@ async fn accept(
     match socket.accept().await {
         Ok((stream, peer)) => {
             let _ = stream.set_nodelay(true);
+            // The kernel ends a connection whose client takes nothing of an answer for this long.
+            let patience = u32::try_from(shared.limits.idle_timeout.as_millis());
+            let _ = sockopt::set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
             Some((permit, stream, peer))
         }
         Err(error) => {
             if !is_of_one_connection(&error) {
                 warn!("the edge cannot accept a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
             }
             None
         }
@@ -124,7 +133,11 @@ async fn converse(
     peer: SocketAddr,
 ) {
     let Some(site) = shared.site(&session.site) else { return };
-    let connection = Arc::new(Connection { shared: Arc::clone(shared), site, peer });
+    let taking = (session.protocol == Protocol::Http2).then(Taking::default);
+    let begun = AtomicU64::new(0);
+    let connection = Connection { shared: Arc::clone(shared), site, peer, begun, taking };
+    let connection = Arc::new(connection);
+    let requests = Arc::clone(&connection);
     let service = service_fn(move |request| answer(Arc::clone(&connection), request));
     let (limits, stream) = (&shared.limits, TokioIo::new(stream));
     let mut ending = shared.ending.subscribe();
@@ -153,17 +166,44 @@ async fn converse(
                 .keep_alive_timeout(limits.idle_timeout)
                 .serve_connection(stream, service);
             tokio::pin!(served);
+            let conversation = async {
+                tokio::select! {
+                    ended = served.as_mut() => return ended,
+                    () = idle(&requests, limits.idle_timeout) => {}
+                    () = end(&mut ending) => {}
+                }
+                served.as_mut().graceful_shutdown();
+                served.await
+            };
             tokio::select! {
-                ended = served.as_mut() => ended,
-                () = end(&mut ending) => {
-                    served.as_mut().graceful_shutdown();
-                    served.await
+                ended = conversation => ended,
+                () = stalled(&requests, limits.idle_timeout) => {
+                    info!(%peer, "connection ended: its client takes nothing of an answer");
+                    return;
                 }
             }
         }
     };
     if let Err(error) = ended {
         debug!(%peer, "connection: {error}");
+    }
+}
+
+/// Waits until no request has begun for the idle timeout. Answers under way then go on to their end;
+/// what `PING`s keep open beyond is no conversation.
+async fn idle(connection: &Connection, limit: Duration) {
+    let mut seen = None;
+    while seen != Some(connection.begun.load(Relaxed)) {
+        seen = Some(connection.begun.load(Relaxed));
+        sleep(limit).await;
+    }
+}
+
+/// Waits until the client has taken nothing of an answer for the idle timeout.
+async fn stalled(connection: &Connection, limit: Duration) {
+    let has_stalled = |taking: &Taking| taking.has_stalled(limit);
+    while !connection.taking.as_ref().is_some_and(has_stalled) {
+        sleep(limit / 2).await;
     }
 }
 

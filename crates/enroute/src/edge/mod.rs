@@ -8,8 +8,8 @@
 //! for the origin, so connections are tasks. What it is not: a protocol; TLS is crate `edge_tls`,
 //! the rules of HTTP caches crate `content`, SKI `wire::ski`.
 //!
-//! **Read first:** `answer.rs`, one request from end to end; then `fetch.rs`, where the origin is
-//! asked once for many.
+//! **Read first:** `answer.rs`, one request from end to end; then `flights.rs`, where the origin is
+//! asked once for many, and `fetch.rs`, what becomes of its answer.
 
 use std::{
     collections::HashMap,
@@ -32,12 +32,15 @@ mod body;
 mod content;
 mod database;
 mod fetch;
+mod flights;
 mod keys;
 mod listener;
+mod marks;
 mod observed;
 mod origin;
 mod setup;
 mod stats;
+mod taking;
 
 pub use content::{Content, ContentLimits};
 pub use database::Database;
@@ -139,7 +142,10 @@ pub struct Shared {
     certificates: Watch,
     sites: RwLock<ByDomain>,
     acceptor: edge_tls::Acceptor,
-    flights: fetch::Flights,
+    flights: flights::Flights,
+    marks: marks::Marks,
+    /// Where it listens; a client names this port or none.
+    port: u16,
     connections: AtomicUsize,
     /// True once the end was asked for.
     ending: watch::Sender<bool>,
@@ -167,6 +173,13 @@ impl Shared {
 
     fn site(&self, domain: &str) -> Option<Arc<Site>> {
         self.sites.read().get(domain).cloned()
+    }
+
+    /// Is `host` a name of `site`, and of no other site that is more exact?
+    fn serves(&self, site: &Site, host: &str) -> bool {
+        let label = site.domain.strip_prefix('*').and_then(|parent| host.strip_suffix(parent));
+        let below = label.is_some_and(|label| !label.is_empty() && !label.contains('.'));
+        host == site.domain || below && !self.sites.read().contains_key(host)
     }
 
     fn is_ending(&self) -> bool {
@@ -197,7 +210,9 @@ impl Edge {
             stats: Stats::default(),
             acceptor: edge_tls::Acceptor::new(&sites.tls)?,
             sites: RwLock::new(by_domain(sites.served)),
-            flights: fetch::Flights::default(),
+            flights: flights::Flights::default(),
+            marks: marks::Marks::default(),
+            port: address.port(),
             connections: AtomicUsize::new(0),
             ending: watch::Sender::new(false),
         });

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Extensions, Uri, uri::Authority};
+use http::{Extensions, StatusCode, Uri, header, uri::Authority};
 use hyper::{
     Request, Response,
     body::{Body as _, Bytes, Incoming},
@@ -66,6 +66,18 @@ pub(super) enum Failure {
     Unreachable(Uri, String),
     #[error("the origin {0} did not answer within {1:?}")]
     TimedOut(Uri, Duration),
+    #[error("the origin {0} sent what cannot be passed on: {1}")]
+    Unusable(Uri, &'static str),
+}
+
+impl Failure {
+    /// What the client is told.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Unreachable(..) | Self::Unusable(..) => StatusCode::BAD_GATEWAY,
+        }
+    }
 }
 
 impl Origin {
@@ -99,6 +111,11 @@ impl Origin {
         })
     }
 
+    /// Where it is.
+    pub(super) fn base(&self) -> Uri {
+        self.base.clone()
+    }
+
     /// Sends a request whose target has only a path, and waits for the headers of the answer.
     pub(super) async fn ask(
         &self,
@@ -113,7 +130,10 @@ impl Origin {
             Uri::from_parts(target).map_err(|error| unreachable(error.to_string()))?;
         *request.version_mut() = http::Version::HTTP_11;
         match timeout(self.answer_timeout, self.exchange(request)).await {
-            Ok(Ok(response)) => Ok(response),
+            Ok(Ok(response)) => match unusable(&response) {
+                None => Ok(response),
+                Some(why) => Err(Failure::Unusable(self.base.clone(), why)),
+            },
             Ok(Err(error)) => Err(unreachable(causes(&error))),
             Err(_) => Err(Failure::TimedOut(self.base.clone(), self.answer_timeout)),
         }
@@ -137,6 +157,19 @@ impl Origin {
             Err(error) if had_answered(&error) => self.anew.request(same()).await,
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Why an answer cannot be passed on: its connection became another, or its body is coded in a way
+/// that ends with this connection.
+fn unusable(response: &Response<Incoming>) -> Option<&'static str> {
+    let mut codings = response.headers().get_all(header::TRANSFER_ENCODING).into_iter();
+    let coded = codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    let interim = response.status().is_informational();
+    match (interim, coded) {
+        (true, _) => Some("an interim status"),
+        (_, true) => Some("a transfer coding other than chunked"),
+        _ => None,
     }
 }
 

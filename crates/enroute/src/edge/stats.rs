@@ -50,7 +50,7 @@ counters! {
     revalidations: "Stored responses the origin was asked about again.",
     not_modified: "Those of them it said were still right.",
     passed: "Requests handed to the origin as they were: not to be stored, or of another method.",
-    coalesced: "Requests that waited for another one's answer from the origin.",
+    coalesced: "Requests that waited for another one's answer from the origin, whether or not they got it.",
     fills: "Responses stored.",
     invalidations: "Targets forgotten because of a request that changes them.",
     misdirected: "Requests for a host other than their connection's.",

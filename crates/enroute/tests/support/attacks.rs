@@ -2,9 +2,12 @@
 //! `openssl s_client` carries it, so that no client library puts it right.
 
 use std::{
+    net::SocketAddr,
     path::Path,
     process::{Command, Stdio},
 };
+
+use super::tls::Tls;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -20,6 +23,62 @@ const REQUEST: &[u8] = &[0x83, 0x87, 0x84];
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A header of HTTP/2 as it is: a literal of HPACK, neither indexed nor compressed.
+pub fn field(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| {
+        assert!(text.len() < 127, "one byte of length");
+        [&[text.len() as u8], text.as_bytes()].concat()
+    };
+    [vec![0], text(name), text(value)].concat()
+}
+
+/// A connection of HTTP/2, frame by frame.
+pub struct Http2(Tls);
+
+impl Http2 {
+    /// Begins it with these settings.
+    pub fn connect(address: SocketAddr, domain: &str, settings: &[u8]) -> Self {
+        let mut client = Tls::connect(address, domain, "h2");
+        client.send(&[PREFACE, &frame(SETTINGS, 0, 0, settings)].concat());
+        Self(client)
+    }
+
+    /// Sends a request without a body.
+    pub fn ask(&mut self, stream: u32, block: &[u8]) {
+        const END_STREAM: u8 = 1;
+        self.0.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, block));
+    }
+
+    /// Reads a frame, answers it if it is a `PING`; false once the connection has ended.
+    pub fn answers_a_frame(&mut self) -> bool {
+        const PING: u8 = 6;
+        const ACK: u8 = 1;
+        match self.0.frame() {
+            Some((PING, 0, _, payload)) => self.0.send(&frame(PING, ACK, 0, &payload)),
+            Some(_) => {}
+            None => return false,
+        }
+        true
+    }
+}
+
+/// What one request without a body is answered over HTTP/2; `Some(200)` where it is that, `Some(0)`
+/// where it is another status, `None` where its stream or the connection ends.
+pub fn ask_http2(address: SocketAddr, domain: &str, block: &[u8]) -> Option<u16> {
+    const GOAWAY: u8 = 7;
+    /// `:status: 200`, by its place in HPACK's table.
+    const OK: u8 = 0x88;
+    let mut client = Http2::connect(address, domain, &[]);
+    client.ask(1, block);
+    loop {
+        match client.0.frame()? {
+            (HEADERS, _, 1, payload) => return Some(if payload[0] == OK { 200 } else { 0 }),
+            (RST_STREAM, _, 1, _) | (GOAWAY, ..) => return None,
+            _ => {}
+        }
+    }
 }
 
 /// Each is named, and ends with bytes that are no frame, so that a server that has taken everything

@@ -182,6 +182,11 @@ impl Asked {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
+
+    /// Is the text in any of its headers?
+    pub fn says(&self, text: &str) -> bool {
+        self.headers.iter().any(|(name, value)| name.contains(text) || value.contains(text))
+    }
 }
 
 /// An HTTP origin that answers what the test says, and remembers what it was asked.
@@ -260,8 +265,9 @@ fn serve(
         }
         seen.lock().ok()?.push(asked.clone());
         let (status, lines, body) = answer(&asked);
-        let body = if asked.method == "HEAD" { String::new() } else { body };
-        let length = if status == 304 {
+        let without_body = matches!(status, 204 | 304);
+        let body = if asked.method == "HEAD" || without_body { String::new() } else { body };
+        let length = if without_body {
             String::new()
         } else {
             format!("content-length: {}\r\n", body.len())
@@ -272,7 +278,7 @@ fn serve(
 }
 
 /// Waits until `condition` holds; panics when it never does.
-pub fn until(what: &str, condition: impl Fn() -> bool) {
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < PATIENCE, "{what}: never");

@@ -36,4 +36,5 @@ pub mod redis_history;
 pub mod script;
 pub mod scripted;
 pub mod state;
+pub mod tls;
 pub mod workshop;

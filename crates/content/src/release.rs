@@ -1,0 +1,108 @@
+//! The one way by which a stored response, or one that several wait for, gets to a client.
+//!
+//! Each receiver is judged by itself: whether the response is among those it selects, and whether it
+//! is fresh enough for what this receiver asked. What comes of a fetch is no exception: those that
+//! waited for it get what could be answered from storage to them at that moment (RFC 9111 §4).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use crate::{entry::Entry, receiver::Receiver, select::select};
+
+/// On what ground a response is to be released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// It is stored, or another receiver's request brought it.
+    Stored,
+    /// The origin was asked and failed.
+    OriginFailed,
+    /// This very receiver's request brought it, or was told that it is still right.
+    OwnRequest,
+}
+
+/// An answer for one receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Released {
+    /// As stored, or 206, 304, 412, 416.
+    pub status: StatusCode,
+    /// The stored headers, adapted.
+    pub headers: HeaderMap,
+    /// The part of the stored body that was asked for.
+    pub body: Bytes,
+    /// It is to be made fresh now (`stale-while-revalidate`).
+    pub refresh: bool,
+}
+
+/// Why a response is not released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// The receiver selects another variant.
+    #[error("it answers other requests")]
+    OtherVariant,
+    /// It is not fresh enough for this receiver: the origin must be asked on its behalf.
+    #[error("it is not fresh for this request")]
+    NotFresh,
+}
+
+impl Entry {
+    /// The answer for `receiver`.
+    ///
+    /// # Errors
+    /// Why this response is none for it.
+    pub fn release(
+        &self,
+        receiver: &Receiver,
+        ground: Ground,
+        now: Duration,
+    ) -> Result<Released, Withheld> {
+        if !self.selecting.matches(receiver) {
+            return Err(Withheld::OtherVariant);
+        }
+        let fresh = self.is_fresh_for(receiver, now);
+        let said = || self.said();
+        let refresh = ground == Ground::Stored
+            && !fresh
+            && self.may_be_stale(said().stale_while_revalidate, receiver, now);
+        let allowed = match ground {
+            Ground::Stored => fresh || refresh,
+            Ground::OriginFailed => {
+                fresh || self.may_be_stale(said().stale_if_error, receiver, now)
+            }
+            Ground::OwnRequest => true,
+        };
+        if !allowed {
+            return Err(Withheld::NotFresh);
+        }
+        let selected =
+            select(&receiver.headers, self.status, self.headers_at(now), self.body.len());
+        let body = self.body.slice(selected.body);
+        Ok(Released { status: selected.status, headers: selected.headers, body, refresh })
+    }
+
+    /// RFC 9111 §4.2 and §5.2.1.
+    fn is_fresh_for(&self, receiver: &Receiver, now: Duration) -> bool {
+        let (own, wanted, age) = (self.said(), &receiver.said, self.age(now));
+        let lifetime = self.lifetime(&own);
+        if wanted.no_cache || wanted.max_age.is_some_and(|limit| age > limit) {
+            return false;
+        }
+        if age < lifetime {
+            return wanted.min_fresh.is_none_or(|least| lifetime - age >= least);
+        }
+        let insists = own.must_revalidate || own.no_cache || own.s_maxage.is_some();
+        let accepted = wanted.max_stale.filter(|_| !insists && wanted.min_fresh.is_none());
+        accepted.is_some_and(|limit| age - lifetime <= limit)
+    }
+
+    /// Did origin and client both allow it to be this stale (RFC 5861)? `s-maxage`, which forbids it
+    /// too, does not where the origin allows it by name: RFC 5861 is more explicit.
+    fn may_be_stale(&self, limit: Option<Duration>, receiver: &Receiver, now: Duration) -> bool {
+        let own = self.said();
+        let staleness = self.age(now).saturating_sub(self.lifetime(&own));
+        let insists = own.must_revalidate || own.no_cache || receiver.demands();
+        !insists && limit.is_some_and(|limit| staleness < limit)
+    }
+}

@@ -1,0 +1,104 @@
+//! What a request is for: exactly one host, in one spelling, and a path.
+
+use http::{HeaderMap, Method, Uri, header};
+
+/// The target of a request (RFC 9110 §7.1), checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The host: lower case, without port and trailing dot.
+    pub host: String,
+    /// The port, if it is not that of `https`.
+    pub port: Option<u16>,
+    /// Path and query as they came.
+    pub uri: Uri,
+}
+
+/// Why a request has no target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadTarget {
+    /// RFC 9112 §3.2.
+    #[error("expected one Host line, found {0}")]
+    Hosts(usize),
+    /// RFC 3986 §3.2.2, without user information.
+    #[error("Host is no name with an optional port")]
+    Host,
+    /// `:authority` or an absolute target, and `Host`.
+    #[error("the target and Host name different hosts")]
+    Disagree,
+    /// An absolute target of another scheme.
+    #[error("this edge serves https only")]
+    Scheme,
+    /// Neither a path nor `OPTIONS *`.
+    #[error("the target is no path")]
+    Path,
+}
+
+/// DNS's own (RFC 1035 §2.3.4).
+const HOST_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+const HTTPS: u16 = 443;
+
+impl Target {
+    /// The target of a request with this request line and these headers.
+    ///
+    /// # Errors
+    /// What of it is missing, is there twice, or is not allowed.
+    pub fn of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Self, BadTarget> {
+        if uri.scheme_str().is_some_and(|scheme| scheme != "https") {
+            return Err(BadTarget::Scheme);
+        }
+        let mut lines = headers.get_all(header::HOST).into_iter();
+        let (line, more) = (lines.next(), lines.count());
+        if more > 0 {
+            return Err(BadTarget::Hosts(more + 1));
+        }
+        let line = line.map(|host| authority(host.as_bytes())).transpose()?;
+        let named =
+            uri.authority().map(|named| authority(named.as_str().as_bytes())).transpose()?;
+        if let (Some(line), Some(named)) = (&line, &named)
+            && line != named
+        {
+            return Err(BadTarget::Disagree);
+        }
+        let (host, port) = named.or(line).ok_or(BadTarget::Hosts(0))?;
+        // None where it is `host:443` and nothing else, which is CONNECT's.
+        let path = uri.path_and_query().ok_or(BadTarget::Path)?.as_str();
+        if !path.starts_with('/') && (path != "*" || method != Method::OPTIONS) {
+            return Err(BadTarget::Path);
+        }
+        let uri = path.parse().map_err(|_| BadTarget::Path)?;
+        Ok(Self { host, port, uri })
+    }
+}
+
+/// Host and port: a name of letters, digits, hyphens and underscores, or an address in brackets.
+fn authority(text: &[u8]) -> Result<(String, Option<u16>), BadTarget> {
+    let text = std::str::from_utf8(text).map_err(|_| BadTarget::Host)?.to_ascii_lowercase();
+    let (host, port) = match text.rfind(':').filter(|_| !text.ends_with(']')) {
+        Some(colon) => (&text[..colon], &text[colon + 1..]),
+        None => (&*text, ""),
+    };
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = Some(port).filter(|port| !port.is_empty());
+    let port = port.map(str::parse).transpose().ok().filter(|_| digits);
+    let port: Option<u16> = port.ok_or(BadTarget::Host)?;
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_address =
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(|address| {
+            address.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
+        });
+    let is_name = host.len() <= HOST_BYTES_MAX && host.split('.').all(is_label);
+    if !is_address && !is_name {
+        return Err(BadTarget::Host);
+    }
+    Ok((host.to_owned(), port.filter(|&port| port != HTTPS)))
+}
+
+fn is_label(label: &str) -> bool {
+    let of_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=LABEL_BYTES_MAX).contains(&label.len())
+        && label.bytes().all(of_label)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}

@@ -1,0 +1,85 @@
+//! Targets whose answers are each for one client: there no request waits for another's answer.
+//!
+//! A mark does nothing else. What is stored is answered from storage, and an answer that may be stored
+//! is stored and takes the mark away; so nothing that a client sends can keep a target from being
+//! stored.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Answers in a row that could not be shared, before none is waited for.
+pub(super) const ANSWERS: u8 = 3;
+/// Time from the last of them until it is forgotten.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Targets that can be marked at a time; a further one takes another's place.
+const TARGETS: usize = 1 << 14;
+
+/// One word for each target: 24 bits of its hash, 8 of a count, 32 of the second it ends.
+pub(super) struct Marks {
+    words: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        let words = (0..TARGETS).map(|_| AtomicU64::new(0)).collect();
+        Self { words, hasher: RandomState::new() }
+    }
+}
+
+impl Marks {
+    /// Notes `answers` of the target that could not be shared.
+    pub(super) fn note(&self, target: &[u8], answers: u8, now: Duration) {
+        let (tag, word) = self.place(target);
+        let before = count(word.load(Relaxed), tag, now);
+        let ends = (now + KEPT_FOR).as_secs() & u64::from(u32::MAX);
+        let counted = u64::from(before.saturating_add(answers));
+        word.store(tag << 40 | counted << 32 | ends, Relaxed);
+    }
+
+    /// Takes the mark of a target away.
+    pub(super) fn clear(&self, target: &[u8], now: Duration) {
+        let (tag, word) = self.place(target);
+        if count(word.load(Relaxed), tag, now) > 0 {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Would waiting for another's answer be in vain?
+    pub(super) fn is_marked(&self, target: &[u8], now: Duration) -> bool {
+        let (tag, word) = self.place(target);
+        count(word.load(Relaxed), tag, now) >= ANSWERS
+    }
+
+    fn place(&self, target: &[u8]) -> (u64, &AtomicU64) {
+        let hash = self.hasher.hash_one(target);
+        (hash >> 40, &self.words[hash as usize % TARGETS])
+    }
+}
+
+fn count(word: u64, tag: u64, now: Duration) -> u8 {
+    let is_its = word >> 40 == tag && (word & u64::from(u32::MAX)) > now.as_secs();
+    if is_its { (word >> 32) as u8 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_takes_several_answers_and_ends() {
+        let (marks, now) = (Marks::default(), Duration::from_secs(1_700_000_000));
+        for counted in 1..=ANSWERS {
+            assert!(!marks.is_marked(b"a", now), "after {counted}");
+            marks.note(b"a", 1, now);
+        }
+        assert!(marks.is_marked(b"a", now) && !marks.is_marked(b"b", now));
+        assert!(!marks.is_marked(b"a", now + KEPT_FOR));
+        marks.note(b"a", ANSWERS, now);
+        marks.clear(b"a", now);
+        assert!(!marks.is_marked(b"a", now));
+    }
+}

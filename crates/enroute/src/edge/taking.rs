@@ -1,0 +1,96 @@
+//! Which answers of a connection its client takes nothing of.
+//!
+//! A stream of HTTP/2 whose window stays closed looks like an open one to the kernel, and holds its
+//! body in memory. hyper asks a body for more when the client has room, so one that it does not ask
+//! is one that the client does not take.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Bytes, Frame, SizeHint};
+use parking_lot::Mutex;
+
+use super::body::{Body, BodyError};
+
+/// Answers that have ended are forgotten when there are this many.
+const PRUNED_AT: usize = 256;
+/// Stands for the time where it is the origin that is waited for.
+const ORIGIN: u64 = u64::MAX;
+
+/// The answers under way on a connection, and when the client took something of each.
+pub(super) struct Taking {
+    /// Times count from here: no step of the clock is a silence.
+    start: Instant,
+    answers: Mutex<Vec<Weak<AtomicU64>>>,
+}
+
+impl Default for Taking {
+    fn default() -> Self {
+        Self { start: Instant::now(), answers: Mutex::default() }
+    }
+}
+
+impl Taking {
+    /// The same body, watched.
+    pub(super) fn watch(&self, body: Body) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        let taken = Arc::new(AtomicU64::new(milliseconds(self.start)));
+        let mut answers = self.answers.lock();
+        if answers.len() >= PRUNED_AT {
+            answers.retain(|taken| taken.strong_count() > 0);
+        }
+        answers.push(Arc::downgrade(&taken));
+        drop(answers);
+        Watched { body, start: self.start, taken }.boxed_unsync()
+    }
+
+    /// Is there an answer of which the client has taken nothing for `limit`?
+    pub(super) fn has_stalled(&self, limit: Duration) -> bool {
+        let (answers, now) = (self.answers.lock(), milliseconds(self.start));
+        let mut taken = answers.iter().filter_map(Weak::upgrade).map(|taken| taken.load(Relaxed));
+        taken.any(|taken| u128::from(now.saturating_sub(taken)) > limit.as_millis())
+    }
+}
+
+fn milliseconds(start: Instant) -> u64 {
+    start.elapsed().as_millis() as u64
+}
+
+struct Watched {
+    body: Body,
+    start: Instant,
+    taken: Arc<AtomicU64>,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let taken = if frame.is_pending() { ORIGIN } else { milliseconds(self.start) };
+        self.taken.store(taken, Relaxed);
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

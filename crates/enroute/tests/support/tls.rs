@@ -1,0 +1,126 @@
+//! A TLS connection that says exactly what a test wants: requests of HTTP/1.1 byte for byte, one after
+//! another, and frames of HTTP/2.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+
+use super::{edge::Answer, process::PATIENCE};
+
+pub struct Tls(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl Tls {
+    /// Shakes hands for `domain`; `protocol` is `http/1.1` or `h2`.
+    pub fn connect(address: SocketAddr, domain: &str, protocol: &str) -> Self {
+        let mut config =
+            ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Unverified))
+                .with_no_client_auth();
+        config.alpn_protocols = vec![protocol.into()];
+        let name = ServerName::try_from(domain.to_owned()).expect("a name");
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Self(BufReader::new(StreamOwned::new(connection, stream)))
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        // It may have been refused in the middle.
+        let _ = self.0.get_mut().write_all(bytes);
+        let _ = self.0.get_mut().flush();
+    }
+
+    /// A request without a body, and its answer.
+    pub fn ask(&mut self, method: &str, path: &str, lines: &str) -> Answer {
+        let lines = lines.lines().filter(|line| !line.is_empty());
+        let lines: String = lines.map(|line| format!("{line}\r\n")).collect();
+        self.send(format!("{method} {path} HTTP/1.1\r\n{lines}\r\n").as_bytes());
+        self.answer(method == "HEAD").unwrap_or_else(|| panic!("{method} {path}: no answer"))
+    }
+
+    /// The next answer of HTTP/1.1; `None` if the connection ends before.
+    pub fn answer(&mut self, without_body: bool) -> Option<Answer> {
+        let mut head = String::new();
+        loop {
+            let mut line = Vec::new();
+            if self.0.read_until(b'\n', &mut line).ok()? == 0 {
+                return None;
+            }
+            if line == b"\r\n" {
+                break;
+            }
+            head += String::from_utf8_lossy(&line).trim_end_matches("\r\n");
+            head += "\n";
+        }
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok())?;
+        let mut answer = Answer { status, head, body: String::new() };
+        if !without_body && !matches!(status, 204 | 304) {
+            let length = answer.header("content-length").parse().unwrap_or(0);
+            let mut body = vec![0; length];
+            self.0.read_exact(&mut body).ok()?;
+            answer.body = String::from_utf8_lossy(&body).into_owned();
+        }
+        Some(answer)
+    }
+
+    /// The next frame of HTTP/2: kind, flags, stream, payload.
+    pub fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        self.0.read_exact(&mut payload).ok()?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some((head[3], head[4], stream, payload))
+    }
+}
+
+#[derive(Debug)]
+struct Unverified;
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
