@@ -30,10 +30,8 @@ pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bo
 /// makes that `difference` in its checksum; nothing if several might do.
 fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
     let mut found = None;
-    let mut candidate = |place: usize, change: u8| match found.replace((place, change)) {
-        None => true,
-        Some(_) => false,
-    };
+    // False if it is not the only one.
+    let mut candidate = |place: usize, change: u8| found.replace((place, change)).is_none();
     // In the stored checksum itself.
     for (place, change) in difference.to_le_bytes().into_iter().enumerate() {
         if difference == u32::from(change) << (8 * place) && !candidate(place, change) {
