@@ -27,9 +27,11 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
+//! | `lock` | a file that one process at a time may hold |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed again in the files which need it, `link/tunnel/device.rs` and `database/ring.rs`.
+// Allowed again in the files which need it, `link/tunnel/device.rs`,
+// `database/ring.rs` and `lock.rs`.
 #![deny(unsafe_code)]
 
 pub mod admin;
@@ -44,6 +46,7 @@ pub mod fabric;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;
+mod lock;
 mod logging;
 pub mod report;
 pub mod runtime;

@@ -17,6 +17,8 @@ use crate::blocks::Blocks;
 pub enum FileName {
     /// What never changes: format version, sizes, the key of the hash.
     Superblock,
+    /// One of the two copies of the list of segments.
+    Manifest(u8),
     /// One segment of the log. Numbers only ever rise.
     Segment(u64),
     /// Index pages that found no room in memory. Worthless after a restart.
@@ -27,6 +29,7 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Superblock => f.write_str("superblock"),
+            Self::Manifest(copy) => write!(f, "manifest.{copy}"),
             Self::Segment(number) => write!(f, "segment-{number:012}.log"),
             Self::Spill => f.write_str("index.spill"),
         }

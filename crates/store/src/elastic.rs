@@ -43,6 +43,7 @@ mod lanes;
 mod lines;
 mod locating;
 mod log;
+mod manifest;
 mod page;
 mod paging;
 mod parity;
@@ -110,6 +111,10 @@ pub struct Config {
     /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
     /// with.
     pub segment_bytes: u64,
+    /// Make a store where there is none. Otherwise that is an error.
+    pub create: bool,
+    /// Open a store of which segments are missing, and report them as damage. Otherwise that is an error.
+    pub accept_data_loss: bool,
     /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
     pub hash_key: [u64; 2],
     /// Which entry leaves memory.
@@ -126,6 +131,8 @@ impl Default for Config {
             key_bytes_max: u16::MAX as usize,
             value_bytes_max: 4 << 20,
             segment_bytes: 8 << 20,
+            create: true,
+            accept_data_loss: false,
             hash_key: [0; 2],
             replacement: Replacement::default(),
             warming: Warming::default(),
@@ -298,6 +305,7 @@ pub struct Elastic {
     reuse: Reuse,
     retired: Retired,
     recovery: Recovery,
+    identity: u32,
     damage: VecDeque<Error>,
     stats: Stats,
 }
@@ -334,6 +342,24 @@ impl Elastic {
     /// when [`Elastic::durable_up_to`] has reached the position returned.
     pub fn flush(&mut self) -> Position {
         self.log.want_durable()
+    }
+
+    /// Takes no more writes and has everything made safe, so that the next opening knows that nothing was torn.
+    /// Done when [`Elastic::is_closed`].
+    pub fn close(&mut self) {
+        self.compaction = None;
+        self.sweep = None;
+        self.log.close();
+    }
+
+    /// True once everything is safe after [`Elastic::close`].
+    pub fn is_closed(&self) -> bool {
+        self.log.is_closed()
+    }
+
+    /// Tells this store from others: made of the key of its hash.
+    pub fn identity(&self) -> u32 {
+        self.identity
     }
 
     /// What every memory size would give, as measured lately.

@@ -1,5 +1,8 @@
 //! Real files in one directory: the only code below the binary that touches a disk.
 //!
+//! The directory is held open and its files are opened relative to that, so that one renamed while it is
+//! used stays the one that is used. Files are for their owner alone (mode 0600, directories 0700).
+//!
 //! Files are read and written past the page cache (`O_DIRECT`): the memory budget is the whole
 //! truth only if the system does not keep a second copy of everything, and a read never waits for
 //! the writing back of somebody else's pages. Where the file system cannot do that, it goes
@@ -7,14 +10,19 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, statx};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fsync, mkdirat, openat,
+    statat, statx, unlinkat,
+};
+use rustix::io::Errno;
 
 use crate::aligned::Aligned;
 use crate::blocks::BLOCK_BYTES;
@@ -23,10 +31,14 @@ use crate::device::{Device, FileName};
 /// Written at once at most, through a buffer of this size; no thread keeps a longer one.
 const PORTION_BYTES: usize = 320 << 10;
 
+/// Files and directories are made for their owner alone.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIRECTORY_MODE: Mode = Mode::RWXU;
+
 /// The files of one store in one directory.
 #[derive(Debug)]
 pub struct FileDevice {
-    directory: PathBuf,
+    directory: OwnedFd,
     handles: Mutex<HashMap<FileName, Arc<File>>>,
     /// The file system takes `O_DIRECT`.
     direct: bool,
@@ -71,18 +83,35 @@ impl FileDevice {
     /// # Errors
     /// Whatever the system says.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
-        let probe = directory.join("probe");
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(OFlags::DIRECT.bits() as i32)
-            .open(&probe);
-        fs::remove_file(&probe)?;
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE.bits()).create(directory)?;
+        Self::begin(openat(CWD, directory, DIRECTORY_FLAGS, Mode::empty())?)
+    }
+
+    /// Opens the directory `name` in `parent`, making it, for good, if it is missing.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn open_in(parent: impl AsFd, name: &str) -> io::Result<Self> {
+        match mkdirat(&parent, name, DIRECTORY_MODE) {
+            Ok(()) => fsync(&parent)?,
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Self::begin(openat(&parent, name, DIRECTORY_FLAGS, Mode::empty())?)
+    }
+
+    fn begin(directory: OwnedFd) -> io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
         let (direct, sector_bytes) =
-            (file.is_ok(), file.as_ref().map_or(BLOCK_BYTES, sector_bytes));
-        let directory = directory.to_owned();
+            match openat(&directory, PROBE, flags | OFlags::DIRECT, FILE_MODE) {
+                Ok(file) => (true, sector_bytes(&file.into())),
+                Err(Errno::INVAL | Errno::OPNOTSUPP) => (false, BLOCK_BYTES),
+                Err(error) => return Err(error.into()),
+            };
+        match unlinkat(&directory, PROBE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(Self { directory, handles: Mutex::default(), direct, sector_bytes })
     }
 
@@ -91,21 +120,14 @@ impl FileDevice {
         self.direct
     }
 
-    fn path(&self, file: FileName) -> PathBuf {
-        self.directory.join(file.to_string())
-    }
-
-    fn options(&self) -> OpenOptions {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        if self.direct {
-            options.custom_flags(OFlags::DIRECT.bits() as i32);
-        }
-        options
+    fn open_file(&self, file: FileName, more: OFlags) -> io::Result<File> {
+        let mut flags = OFlags::RDWR | OFlags::CLOEXEC | more;
+        flags.set(OFlags::DIRECT, self.direct);
+        Ok(openat(&self.directory, file.to_string(), flags, FILE_MODE)?.into())
     }
 
     fn handle(&self, file: FileName) -> io::Result<Arc<File>> {
-        self.handle_by(file, || self.options().open(self.path(file)))
+        self.handle_by(file, || self.open_file(file, OFlags::empty()))
     }
 
     fn handle_by(
@@ -142,9 +164,17 @@ impl FileDevice {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.directory)?.sync_all()
+        Ok(fsync(&self.directory)?)
+    }
+
+    fn unlink(&self, file: FileName) -> io::Result<()> {
+        Ok(unlinkat(&self.directory, file.to_string(), AtFlags::empty())?)
     }
 }
+
+/// Made to learn whether the file system takes `O_DIRECT`.
+const PROBE: &str = "probe";
+const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// What places and lengths of reads of `file` have to be multiples of: what the disk says, which is
 /// less than a block for many.
@@ -241,6 +271,8 @@ impl FileDevice {
 fn name(text: &str) -> Option<FileName> {
     match text {
         "superblock" => Some(FileName::Superblock),
+        "manifest.0" => Some(FileName::Manifest(0)),
+        "manifest.1" => Some(FileName::Manifest(1)),
         "index.spill" => Some(FileName::Spill),
         _ => {
             let number = text.strip_prefix("segment-")?.strip_suffix(".log")?;
@@ -252,10 +284,11 @@ fn name(text: &str) -> Option<FileName> {
 impl Device for FileDevice {
     fn list(&self) -> io::Result<Vec<(FileName, u64)>> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
+        for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
-            if let Some(name) = entry.file_name().to_str().and_then(name) {
-                files.push((name, entry.metadata()?.len()));
+            if let Some(name) = entry.file_name().to_str().ok().and_then(name) {
+                let status = statat(&self.directory, entry.file_name(), AtFlags::empty())?;
+                files.push((name, status.st_size as u64));
             }
         }
         Ok(files)
@@ -295,7 +328,7 @@ impl Device for FileDevice {
 
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()> {
         self.forget(file);
-        let opened = self.options().create(true).truncate(true).open(self.path(file));
+        let opened = self.open_file(file, OFlags::CREATE | OFlags::TRUNC);
         let made = opened.and_then(|handle| {
             if bytes > 0 {
                 fallocate(&handle, FallocateFlags::empty(), 0, bytes)?;
@@ -311,7 +344,7 @@ impl Device for FileDevice {
             }
             Err(error) => {
                 // What was begun would only take the room that is missing.
-                let _ = fs::remove_file(self.path(file));
+                let _ = self.unlink(file);
                 Err(error)
             }
         }
@@ -319,7 +352,7 @@ impl Device for FileDevice {
 
     fn remove(&self, file: FileName) -> io::Result<()> {
         self.forget(file);
-        match fs::remove_file(self.path(file)) {
+        match self.unlink(file) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => self.sync_directory(),
         }
@@ -328,6 +361,8 @@ impl Device for FileDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::blocks::Blocks;
 
@@ -364,7 +399,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("opened-{}", std::process::id()));
         let device = FileDevice::open(&directory).expect("opens");
         device.create(FileName::Segment(7), 8192).expect("made");
-        fs::remove_file(device.path(FileName::Segment(7))).expect("its name is gone");
+        device.unlink(FileName::Segment(7)).expect("its name is gone");
         device.write(FileName::Segment(7), 4096, &[7; 4096]).expect("written");
         assert_eq!(
             device.read(FileName::Segment(7), 4090, 8).expect("read"),
@@ -386,7 +421,7 @@ mod tests {
             // Whoever held it would wait for himself.
             assert!(device.handles.try_lock().is_ok(), "all wait for one that is being opened");
             assert_eq!(device.read(open, 0, 8).expect("read"), [0; 8]);
-            device.options().open(device.path(new))
+            device.open_file(new, OFlags::empty())
         };
         device.handle_by(new, opening).expect("opened");
         assert!(device.handles().contains_key(&new));

@@ -38,24 +38,13 @@ fn flipped_bits_while_serving() {
     assert!(failed > 20, "damage was met only {failed} times");
 }
 
-fn make_durable(run: &mut Run) {
-    run.settle();
-    let position = run.store.flush();
-    for _ in 0..1000 {
-        run.settle();
-        if run.store.durable_up_to() >= position {
-            break;
-        }
-    }
-}
-
 #[test]
 fn flipped_bits_before_a_restart() {
     let (mut damaged, mut lost) = (0, 0);
     for seed in 0..100 {
         let mut run = Run::new(seed, Faults::default()).expect("opens");
         run.run(2000);
-        make_durable(&mut run);
+        run.make_durable();
         flip_some(&run, &mut Random(seed));
         run.device.restart(Faults::default());
         let store = Elastic::open(run.config(), &run.device, run.now).expect("opens");
@@ -174,7 +163,7 @@ fn a_scan_passes_over_what_is_damaged_and_nothing_else() {
     for number in 0..run.keys {
         run.put_value(number, &[number as u8; 3000]);
     }
-    make_durable(&mut run);
+    run.make_durable();
     // Nothing is in memory then.
     run.device.restart(Faults::default());
     let config = run.config();

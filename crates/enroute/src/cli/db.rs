@@ -57,6 +57,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIRECTORY", default_value = "data")]
     dir: PathBuf,
 
+    /// Start although shards or segments are missing, and serve what is left: keys in them are absent,
+    /// or have the value they had before. Without it such a start is refused
+    #[arg(long)]
+    accept_data_loss: bool,
+
     /// Memory of the whole process, index included
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     memory: Bytes,
@@ -224,6 +229,7 @@ impl Arguments {
         Ok(Setup {
             directory: self.dir.clone(),
             memory_bytes,
+            accept_data_loss: self.accept_data_loss,
             sync,
             warming: self.warming,
             workers: self.workers.unwrap_or(cores),

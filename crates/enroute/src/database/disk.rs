@@ -217,27 +217,26 @@ pub(super) fn take_reads(shared: &Shared, ring: &mut Ring, ended: &mut Vec<Ended
     }
 }
 
-/// Brings everything written to the disk; false if that took longer than `limit`.
-pub(super) fn flush(shared: &Shared, limit: Duration) -> bool {
+/// Brings everything written to the disk, and has every shard note that it was ended in order; false if that
+/// took longer than `limit` or failed.
+pub(super) fn close(shared: &Shared, limit: Duration) -> bool {
     let began = Instant::now();
-    let positions: Vec<Position> = (0..shared.locks.len())
-        .map(|index| {
-            let mut shard = shared.locks.hold(index);
-            let position = shard.store.flush();
-            shared.disk.pump(index, &mut shard, shared.now());
-            position
-        })
-        .collect();
-    for (index, position) in positions.into_iter().enumerate() {
-        while !shared.disk.is_durable(index, position) {
-            if began.elapsed() > limit {
+    let shards = 0..shared.locks.len();
+    for index in shards.clone() {
+        let mut shard = shared.locks.hold(index);
+        shard.store.close();
+        shared.disk.pump(index, &mut shard, shared.now());
+    }
+    shards.into_iter().all(|index| {
+        while !shared.locks.hold(index).store.is_closed() {
+            if began.elapsed() > limit || shared.disk.has_failed(index) {
                 return false;
             }
-            std::thread::sleep(FLUSH_LOOK);
+            std::thread::sleep(CLOSE_LOOK);
         }
-    }
-    true
+        true
+    })
 }
 
 /// Between two looks whether everything is on disk.
-const FLUSH_LOOK: Duration = Duration::from_millis(1);
+const CLOSE_LOOK: Duration = Duration::from_millis(1);

@@ -29,6 +29,7 @@ use store::{
 mod budget;
 mod cgroup;
 mod connection;
+mod directory;
 mod disk;
 mod heap;
 mod host;
@@ -48,6 +49,7 @@ pub use shards::Locks;
 pub use tls::Tls;
 
 use budget::Budget;
+use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
 use inbox::Inbox;
@@ -62,6 +64,8 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Memory of the whole process, in bytes.
     pub memory_bytes: u64,
+    /// Start although data are missing, and serve what is left.
+    pub accept_data_loss: bool,
     /// When writes reach the disk.
     pub sync: Sync,
     /// What is read ahead when memory grows.
@@ -149,6 +153,8 @@ pub struct Database {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     address: SocketAddr,
+    /// Held until every thread has ended.
+    _directory: Directory,
 }
 
 /// Clients that may wait to be accepted; the system bounds it further.
@@ -156,7 +162,7 @@ const BACKLOG: i32 = 4_096;
 /// Files and sockets open at most besides clients and what the shards keep.
 const FILES_BESIDES: usize = 128;
 /// How long the end may take for what is written to reach the disk.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Database {
     /// Opens the directory and starts every thread.
@@ -169,6 +175,7 @@ impl Database {
         listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
+        let directory = Directory::open(&directory)?;
         heap::share();
         let overhead = Arc::new(Overhead::new(host::resident_bytes()));
         let host = ProcessHost::new(
@@ -182,6 +189,7 @@ impl Database {
             memory_bytes: share as usize,
             sync,
             warming: setup.warming,
+            accept_data_loss: setup.accept_data_loss,
             ..Config::default()
         };
         let (locks, devices) = shards::open(&directory, &config, now())?;
@@ -192,7 +200,7 @@ impl Database {
         let files = locks.len() * FileDevice::FILES_MAX + FILES_BESIDES;
         host::make_room_for_files(clients_max + files, &listener);
         let locks = Arc::new(locks);
-        let fixed = host::fixed_parameters(&directory, address.port());
+        let fixed = host::fixed_parameters(directory.path(), address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
         let server = Server::new(Box::new(host), parameters, host::random_number(), now());
         server.parameters.set_goal(setup.goal);
@@ -212,7 +220,9 @@ impl Database {
             ending,
             inboxes,
         });
-        let mut database = Self { shared: Arc::clone(&shared), threads: Vec::new(), address };
+        let shared_here = Arc::clone(&shared);
+        let mut database =
+            Self { shared: shared_here, threads: Vec::new(), address, _directory: directory };
         for _ in 0..setup.readers {
             let shared = Arc::clone(&shared);
             database.spawn("disk-reader", move || disk::read(&shared))?;
@@ -256,10 +266,14 @@ impl Database {
         });
         join(workers);
         let began = Instant::now();
-        if !disk::flush(&self.shared, FLUSH_TIMEOUT) {
-            tracing::error!("not everything written reached the disk within {FLUSH_TIMEOUT:?}");
+        if disk::close(&self.shared, CLOSE_TIMEOUT) {
+            tracing::info!("everything is on disk after {:?}", began.elapsed());
+        } else {
+            tracing::error!(
+                "not everything written reached the disk within {CLOSE_TIMEOUT:?}; the next start goes on as \
+                 after a crash"
+            );
         }
-        tracing::info!("flushed in {:?}", began.elapsed());
         self.shared.disk.end();
         join(others);
     }

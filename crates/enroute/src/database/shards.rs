@@ -1,8 +1,6 @@
 //! The shards, each behind a lock and in a directory of its own.
 
 use std::{
-    fs,
-    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,14 +9,15 @@ use anyhow::{Context, bail};
 use db::{Shard, keyspace::Shards};
 use store::{
     FileDevice,
+    device::FileName,
     elastic::{Config, Elastic},
 };
+
+use super::directory::{Directory, Listing, shard_name};
 
 /// Shards of a new database: few, because with `--sync always` each has syncs of its own; enough
 /// that two workers rarely want the same lock.
 const SHARDS_NEW: usize = 4;
-/// A database with more was not made by us.
-const SHARDS_MAX: usize = 256;
 
 /// All shards.
 ///
@@ -57,71 +56,116 @@ impl Shards for Locks {
     }
 }
 
-/// Opens the shards in `directory`, making it and them if absent; the memory in `config` is for all.
+/// A shard, its device, and what identifies it.
+type Opened = (Mutex<Shard>, Arc<FileDevice>, u32);
+
+/// Opens the shards in `directory`, making them if they are absent; the memory in `config` is for all.
 pub(super) fn open(
-    directory: &Path,
+    directory: &Directory,
     config: &Config,
     now: Duration,
 ) -> anyhow::Result<(Locks, Vec<Arc<FileDevice>>)> {
-    fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the data directory {}", directory.display()))?;
-    let count = count(directory)?;
-    let memory_bytes = config.memory_bytes / count;
+    let listing = directory.listing()?;
+    directory.guard(listing == Listing::Empty)?;
+    let listed = match &listing {
+        Listing::Empty => {
+            directory.list(&Listing::Count(SHARDS_NEW))?;
+            vec![None; SHARDS_NEW]
+        }
+        Listing::Count(count) => vec![None; *count],
+        Listing::Shards(identities) => identities.iter().copied().map(Some).collect(),
+    };
+    check_presence(directory, &listed, config.accept_data_loss)?;
+    let memory_bytes = config.memory_bytes / listed.len();
+    let config = &Config { memory_bytes, ..config.clone() };
     // Shards open at once: a large database is back as fast as its largest shard.
     let opened = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..count)
-            .map(|index| {
-                scope.spawn(move || {
-                    let name = format!("shard-{index:03}");
-                    let path = directory.join(&name);
-                    let device = FileDevice::open(&path)
-                        .with_context(|| format!("cannot open {}", path.display()))?;
-                    let hash_key = [0; 2].map(|_: u64| super::host::random_number());
-                    let config = Config { memory_bytes, hash_key, ..config.clone() };
-                    let store = Elastic::open(config, &device, now)
-                        .with_context(|| format!("cannot open the shard in {}", path.display()))?;
-                    if let Some((file, offset)) = store.recovery().cut {
-                        tracing::warn!(
-                            "{name}/{file} ends at offset {offset}: a crash tore what followed"
-                        );
-                    }
-                    Ok((Mutex::new(Shard::new(&name, store)), Arc::new(device)))
-                })
-            })
-            .collect();
+        let open = |(index, &identity): (usize, &Option<u32>)| {
+            scope.spawn(move || open_shard(directory, index, identity, config.clone(), now))
+        };
+        let threads: Vec<_> = listed.iter().enumerate().map(open).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(opened) => opened,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        threads.into_iter().map(join).collect::<anyhow::Result<Vec<_>>>()
+        threads.into_iter().map(join).collect::<anyhow::Result<Vec<Opened>>>()
     })?;
-    let (shards, devices): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    let now_listed = Listing::Shards(opened.iter().map(|(.., identity)| *identity).collect());
+    if now_listed != listing {
+        directory.list(&now_listed)?;
+    }
+    let (shards, devices): (Vec<_>, Vec<_>) =
+        opened.into_iter().map(|(shard, device, _)| (shard, device)).unzip();
     Ok((Locks { shards: shards.into() }, devices))
 }
 
-/// How many shards the directory holds, or a new one is to hold.
-fn count(directory: &Path) -> anyhow::Result<usize> {
-    let file = directory.join("shards");
-    match fs::read_to_string(&file) {
-        Ok(text) => {
-            let count = text.trim().parse().ok().filter(|count| (1..=SHARDS_MAX).contains(count));
-            count.with_context(|| format!("{}: {text:?} is no number of shards", file.display()))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut entries = fs::read_dir(directory)?;
-            if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != "lock")) {
-                bail!(
-                    "{} holds something that is not a database of ours (there is no file `shards`); \
-                     name an empty directory with --dir",
-                    directory.display()
-                );
+/// Fails if a shard is not there though it once was.
+fn check_presence(
+    directory: &Directory,
+    listed: &[Option<u32>],
+    accept_data_loss: bool,
+) -> anyhow::Result<()> {
+    let missing: Vec<String> =
+        (0..listed.len()).map(shard_name).filter(|name| !directory.has(name)).collect();
+    // While a database is made its shards have no identity; all directories are there before any holds
+    // a store.
+    let begun = (0..listed.len())
+        .any(|index| listed[index].is_some() || directory.has(&superblock(&shard_name(index))));
+    if missing.is_empty() || !begun || accept_data_loss {
+        for name in &missing {
+            if begun {
+                tracing::error!("{name} is missing and is made anew: what it held is lost");
             }
-            let written = fs::write(&file, format!("{SHARDS_NEW}\n"))
-                .and_then(|()| fs::File::open(&file)?.sync_all())
-                .and_then(|()| fs::File::open(directory)?.sync_all());
-            written.with_context(|| format!("cannot write {}", file.display()))?;
-            Ok(SHARDS_NEW)
+            FileDevice::open_in(directory, name).with_context(|| {
+                format!("cannot make {}", directory.path().join(name).display())
+            })?;
         }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+        return Ok(());
     }
+    let (shown, count) = (directory.path().display(), listed.len());
+    bail!(
+        "{shown} has no {}, expected {count} shards: put back what is missing, or start with \
+         --accept-data-loss to go on without the keys in it",
+        missing.join(", ")
+    );
+}
+
+fn superblock(shard: &str) -> String {
+    format!("{shard}/{}", FileName::Superblock)
+}
+
+fn open_shard(
+    directory: &Directory,
+    index: usize,
+    listed: Option<u32>,
+    config: Config,
+    now: Duration,
+) -> anyhow::Result<Opened> {
+    let name = shard_name(index);
+    let path = directory.path().join(&name);
+    let device = FileDevice::open_in(directory, &name)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let hash_key = [0; 2].map(|_: u64| super::host::random_number());
+    let accept_data_loss = config.accept_data_loss;
+    let create = listed.is_none() || accept_data_loss;
+    let store = Elastic::open(Config { hash_key, create, ..config }, &device, now)
+        .with_context(|| format!("cannot open the shard in {}", path.display()))?;
+    let identity = store.identity();
+    if let Some(listed) = listed.filter(|listed| *listed != identity) {
+        if !accept_data_loss {
+            bail!(
+                "{} holds shard {identity:08x}, expected {listed:08x}: it is another shard's directory, \
+                 or of another database; put the right one back, or start with --accept-data-loss to \
+                 serve what is there",
+                path.display()
+            );
+        }
+        tracing::error!(
+            "{name} is shard {identity:08x}, where {listed:08x} was: its keys are lost"
+        );
+    }
+    if let Some((file, offset)) = store.recovery().cut {
+        tracing::warn!("{name}/{file} ends at offset {offset}: a crash tore what followed");
+    }
+    Ok((Mutex::new(Shard::new(&name, store)), Arc::new(device), identity))
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::directory::{TemporaryDirectory, on_path};
@@ -53,6 +53,34 @@ impl Database {
 
     /// Starts it again on what it kept, where it was.
     pub fn bring_up(&mut self) {
+        self.bring_up_with(&[]);
+    }
+
+    /// The same with more options.
+    pub fn bring_up_with(&mut self, more: &[&str]) {
+        let process = Process::start(self.command(self.address).args(more));
+        let Some(line) = process.stderr_line(" keeps ") else {
+            panic!("enroute db does not start:\n{}", process.stderr());
+        };
+        let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
+        self.address = address.and_then(|address| address.parse().ok()).expect("an address");
+        self.process = Some(process);
+    }
+
+    /// Starts another one on what it keeps, which has to refuse that; what it says.
+    pub fn refusal(&self, more: &[&str]) -> String {
+        let anywhere = "127.0.0.1:0".parse().expect("an address");
+        let process = Process::start(self.command(anywhere).args(more));
+        if let Some(line) = process.stderr_line(" keeps ") {
+            panic!("it starts: {line}");
+        }
+        let ended = process.wait();
+        assert!(!ended.status.success(), "{}", ended.stderr);
+        ended.stderr
+    }
+
+    /// The command that starts it.
+    fn command(&self, address: SocketAddr) -> Command {
         let mut command = match &self.before {
             None => Command::new(program()),
             Some(script) => {
@@ -64,15 +92,9 @@ impl Database {
                 command
             }
         };
-        command.arg("db").arg("--dir").arg(self.directory.path().join("data"));
-        command.args(["--listen", &self.address.to_string()]).args(&self.options);
-        let process = Process::start(&mut command);
-        let Some(line) = process.stderr_line(" keeps ") else {
-            panic!("enroute db does not start:\n{}", process.stderr());
-        };
-        let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
-        self.address = address.and_then(|address| address.parse().ok()).expect("an address");
-        self.process = Some(process);
+        command.arg("db").arg("--dir").arg(self.data());
+        command.args(["--listen", &address.to_string()]).args(&self.options);
+        command
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -82,6 +104,11 @@ impl Database {
     /// Where it keeps what it keeps, and files of the test.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     /// Flips a bit of the record of `key` on disk, so many bytes behind the beginning of its name;

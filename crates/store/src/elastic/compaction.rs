@@ -121,6 +121,9 @@ impl Elastic {
 
     /// Begins, or goes on with, emptying a segment; true if it can go on at once.
     pub(super) fn compact_some(&mut self, now: Duration) -> bool {
+        if self.log.is_closing() {
+            return false;
+        }
         if self.compaction.is_none() {
             self.begin_compaction(now);
         }

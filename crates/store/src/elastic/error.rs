@@ -49,6 +49,18 @@ pub enum Error {
         /// What is wrong.
         found: String,
     },
+    /// Files that the manifest lists are not there.
+    #[error(
+        "{} missing: the manifest lists {}; put back what is missing, or start with --accept-data-loss to go on without the entries in it",
+        missing(files), if files.len() == 1 { "it" } else { "them" }
+    )]
+    Missing {
+        /// Their names.
+        files: Vec<FileName>,
+    },
+    /// The store is being closed.
+    #[error("the store is being closed: nothing more is written")]
+    Closed,
     /// The key was not loaded before, or what was loaded was let go.
     #[error("the key is not loaded: call load first, in the same command")]
     NotLoaded,
@@ -85,3 +97,14 @@ pub enum Error {
         expected: String,
     },
 }
+
+/// Names them, and says that they are.
+fn missing(files: &[FileName]) -> String {
+    let names: Vec<String> = files.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let more = files.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more} {}", names.join(", "), if files.len() == 1 { "is" } else { "are" })
+}
+
+/// Missing files named in one error.
+const NAMED_MAX: usize = 20;

@@ -6,10 +6,13 @@
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! Read `appending` first; `commands` is what the device is asked for, `segments` what there is, `spares`
-//! what there will be, `step` what is recovered together or not at all.
+//! what there will be, `listing` how the manifest says so, `closing` the end, `step` what is recovered
+//! together or not at all.
 
 mod appending;
+mod closing;
 mod commands;
+mod listing;
 mod segments;
 mod spares;
 mod step;
@@ -24,7 +27,9 @@ use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::table::Location;
 use super::{Error, Position};
 use crate::blocks::Blocks;
+use crate::device::{FileName, Operation};
 pub(super) use commands::Purpose;
+use listing::Listing;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
 pub(super) use spares::{Spare, Who};
@@ -96,6 +101,7 @@ struct Job {
 pub(super) struct Log {
     pub(super) segments: Segments,
     spares: Spares,
+    listing: Listing,
     open: Option<Open>,
     /// What would have suited the segment sealed last. The next is begun with it, as room for a
     /// footer has to be kept while a segment is filled.
@@ -113,7 +119,12 @@ pub(super) struct Log {
     flush_wanted: u64,
     synced_at: Duration,
     unwritten_since: Option<Duration>,
-    failed: Option<Error>,
+    /// Nothing more is written: a write or sync failed.
+    failed: bool,
+    /// Nothing more is appended but what closing the log needs.
+    is_closing: bool,
+    /// Why nothing is appended, if so.
+    refusal: Option<Error>,
     /// The disk had no room for a write that is tried again then.
     write_again_at: Option<Duration>,
     /// What may wait for the device, and what is written once it waits.
@@ -131,6 +142,7 @@ impl Log {
         Self {
             segments: Segments::new(segment_bytes),
             spares,
+            listing: Listing::default(),
             open: None,
             footer: Footer::Lines,
             step: Step::default(),
@@ -145,12 +157,19 @@ impl Log {
             flush_wanted: 0,
             synced_at: Duration::ZERO,
             unwritten_since: None,
-            failed: None,
+            failed: false,
+            is_closing: false,
+            refusal: None,
             write_again_at: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             write_bytes: WRITE_BYTES_MAX,
             unused: Default::default(),
         }
+    }
+
+    /// Numbers below this one were used, or are not to be.
+    pub(super) fn pass(&mut self, next: u64) {
+        self.spares.pass(next.saturating_sub(1));
     }
 
     /// Takes in a segment found at the start.
@@ -174,14 +193,14 @@ impl Log {
         self.spares.length(self.segments.live(), self.segments.bytes_max())
     }
 
-    /// It was made.
+    /// It was made, and will be listed before anything is written.
     pub(super) fn add_spare(&mut self, spare: Spare) {
         self.spares.add(spare);
     }
 
     /// Bytes of all files, spares included.
     pub(super) fn file_bytes(&self) -> u64 {
-        self.segments.file_bytes() + self.spares.bytes()
+        self.segments.file_bytes() + self.spares.bytes() + self.listing.made_bytes()
     }
 
     /// What waits for the device fits a store of that budget, from now on.
@@ -220,7 +239,7 @@ impl Log {
 
     /// True if compaction may append: it must neither flood the device nor start what it cannot end.
     pub(super) fn has_room_to_move(&self) -> bool {
-        self.failed.is_none() && self.buffered_bytes() < self.buffered_bytes_max
+        self.refusal.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }
 
     /// About how many bytes of records compaction can append before a segment must be made.
@@ -307,7 +326,7 @@ impl Log {
     #[inline]
     fn accepts(&self, has_room: bool) -> Result<(), Error> {
         let is_behind = self.buffered_bytes() > self.buffered_bytes_max / 2;
-        if has_room && !is_behind && self.failed.is_none() {
+        if has_room && !is_behind && self.refusal.is_none() {
             return Ok(());
         }
         Err(self.why_not(is_behind))
@@ -318,7 +337,7 @@ impl Log {
     fn why_not(&self, is_behind: bool) -> Error {
         let full = (is_behind && self.is_write_refused()).then(|| self.full());
         let busy = || if is_behind { self.busy() } else { self.no_spare() };
-        self.failed.clone().or(full).unwrap_or_else(busy)
+        self.refusal.clone().or(full).unwrap_or_else(busy)
     }
 
     fn busy(&self) -> Error {
@@ -326,7 +345,7 @@ impl Log {
     }
 
     fn no_spare(&self) -> Error {
-        match &self.failed {
+        match &self.refusal {
             Some(error) => error.clone(),
             None if self.is_full() => self.full(),
             None => self.busy(),

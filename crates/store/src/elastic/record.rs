@@ -171,6 +171,22 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
+    /// Length of the record at the start of `bytes` without padding, as its header says, and how its checksum
+    /// differs from what it should be.
+    pub(super) fn wrong_by(address: Address, bytes: &[u8]) -> Option<(usize, u32)> {
+        let end = Self::parse_any(bytes)?;
+        Some((end, u32_at(bytes, 0) ^ whole_checksum(address, &bytes[4..end])))
+    }
+
+    /// Where the record at the start of `bytes` ends, without padding, whatever kind it says it is.
+    fn parse_any(bytes: &[u8]) -> Option<usize> {
+        let header = bytes.get(..HEADER_BYTES)?;
+        let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
+        let value_bytes = u32_at(header, 8) as usize;
+        let end = HEADER_BYTES + key_bytes + BODY_BYTES + value_bytes;
+        (end <= bytes.len()).then_some(end)
+    }
+
     /// Reads a record known to be whole, as it never left memory.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
         if bytes.len() < HEADER_BYTES {

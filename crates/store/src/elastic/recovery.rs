@@ -9,8 +9,11 @@
 //! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
 //! offset, and reading goes on behind it. Otherwise nobody was promised anything, and the log ends.
 
+mod beginning;
 mod filling;
 mod finding;
+mod mending;
+mod selecting;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,11 +22,11 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
 use super::log::{Log, Segment};
+use super::manifest::Manifest;
 use super::reuse::Reuse;
-use super::segment::{BLOCK_BYTES, Line, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock};
+use super::segment::Line;
 use super::table::Table;
 use super::{Config, Elastic, Error, Stats};
-use crate::blocks::Blocks;
 use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::memory::Memory;
@@ -66,6 +69,12 @@ struct Opening<'a, D: Device + ?Sized> {
     device: &'a D,
     hasher: SipHasher13,
     segment_bytes: u64,
+    /// Which segments there are to be; nothing if only those that are found can tell.
+    manifest: Option<Manifest>,
+    /// The store was closed, so no end of a segment is torn.
+    was_closed: bool,
+    /// Segments of which nothing counts, to be removed once no manifest lists them.
+    removals: Vec<u64>,
     /// Lines worked on at once, and of those derived from records, lines kept.
     lines_max: u64,
     lines_kept: u64,
@@ -85,28 +94,39 @@ impl Elastic {
         now: Duration,
     ) -> Result<Self, Error> {
         let files = device.list().map_err(read_failed(FileName::Superblock))?;
-        let superblock = read_superblock(&config, device, &files)?;
+        let begun = beginning::begin(&config, device, &files)?;
+        let superblock = begun.superblock;
         let [first, second] = superblock.hash_key;
         let mut opening = Opening {
             device,
             hasher: SipHasher13::new_with_keys(first, second),
             segment_bytes: superblock.segment_bytes,
+            was_closed: begun.manifest.as_ref().is_some_and(|manifest| manifest.closed),
+            manifest: begun.manifest,
+            removals: Vec::new(),
             lines_max: (config.memory_bytes / BUDGET_BYTES_PER_LINE).max(1 << 14) as u64,
             lines_kept: 0,
-            recovery: Recovery::default(),
+            recovery: Recovery { damage: begun.damage, ..Recovery::default() },
             version: 0,
             floor: 0,
         };
-        let found = opening.find_segments(&files)?;
+        let found = opening.find_segments(&files, config.accept_data_loss)?;
         let mut log = Log::new(superblock.segment_bytes, opening.floor);
         let mut table = Table::new();
         opening.fill(&mut log, &mut table, found, &config)?;
+        opening.list(&mut log, begun.sequence)?;
         while let Some(spare) = log.plan_spare() {
             if device.create(FileName::Segment(spare.number), spare.bytes).is_err() {
                 // Asked for again when the store runs.
                 break;
             }
             log.add_spare(spare);
+        }
+        let manifest = log.manifest();
+        manifest.store(device)?;
+        log.pass_manifest(manifest.sequence);
+        if begun.is_former {
+            superblock.store(device)?;
         }
         opening.recovery.entries = table.len();
         let damage: VecDeque<Error> = opening.recovery.damage.clone().into();
@@ -148,6 +168,7 @@ impl Elastic {
             reuse: Reuse::new(),
             retired: Retired::default(),
             recovery: opening.recovery,
+            identity: superblock.identity(),
             stats: Stats { damages: damage.len() as u64, ..Stats::default() },
             damage,
             config,
@@ -157,42 +178,30 @@ impl Elastic {
     }
 }
 
+impl<D: Device + ?Sized> Opening<'_, D> {
+    /// Has the manifest list what was found and nothing else, and removes the rest.
+    fn list(&mut self, log: &mut Log, sequence: u64) -> Result<(), Error> {
+        log.pass_manifest(sequence);
+        if let Some(manifest) = &self.manifest {
+            log.pass(manifest.next);
+        }
+        let removals = std::mem::take(&mut self.removals);
+        let is_listed = |number| self.manifest.as_ref().is_none_or(|listed| listed.has(number));
+        if removals.iter().any(|&number| is_listed(number)) {
+            log.leave(removals.iter().copied());
+            let manifest = log.manifest();
+            manifest.store(self.device)?;
+            log.pass_manifest(manifest.sequence);
+            log.forget_left();
+        }
+        removals.into_iter().try_for_each(|number| self.remove(number))
+    }
+}
+
 fn read_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Error {
     move |error| Error::ReadFailed { file, offset: 0, reason: error.to_string() }
 }
 
-fn write_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Error {
+pub(super) fn write_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Error {
     move |error| Error::WriteFailed { file, reason: error.to_string() }
-}
-
-fn read_superblock(
-    config: &Config,
-    device: &(impl Device + ?Sized),
-    files: &[(FileName, u64)],
-) -> Result<Superblock, Error> {
-    let file = FileName::Superblock;
-    // A store that is being made when the crash comes has no segment yet.
-    let is_begun = files.iter().any(|(name, _)| matches!(name, FileName::Segment(_)));
-    if files.iter().any(|(name, _)| *name == file) {
-        let bytes = device.read(file, 0, BLOCK_BYTES).map_err(read_failed(file));
-        match bytes.and_then(|bytes| Superblock::read(&bytes)) {
-            Err(_) if !is_begun => {}
-            read => return read,
-        }
-    } else if is_begun {
-        return Err(Error::Foreign {
-            file,
-            found: "segments, but no superblock".to_owned(),
-            expected: "a store, or an empty directory".to_owned(),
-        });
-    }
-    let segment_bytes = config.segment_bytes.next_power_of_two();
-    let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-    let superblock = Superblock { segment_bytes, hash_key: config.hash_key };
-    let mut bytes = Blocks::default();
-    superblock.write(&mut bytes);
-    device.create(file, BLOCK_BYTES as u64).map_err(write_failed(file))?;
-    device.write(file, 0, &bytes).map_err(write_failed(file))?;
-    device.sync(file).map_err(write_failed(file))?;
-    Ok(superblock)
 }

@@ -11,8 +11,10 @@
 
 use super::parity::Parity;
 use super::record::{Address, Class, Expiry, u32_at, u64_at};
+use super::recovery::write_failed;
 use crate::blocks::Blocks;
-use crate::device::FileName;
+use crate::checksum::checksum;
+use crate::device::{Device, FileName};
 use crate::elastic::Error;
 
 /// Unit of log writes, and of what a disk is taken to write at once or not at all.
@@ -27,7 +29,10 @@ pub(super) const LINE_BYTES: usize = 24;
 const LISTED_RECORD_BYTES: u64 = 32 * LINE_BYTES as u64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"enrtlog1");
-const SUPERBLOCK_MAGIC: u64 = u64::from_le_bytes(*b"enrtsup2");
+const SUPERBLOCK_MAGIC: [u8; 7] = *b"enrtsup";
+/// The format, and the one before it, which had no manifest.
+const FORMAT: u8 = b'3';
+const FORMAT_FORMER: u8 = b'2';
 
 /// What is between the records of a sealed segment and its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,26 +220,51 @@ pub(super) struct Superblock {
 impl Superblock {
     pub(super) fn write(self, out: &mut Blocks) {
         let Self { segment_bytes, hash_key } = self;
-        write_block(&[SUPERBLOCK_MAGIC, segment_bytes, hash_key[0], hash_key[1]], out);
+        let [a, b, c, d, e, f, g] = SUPERBLOCK_MAGIC;
+        let magic = u64::from_le_bytes([a, b, c, d, e, f, g, FORMAT]);
+        write_block(&[magic, segment_bytes, hash_key[0], hash_key[1]], out);
     }
 
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+    /// Reads it, and whether it is of the former format.
+    pub(super) fn read(bytes: &[u8]) -> Result<(Self, bool), Error> {
+        let file = FileName::Superblock;
         let foreign = |found: &str| Error::Foreign {
-            file: FileName::Superblock,
+            file,
             found: found.to_owned(),
-            expected: "an elastic store, format 2".to_owned(),
+            expected:
+                "an elastic store of format 2 or 3; start the version of enroute that wrote it"
+                    .to_owned(),
         };
         let Some([magic, segment_bytes, first, second]) = read_block(bytes) else {
-            return Err(foreign("a wrong checksum"));
+            return Err(Error::Damaged { file, offset: 0, found: "a wrong checksum".to_owned() });
         };
-        if magic != SUPERBLOCK_MAGIC {
-            return Err(foreign("another format"));
+        let magic = magic.to_le_bytes();
+        let format = magic[7];
+        if magic[..7] != SUPERBLOCK_MAGIC {
+            return Err(foreign("something else"));
+        }
+        if ![FORMAT, FORMAT_FORMER].contains(&format) {
+            return Err(foreign(&format!("format {}", char::from(format))));
         }
         let allowed = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
         if !segment_bytes.is_power_of_two() || !allowed.contains(&segment_bytes) {
             return Err(foreign("an impossible length of segments"));
         }
-        Ok(Self { segment_bytes, hash_key: [first, second] })
+        Ok((Self { segment_bytes, hash_key: [first, second] }, format == FORMAT_FORMER))
+    }
+
+    /// Tells the store from others, and nothing of the key.
+    pub(super) fn identity(&self) -> u32 {
+        let [first, second] = self.hash_key.map(u64::to_le_bytes);
+        checksum(&[&first, &second])
+    }
+
+    /// Writes it in place, and makes it safe.
+    pub(super) fn store(self, device: &(impl Device + ?Sized)) -> Result<(), Error> {
+        let (file, mut bytes) = (FileName::Superblock, Blocks::default());
+        self.write(&mut bytes);
+        let stored = device.write(file, 0, &bytes).and_then(|()| device.sync(file));
+        stored.map_err(write_failed(file))
     }
 }
 
@@ -260,16 +290,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_of_the_format_before_is_refused_by_name() {
-        let mut bytes = Blocks::default();
-        let before = u64::from_le_bytes(*b"enrtsup1");
-        write_block(&[before, SEGMENT_BYTES_MIN, 1, 2], &mut bytes);
-        let error = Superblock::read(&bytes).expect_err("another format").to_string();
-        assert!(error.contains("another format; expected an elastic store, format 2"), "{error}");
-
+    fn the_former_format_is_known_and_others_are_refused_by_name() {
+        let read = |magic: &[u8; 8]| {
+            let mut bytes = Blocks::default();
+            write_block(&[u64::from_le_bytes(*magic), SEGMENT_BYTES_MIN, 1, 2], &mut bytes);
+            Superblock::read(&bytes)
+        };
+        for other in ['1', '4'] {
+            let magic = [b"enrtsup".as_slice(), &[other as u8]].concat();
+            let error = read(magic[..].try_into().expect("eight bytes")).expect_err("another");
+            let error = error.to_string();
+            let expected = format!("format {other}; expected an elastic store of format 2 or 3");
+            assert!(error.contains(&expected), "{error}");
+        }
         let superblock = Superblock { segment_bytes: SEGMENT_BYTES_MIN, hash_key: [1, 2] };
         let mut bytes = Blocks::default();
         superblock.write(&mut bytes);
-        assert_eq!(Superblock::read(&bytes).expect("this format"), superblock);
+        assert_eq!(Superblock::read(&bytes).expect("this format"), (superblock, false));
+        assert_eq!(read(b"enrtsup2").expect("the former"), (superblock, true));
     }
 }

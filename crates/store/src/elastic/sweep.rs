@@ -52,6 +52,9 @@ impl Elastic {
 
     /// Begins, or goes on with, a sweep; true if it can go on at once.
     pub(super) fn sweep_some(&mut self, now: Duration) -> bool {
+        if self.log.is_closing() {
+            return false;
+        }
         if self.sweep.is_none() && self.log.segments.expires_s() <= seconds(now) {
             self.begin_sweep(now);
         }

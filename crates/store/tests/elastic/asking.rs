@@ -1,5 +1,6 @@
 //! What a test asks of the store, one thing after the other.
 
+use store::Faults;
 use store::elastic::{Config, Elastic, Error, Load, RandomKey, Scan, Ticket};
 
 use super::{Done, Entry, Map, Run, Waiting, config, key};
@@ -108,6 +109,38 @@ impl Run {
     /// A configuration like the one the store was made with.
     pub fn config(&mut self) -> Config {
         config(&mut self.random)
+    }
+
+    /// Has everything appended made durable.
+    pub fn make_durable(&mut self) {
+        self.settle();
+        let position = self.store.flush();
+        for _ in 0..1000 {
+            self.settle();
+            if self.store.durable_up_to() >= position {
+                break;
+            }
+        }
+    }
+
+    /// Closes the store; false if the device stops before the end of that.
+    pub fn close(&mut self) -> bool {
+        self.store.close();
+        while !self.store.is_closed() {
+            if self.device.has_crashed() {
+                return false;
+            }
+            self.device_once();
+            self.note_durable();
+        }
+        true
+    }
+
+    /// Opens the store again, as its files are.
+    pub fn reopen(&mut self) {
+        self.device.restart(Faults::default());
+        let config = self.config();
+        self.adopt(Elastic::open(config, &self.device, self.now).expect("opens"));
     }
 
     /// Goes on with another opening of the store.

@@ -34,7 +34,7 @@ impl Log {
         record: Record<'_>,
         now: Duration,
     ) -> Result<(Location, Class), Error> {
-        if let Some(error) = &self.failed {
+        if let Some(error) = &self.refusal {
             return Err(error.clone());
         }
         let lines = match record.kind {
@@ -128,7 +128,7 @@ impl Log {
         Ok(())
     }
 
-    fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         self.end_records();
         let Some(mut open) = self.open.take() else { return };
         let mut trailer = Trailer {

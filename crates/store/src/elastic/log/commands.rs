@@ -25,6 +25,9 @@ pub(in crate::elastic) enum Purpose {
         offset: u64,
     },
     Create(Spare),
+    /// A copy of the manifest.
+    Listing,
+    ListingSync,
     Remove {
         slot: usize,
     },
@@ -37,14 +40,21 @@ impl Log {
         sync: Sync,
         now: Duration,
     ) -> Option<(FileName, Operation, Purpose)> {
-        self.poll_space(now).or_else(|| self.poll_write(sync, now))
+        let space = self.poll_space(now);
+        space.or_else(|| self.poll_write(sync, now))
     }
 
     fn poll_space(&mut self, now: Duration) -> Option<(FileName, Operation, Purpose)> {
-        if let Some((slot, number)) = self.segments.removable(self.durable) {
+        if let Some((slot, number)) = self.segments.removable() {
             return Some((FileName::Segment(number), Operation::Remove, Purpose::Remove { slot }));
         }
-        if self.failed.is_some() {
+        if self.failed {
+            return None;
+        }
+        if let Some(command) = self.poll_listing(now) {
+            return Some(command);
+        }
+        if self.is_closing {
             return None;
         }
         let spare = self.spares.missing(self.segments.live(), self.segments.bytes_max(), now)?;
@@ -53,7 +63,7 @@ impl Log {
     }
 
     fn poll_write(&mut self, sync: Sync, now: Duration) -> Option<(FileName, Operation, Purpose)> {
-        if self.writing || self.syncing || self.failed.is_some() {
+        if self.writing || self.syncing || self.failed {
             return None;
         }
         if let Some(number) = self.sealed_unsynced {
@@ -108,7 +118,7 @@ impl Log {
         let write = self.unwritten_since.map(|since| since + WRITE_AFTER);
         let late = self.durable < self.written && sync == Sync::EverySecond;
         let sync = late.then(|| self.synced_at + SYNC_AFTER);
-        let again = [self.spares.retry_at(), self.write_again_at];
+        let again = [self.spares.retry_at(), self.write_again_at, self.listing.retry_at()];
         [write, sync].into_iter().chain(again).flatten().min()
     }
 
@@ -125,19 +135,23 @@ impl Log {
                 self.syncing = false;
                 match result {
                     Ok(()) => self.synced(number, position, offset),
-                    Err(error) => self.fail(number, &error),
+                    Err(error) => self.fail(FileName::Segment(number), &error),
                 }
             }
             Purpose::Create(spare) => {
                 self.spares.created(result.is_ok().then_some(spare));
                 match result {
                     Err(error) if is_full(&error) => self.spares.note_full(now),
-                    Err(error) => self.fail(spare.number, &error),
-                    Ok(()) => {}
+                    Err(error) => self.fail(FileName::Segment(spare.number), &error),
+                    Ok(()) => self.list_spare(spare),
                 }
             }
+            Purpose::Listing | Purpose::ListingSync => self.listing_done(purpose, result, now),
             Purpose::Remove { slot } => {
                 // A file that cannot be removed only takes room; it counts for nothing.
+                if result.is_err() {
+                    self.leave([self.segments.at(slot).number]);
+                }
                 let bytes = self.segments.removed(slot);
                 self.spares.note_room(bytes);
                 self.write_again_at = None;
@@ -160,7 +174,7 @@ impl Log {
             Err(error) if is_full(&error) => self.write_again_at = Some(now + RETRY_AFTER),
             Err(error) => {
                 let number = self.jobs.front().map_or(0, |job| job.number);
-                self.fail(number, &error);
+                self.fail(FileName::Segment(number), &error);
             }
         }
     }
@@ -184,12 +198,13 @@ impl Log {
         }
     }
 
-    fn fail(&mut self, number: u64, error: &io::Error) {
-        let file = FileName::Segment(number);
-        self.failed.get_or_insert(Error::WriteFailed { file, reason: error.to_string() });
+    pub(super) fn fail(&mut self, file: FileName, error: &io::Error) {
+        if !std::mem::replace(&mut self.failed, true) {
+            self.refusal = Some(Error::WriteFailed { file, reason: error.to_string() });
+        }
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

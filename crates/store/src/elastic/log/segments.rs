@@ -32,6 +32,8 @@ pub(in crate::elastic) struct Segment {
     /// Nothing here counts once the log is durable up to there.
     pub(in crate::elastic) doomed: Option<u64>,
     pub(super) removing: bool,
+    /// The manifest lists it no more.
+    pub(super) is_unlisted: bool,
 }
 
 impl Segment {
@@ -48,6 +50,7 @@ impl Segment {
             trailer: None,
             doomed: None,
             removing: false,
+            is_unlisted: false,
         }
     }
 
@@ -278,12 +281,19 @@ impl Segments {
         self.live = 0;
     }
 
-    /// A doomed segment whose file may go, now that the log is durable up to `durable`.
-    pub(super) fn removable(&mut self, durable: u64) -> Option<(usize, u64)> {
+    /// Doomed segments that the manifest need list no more, now that the log is durable up to `durable`.
+    pub(super) fn droppable(&self, durable: u64) -> impl Iterator<Item = usize> {
+        self.doomed.iter().copied().filter(move |&slot| {
+            let segment = self.at(slot);
+            !segment.is_unlisted && segment.doomed.is_some_and(|position| position <= durable)
+        })
+    }
+
+    /// A doomed segment whose file may go, as no manifest lists it.
+    pub(super) fn removable(&mut self) -> Option<(usize, u64)> {
         for &slot in &self.doomed {
             let segment = self.slots[slot].as_mut().expect("doomed, not yet removed");
-            let safe = segment.doomed.is_some_and(|position| position <= durable);
-            if safe && !segment.removing && segment.reads == 0 {
+            if segment.is_unlisted && !segment.removing && segment.reads == 0 {
                 segment.removing = true;
                 return Some((slot, segment.number));
             }

@@ -49,6 +49,8 @@ pub(in crate::elastic) struct Spare {
 #[derive(Debug)]
 pub(super) struct Spares {
     ready: VecDeque<Spare>,
+    /// How many more were made, and are not listed yet.
+    unlisted: usize,
     creating: bool,
     next_number: u64,
     /// The disk is full until then.
@@ -75,6 +77,7 @@ impl Spares {
     pub(super) fn new() -> Self {
         Self {
             ready: VecDeque::new(),
+            unlisted: 0,
             creating: false,
             next_number: 1,
             retry_at: None,
@@ -83,6 +86,16 @@ impl Spares {
             need_max: 0,
             for_removers: 1,
         }
+    }
+
+    /// Those that are listed, the next to be used first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Spare> {
+        self.ready.iter()
+    }
+
+    /// No segment has this number or a higher one.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// Numbers up to this one are taken.
@@ -95,7 +108,9 @@ impl Spares {
         self.need_max = self.need_max.max(bytes);
     }
 
+    /// It is listed, and may be used.
     pub(super) fn add(&mut self, spare: Spare) {
+        self.unlisted = self.unlisted.saturating_sub(1);
         self.ready.push_back(spare);
     }
 
@@ -138,7 +153,7 @@ impl Spares {
         let bytes = self.length(live, bytes_max);
         self.bytes_next = bytes;
         self.for_removers = (live / REMOVERS_SHARE / bytes).max(1) as usize;
-        if self.ready.len() >= FOR_WRITERS + FOR_MOVERS + self.for_removers {
+        if self.ready.len() + self.unlisted >= FOR_WRITERS + FOR_MOVERS + self.for_removers {
             return None;
         }
         self.next_number += 1;
@@ -159,11 +174,11 @@ impl Spares {
         Some(spare)
     }
 
-    /// The end of what [`Spares::missing`] began.
+    /// The end of what [`Spares::missing`] began. What was made is given to [`Spares::add`] later.
     pub(super) fn created(&mut self, spare: Option<Spare>) {
         self.creating = false;
         self.won = self.won.saturating_sub(spare.map_or(0, |spare| spare.bytes));
-        self.ready.extend(spare);
+        self.unlisted += usize::from(spare.is_some());
     }
 
     /// The disk said that it has no room.

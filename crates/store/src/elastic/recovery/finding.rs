@@ -1,13 +1,14 @@
 //! Finding out what is in every segment, and mending the last.
 
-use super::{Found, Lines, Opening, write_failed};
+use super::{Found, Lines, Opening, mending, write_failed};
 use crate::blocks::Blocks;
 use crate::device::{Device, FileName};
 use crate::elastic::Error;
 use crate::elastic::lines::{LineReader, add_lines};
 use crate::elastic::log::Segment;
+use crate::elastic::manifest::SECTOR_BYTES;
 use crate::elastic::parity::Parity;
-use crate::elastic::record::{Address, Record, UNIT_BYTES};
+use crate::elastic::record::{Address, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, Line, Trailer, whole_footer, write_footer,
 };
@@ -22,20 +23,22 @@ struct Scanned {
 
 impl<D: Device + ?Sized> Opening<'_, D> {
     /// Reads what all segments say of themselves, and mends the last.
-    pub(super) fn find_segments(&mut self, files: &[(FileName, u64)]) -> Result<Vec<Found>, Error> {
-        let mut segments: Vec<Segment> = files
-            .iter()
-            .filter_map(|&(name, bytes)| match name {
-                FileName::Segment(number) => Some(Segment::new(number, self.whole_blocks(bytes))),
-                _ => None,
-            })
-            .collect();
+    pub(super) fn find_segments(
+        &mut self,
+        files: &[(FileName, u64)],
+        accept_data_loss: bool,
+    ) -> Result<Vec<Found>, Error> {
+        let segments = files.iter().filter_map(|&(name, bytes)| match name {
+            FileName::Segment(number) => Some(Segment::new(number, self.whole_blocks(bytes))),
+            _ => None,
+        });
+        let mut segments = self.select(segments.collect(), accept_data_loss)?;
         segments.sort_unstable_by_key(|segment| std::cmp::Reverse(segment.number));
         let mut found: Vec<Found> = Vec::new();
         for segment in segments {
-            let (number, is_last) = (segment.number, found.is_empty());
+            let (number, is_last) = (segment.number, found.is_empty() && !self.was_closed);
             if number < self.floor {
-                self.remove(number)?;
+                self.removals.push(number);
                 continue;
             }
             let damage = self.recovery.damage.len();
@@ -44,7 +47,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     segment.segment.damaged = self.recovery.damage.len() > damage;
                     found.push(segment);
                 }
-                None if is_last => self.remove(number)?,
+                None if is_last => self.removals.push(number),
                 // It was safe before anything behind it was written.
                 None => self.damaged(number, 0, "nothing that was written is left"),
             }
@@ -58,12 +61,12 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         bytes.min(self.segment_bytes) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
     }
 
-    fn remove(&self, number: u64) -> Result<(), Error> {
+    pub(super) fn remove(&self, number: u64) -> Result<(), Error> {
         let file = FileName::Segment(number);
         self.device.remove(file).map_err(write_failed(file))
     }
 
-    fn read(&self, number: u64, offset: u64, bytes: usize) -> Result<Vec<u8>, Error> {
+    pub(super) fn read(&self, number: u64, offset: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         let file = FileName::Segment(number);
         self.device.read(file, offset, bytes).map_err(|error| Error::ReadFailed {
             file,
@@ -204,8 +207,10 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     at += record.bytes();
                 }
                 Err(broken) => {
-                    let next = behind_damage(number, &bytes[..limit], at, !is_last);
-                    let Some(next) = next.or(sealed.map(|_| limit)) else {
+                    let next = behind_damage(number, &bytes[..limit], at, !is_last)
+                        .or(sealed.map(|_| limit))
+                        .or_else(|| behind_whole(number, &bytes[..limit], at));
+                    let Some(next) = next else {
                         if is_last && !bytes[at..limit].iter().all(|byte| *byte == 0) {
                             self.recovery.cut = Some((file, at as u64));
                         }
@@ -214,7 +219,11 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     self.damaged(number, at as u64, &broken.to_string());
                     step = None;
                     let address = Address::new(number, at as u64);
-                    if !parity.as_mut().is_some_and(|parity| parity.mend(address, bytes, next)) {
+                    let mut by_parity = |bytes: &mut [u8]| {
+                        parity.as_mut().is_some_and(|parity| parity.mend(address, bytes, next))
+                    };
+                    if !by_parity(bytes) && !mending::mend_byte(address, bytes, next) {
+                        self.name_damaged(&mut scanned.lines, address, &bytes[..next]);
                         at = next;
                     }
                 }
@@ -227,6 +236,18 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             self.recovery.cut = Some((file, begun));
         }
         scanned
+    }
+
+    /// Adds what the header of a damaged record says, if the record ends where it should: then whoever asks
+    /// for its key is told of the damage.
+    fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) {
+        let at = address.offset() as usize;
+        if let Ok(record) = Record::parse(&bytes[at..])
+            && record.kind == Kind::Put
+            && at + record.bytes() == bytes.len()
+        {
+            add_lines(lines, &record, at as u64, |key| self.hash(key));
+        }
     }
 
     /// What tells how to mend records of a segment without footer lines.
@@ -243,6 +264,19 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         parity.add(&segment[..footer]);
         parity.add(stored);
         Some(parity)
+    }
+
+    /// Overwrites what a crash left behind the end of the log, before anything else is written there: nobody
+    /// takes it for a part of what is.
+    fn wipe(&self, number: u64, end: usize, bytes: &[u8]) -> Result<(), Error> {
+        let Some(last) = bytes[end..].iter().rposition(|byte| *byte != 0) else { return Ok(()) };
+        let begin = end / BLOCK_BYTES * BLOCK_BYTES;
+        let until = (end + last + 1).next_multiple_of(BLOCK_BYTES);
+        let mut kept = Blocks::from(&bytes[begin..end]);
+        kept.fill_up(until - begin);
+        let file = FileName::Segment(number);
+        let wiped = self.device.write(file, begin as u64, &kept);
+        wiped.and_then(|()| self.device.sync(file)).map_err(write_failed(file))
     }
 
     /// Gives the segment that was open the footer and trailer it lacks.
@@ -271,11 +305,13 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         parity.add(&bytes[..trailer.footer_offset() as usize]);
         trailer.footer_checksum =
             write_footer(trailer.footer, &scanned.lines, &parity, &mut footer);
+        let whole = bytes;
         // The file may have been growing.
         let end = trailer.footer_offset() + footer.len() as u64 + BLOCK_BYTES as u64;
         let bytes = segment.bytes.max(end);
         // A damaged segment stays as it is, for whoever wants to look at it.
         if is_last && bytes <= self.segment_bytes {
+            self.wipe(number, scanned.end as usize, whole)?;
             let mut last = Blocks::default();
             trailer.write(&mut last);
             let file = FileName::Segment(number);
@@ -290,6 +326,32 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         }
         Ok(trailer)
     }
+}
+
+/// Where the log goes on behind a record that reached the disk as a whole and is damaged; nothing if a crash
+/// may have torn it, or if the log ends there.
+///
+/// A segment is made of zeroes and every place is written once, so a sector that a crash lost is zero where
+/// the record should be. One that is not was written, and what is wrong in it is damage.
+fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
+    let next = behind_damage(number, bytes, at, true);
+    // The footer of a segment whose trailer was lost begins at a block, and no record is behind it.
+    if next.is_none() && at.is_multiple_of(BLOCK_BYTES) {
+        return None;
+    }
+    let sector_end = |at: usize| ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(bytes.len());
+    let parsed = Record::parse(&bytes[at..]).ok().map(|record| at + record.bytes());
+    let end = parsed.filter(|end| next.is_none_or(|next| *end <= next));
+    let end = end.unwrap_or_else(|| sector_end(at)).min(bytes.len());
+    let mut begin = at;
+    while begin < end {
+        let until = sector_end(begin).min(end);
+        if bytes[begin..until].iter().all(|byte| *byte == 0) {
+            return None;
+        }
+        begin = until;
+    }
+    Some(next.unwrap_or(end))
 }
 
 /// Where records go on behind bytes that are none; nothing if the log simply ends there. `promised`

@@ -1,0 +1,148 @@
+//! A file that one process at a time may hold.
+//!
+//! It is an open file description lock (`F_OFD_SETLK`): the kernel drops it when the last descriptor is
+//! closed, however the process ends, and a second opening in the same process does not get it either. The
+//! file names its holder. It stays when the lock is gone: a file that is removed could be locked twice.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io::{self, ErrorKind, Read, Seek, Write},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// The lock, until it is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Another process has it.
+    Held(Holder),
+    /// The system does not let us ask for it.
+    Failed(io::Error),
+}
+
+/// What the file says of the process that holds the lock.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    text: String,
+}
+
+impl Lock {
+    /// Takes the lock of the file at `path`, which is made if it is missing, for a process that runs
+    /// `command`.
+    ///
+    /// # Errors
+    /// Another process holds it, or the file cannot be opened or locked.
+    pub(crate) fn take(path: &Path, command: &str) -> Result<Self, Refused> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(Refused::Failed)?;
+        if !lock(&file).map_err(Refused::Failed)? {
+            let mut text = String::new();
+            // What the holder says is for people: without it the refusal is the same.
+            let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
+            return Err(Refused::Held(Holder { text }));
+        }
+        name_holder(&mut file, command).map_err(Refused::Failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Read of what a lock file says.
+const HOLDER_BYTES_MAX: u64 = 4096;
+
+/// Writes which process has the lock. On a full disk it is left out.
+fn name_holder(file: &mut File, command: &str) -> io::Result<()> {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let pid = std::process::id();
+    let text = format!("pid {pid}\nhost {host}\nstarted {started}\ncommand {command}\n");
+    file.set_len(0)?;
+    file.rewind()?;
+    match file.write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
+        written => written,
+    }
+}
+
+/// Takes the lock of an open file; false if another process has it.
+fn lock(file: &File) -> io::Result<bool> {
+    let whole = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and the kernel only reads the structure.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+impl Holder {
+    fn says(&self, field: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(' '))
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(pid) = self.says("pid") else { return f.write_str("another process") };
+        write!(f, "process {pid}")?;
+        let command = self.says("command").unwrap_or("unknown command");
+        write!(f, " ({command}")?;
+        if let Some(host) = self.says("host") {
+            write!(f, " on {host}")?;
+        }
+        let started = self.says("started").and_then(|started| started.parse().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if let Some(seconds) = started.and_then(|started| now.checked_sub(started)) {
+            write!(f, ", started {seconds} s ago")?;
+        }
+        f.write_str(")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_which_process_has_it_and_gets_it_after_the_first() {
+        let path = std::env::temp_dir().join(format!("lock-{}", std::process::id()));
+        let first = Lock::take(&path, "enroute test").expect("nobody has it");
+        let Err(Refused::Held(holder)) = Lock::take(&path, "enroute other") else {
+            panic!("it is held")
+        };
+        let said = holder.to_string();
+        let expected = format!("process {} (enroute test on ", std::process::id());
+        assert!(said.starts_with(&expected) && said.ends_with(" s ago)"), "{said}");
+        drop(first);
+        drop(Lock::take(&path, "enroute other").expect("it is free"));
+        let text = fs::read_to_string(&path).expect("the file stays");
+        assert!(text.contains("command enroute other"), "{text}");
+        fs::remove_file(&path).expect("removed");
+    }
+}

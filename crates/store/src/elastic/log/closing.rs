@@ -1,0 +1,31 @@
+//! The end of the log: its last segment is sealed, and the manifest says that all are.
+
+use super::Log;
+use crate::elastic::Error;
+
+impl Log {
+    /// Appends nothing more, and has what was appended made safe. What follows needs no more than the
+    /// commands of [`Log::poll`] carried out.
+    pub(in crate::elastic) fn close(&mut self) {
+        if self.is_closing {
+            return;
+        }
+        self.is_closing = true;
+        self.refusal.get_or_insert(Error::Closed);
+        self.seal();
+        self.want_durable();
+    }
+
+    pub(in crate::elastic) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Everything appended is on disk.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.open.is_none()
+            && self.jobs.is_empty()
+            && !self.writing
+            && !self.syncing
+            && self.sealed_unsynced.is_none()
+    }
+}
