@@ -219,7 +219,8 @@ impl Decoder {
             };
             if arguments > limits.arguments_max {
                 let got = arguments as u64;
-                return Err(too_large(self.start, ARGUMENTS, limits.arguments_max, got));
+                let what = if limits.before_login { LOGIN_ARGUMENTS } else { ARGUMENTS };
+                return Err(too_large(self.start, what, limits.arguments_max, got));
             }
             self.bulks = self.position;
             self.arguments = arguments;
@@ -245,7 +246,8 @@ impl Decoder {
         };
         let Ok(length) = usize::try_from(length) else { return Err(invalid_bulk(at + 1)) };
         if length > limits.bulk_bytes_max {
-            return Err(too_large(at, BULK_BYTES, limits.bulk_bytes_max, length as u64));
+            let what = if limits.before_login { LOGIN_BULK_BYTES } else { BULK_BYTES };
+            return Err(too_large(at, what, limits.bulk_bytes_max, length as u64));
         }
         let end = (body + 2).saturating_add(length);
         if end - self.start > limits.request_bytes_max {
@@ -280,6 +282,10 @@ impl Decoder {
         let (bulks, len) = inline::split(line, self.start)?;
         let bytes = bytes.get(self.start..self.position).unwrap_or_default();
         let places = inline::places(&bulks);
+        let name = bulks.get(places[0].clone()).unwrap_or_default();
+        if len > 0 && is_http(name) {
+            return Err(http(self.start, name));
+        }
         Ok(Some(Request { bytes, bulks: Cow::Owned(bulks), len, places }))
     }
 }
@@ -303,6 +309,9 @@ const ARGUMENTS: &str = "arguments";
 const BLANK_BYTES: &str = "blank bytes before a command";
 const BULK_BYTES: &str = "bulk bytes";
 const INLINE_BYTES: &str = "inline bytes";
+const LOGIN_ARGUMENTS: &str = "arguments before login";
+const LOGIN_BULK_BYTES: &str = "bulk bytes before login";
+const COMMAND: &str = "a Redis command";
 const REQUEST_BYTES: &str = "request bytes";
 
 /// The error reply to send before closing, in Redis's words where Redis has words for it.
@@ -316,10 +325,16 @@ const REQUEST_BYTES: &str = "request bytes";
 /// ```
 pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
-        Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
+        Error::Malformed { expected: expected @ ("'$'" | COMMAND), got, .. } => {
+            format!("expected {expected}, got {got}")
+        }
         Error::Malformed { got, .. } => got.clone(),
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
+        Error::TooLarge { what: LOGIN_ARGUMENTS, .. } => {
+            "unauthenticated multibulk length".to_owned()
+        }
         Error::TooLarge { what: BULK_BYTES, .. } => "invalid bulk length".to_owned(),
+        Error::TooLarge { what: LOGIN_BULK_BYTES, .. } => "unauthenticated bulk length".to_owned(),
         Error::TooLarge { what: INLINE_BYTES, .. } => "too big inline request".to_owned(),
         Error::TooLarge { what, limit, .. } => format!("more than {limit} {what}"),
     };
@@ -349,6 +364,18 @@ fn invalid_bulk(offset: usize) -> Error {
 #[cold]
 fn unterminated_bulk(offset: usize) -> Error {
     malformed(offset, "CR LF behind the declared length", "invalid bulk length")
+}
+
+/// Whether a line that begins with this word is part of an HTTP request. Any web page can make a browser
+/// send one to a port of its own machine, with commands in the body; the line `Host:` comes before that.
+/// Redis closes such a connection, too.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:")
+}
+
+#[cold]
+fn http(offset: usize, word: &[u8]) -> Error {
+    malformed(offset, COMMAND, format!("an HTTP request ('{}')", word.escape_ascii()))
 }
 
 #[cold]
