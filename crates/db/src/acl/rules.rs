@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    command::{Command, Flags, table::ROWS},
+    command::{Command, Flags, Touch, table::ROWS},
     failure::Failure,
     glob,
 };
@@ -52,7 +52,8 @@ pub(crate) enum Access {
     NoCommand,
     /// The key at this argument.
     NoKey(usize),
-    NoChannel,
+    /// The channel at this argument.
+    NoChannel(usize),
 }
 
 /// A password as it is kept.
@@ -63,10 +64,9 @@ fn hash(password: &[u8]) -> String {
 /// Which categories a command is in.
 pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
     let flags = command.flags;
-    let admin = flags.has(Flags::ADMIN);
-    let mut categories = Vec::new();
+    let admin = flags.has(Flags::ADMIN) || command.category == Some("admin");
+    let mut categories = Vec::from_iter(command.category.filter(|&category| category != "admin"));
     for (within, name) in [
-        (command.group.category() != "admin", command.group.category()),
         (flags.has(Flags::READONLY), "read"),
         (flags.has(Flags::WRITE), "write"),
         (flags.has(Flags::FAST), "fast"),
@@ -146,49 +146,34 @@ impl Rules {
             return Access::Allowed;
         }
         let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
-        let always = matches!(command.name, "auth" | "hello" | "quit" | "reset");
-        if !always && !row.is_some_and(|row| self.allowed[row]) {
+        if !command.flags.has(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
             return Access::NoCommand;
         }
-        let writes = command.flags.has(Flags::WRITE);
-        let last = command.keys.of(args.len()).last();
-        for at in command.keys.of(args.len()) {
-            // What is only read of a writing command: the sources.
-            let source = match command.name {
-                "copy" => Some(at) != last,
-                "bitop" => at != 2,
-                _ => false,
-            };
-            let overwrites = matches!(
-                command.name,
-                "set" | "setex" | "psetex" | "mset" | "msetnx" | "setnx" | "del" | "unlink"
-            );
-            let write = writes && !source;
-            let read =
-                !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
-            if !self.may_touch(args[at], read, write) {
+        for (at, touch) in command.touched(args) {
+            if !self.may_touch(args[at], touch) {
                 return Access::NoKey(at);
             }
         }
-        if command.name == "subscribe" && !args[1..].iter().all(|channel| self.may_hear(channel)) {
-            return Access::NoChannel;
+        if command.name == "subscribe"
+            && let Some(at) = (1..args.len()).find(|&at| !self.may_hear(args[at]))
+        {
+            return Access::NoChannel(at);
         }
         Access::Allowed
     }
 
-    fn may_touch(&self, key: &[u8], read: bool, write: bool) -> bool {
-        let matching =
-            |key: &[u8], pattern: &KeyPattern| glob::matches(pattern.pattern.as_bytes(), key);
-        let allows = |wanted: bool, of: fn(&KeyPattern) -> bool| {
-            !wanted || self.keys.iter().any(|pattern| of(pattern) && matching(key, pattern))
-        };
-        allows(read, |pattern| pattern.read) && allows(write, |pattern| pattern.write)
+    /// One pattern has to allow all of it, as in Redis: a right to read by one and to write by another is
+    /// no right to do both at once.
+    fn may_touch(&self, key: &[u8], touch: Touch) -> bool {
+        self.keys.iter().any(|pattern| {
+            (pattern.read || !touch.reads())
+                && (pattern.write || !touch.writes())
+                && glob::matches(pattern.pattern.as_bytes(), key)
+        })
     }
 
     fn may_hear(&self, channel: &[u8]) -> bool {
-        // What tracking says to a client that asked for it is no secret of others.
-        channel == b"__redis__:invalidate"
-            || self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
+        self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
     }
 
     /// Applies one rule.
