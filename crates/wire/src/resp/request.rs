@@ -325,8 +325,9 @@ const REQUEST_BYTES: &str = "request bytes";
 /// ```
 pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
-        Error::Malformed { expected: expected @ ("'$'" | COMMAND), got, .. } => {
-            format!("expected {expected}, got {got}")
+        Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
+        Error::Malformed { expected: COMMAND, .. } => {
+            "expected a Redis command, got an HTTP request".to_owned()
         }
         Error::Malformed { got, .. } => got.clone(),
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
@@ -375,7 +376,12 @@ fn is_http(word: &[u8]) -> bool {
 
 #[cold]
 fn http(offset: usize, word: &[u8]) -> Error {
-    malformed(offset, COMMAND, format!("an HTTP request ('{}')", word.escape_ascii()))
+    let word = word.escape_ascii();
+    let got = format!(
+        "an HTTP request ('{word}'). A web page can make a browser send one: find out which program connects, \
+         and require a password (AUTH) so that such requests can do nothing"
+    );
+    malformed(offset, COMMAND, got)
 }
 
 #[cold]
