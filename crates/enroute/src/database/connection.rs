@@ -246,6 +246,9 @@ impl Connection {
                     break None;
                 }
                 match self.decoder.decode(&bytes[ahead..], limits) {
+                    Ok(Some((request, _))) if request::refuse_http(&request).is_err() => {
+                        break Some(request::refuse_http(&request));
+                    }
                     Ok(Some((request, taken))) => {
                         ahead += taken;
                         requests.push((request, ahead));

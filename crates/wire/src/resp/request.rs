@@ -282,10 +282,6 @@ impl Decoder {
         let (bulks, len) = inline::split(line, self.start)?;
         let bytes = bytes.get(self.start..self.position).unwrap_or_default();
         let places = inline::places(&bulks);
-        let name = bulks.get(places[0].clone()).unwrap_or_default();
-        if len > 0 && is_http(name) {
-            return Err(http(self.start, name));
-        }
         Ok(Some(Request { bytes, bulks: Cow::Owned(bulks), len, places }))
     }
 }
@@ -295,6 +291,28 @@ enum Begun<'a> {
     Partial,
     Multibulk,
     Inline(Request<'a>),
+}
+
+/// Is it a line of HTTP, sent by a web page or a scanner? Close the connection and answer nothing, as
+/// Redis does: what follows would be taken for commands that somebody else's page chose.
+#[cold]
+pub fn is_http(request: &Request<'_>) -> bool {
+    let is = |word: &[u8]| request.name().eq_ignore_ascii_case(word);
+    let is_request_line = || {
+        request.argument(1).is_some_and(|target| target.starts_with(b"/"))
+            && request.argument(2).is_some_and(|version| version.starts_with(b"HTTP/1."))
+    };
+    is(b"post") || is(b"host:") || (request.len() == 3 && is_request_line())
+}
+
+/// What a server's listener holds every decoded request against: a line of HTTP is an error that ends the
+/// connection. Any web page can make a browser send a request to a port of its own machine, with commands in
+/// the body.
+#[inline]
+pub fn refuse_http(request: &Request<'_>) -> Result<()> {
+    // A browser cannot choose how its request begins.
+    let inline = request.bytes().first() != Some(&b'*');
+    if inline && is_http(request) { Err(http(request)) } else { Ok(()) }
 }
 
 /// Appends a command in the form every server reads, an array of bulk strings.
@@ -326,9 +344,8 @@ const REQUEST_BYTES: &str = "request bytes";
 pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
         Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
-        Error::Malformed { expected: COMMAND, .. } => {
-            "expected a Redis command, got an HTTP request".to_owned()
-        }
+        // Nothing, as Redis: it is not for a page to read.
+        Error::Malformed { expected: COMMAND, .. } => return Vec::new(),
         Error::Malformed { got, .. } => got.clone(),
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
         Error::TooLarge { what: LOGIN_ARGUMENTS, .. } => {
@@ -367,21 +384,14 @@ fn unterminated_bulk(offset: usize) -> Error {
     malformed(offset, "CR LF behind the declared length", "invalid bulk length")
 }
 
-/// Whether a line that begins with this word is part of an HTTP request. Any web page can make a browser
-/// send one to a port of its own machine, with commands in the body; the line `Host:` comes before that.
-/// Redis closes such a connection, too.
-fn is_http(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:")
-}
-
 #[cold]
-fn http(offset: usize, word: &[u8]) -> Error {
-    let word = word.escape_ascii();
+fn http(request: &Request<'_>) -> Error {
+    let word = request.name().escape_ascii();
     let got = format!(
         "an HTTP request ('{word}'). A web page can make a browser send one: find out which program connects, \
          and require a password (AUTH) so that such requests can do nothing"
     );
-    malformed(offset, COMMAND, got)
+    malformed(0, COMMAND, got)
 }
 
 #[cold]

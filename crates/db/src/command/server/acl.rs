@@ -78,6 +78,7 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if rules.without_password {
         flags.push("nopass");
     }
+    flags.extend(rules.payload);
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.text(flag));
     reply.text("passwords");
@@ -86,8 +87,7 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("commands");
     reply.text(&rules.command_rules());
     reply.text("keys");
-    let keys: Vec<String> = rules.keys.iter().map(ToString::to_string).collect();
-    reply.text(&keys.join(" "));
+    reply.text(&rules.key_rules().join(" "));
     reply.text("channels");
     let channels: Vec<String> =
         rules.channels.iter().map(|channel| format!("&{channel}")).collect();
