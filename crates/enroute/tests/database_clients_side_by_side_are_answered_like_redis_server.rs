@@ -78,9 +78,10 @@ impl Sides {
         let words: Vec<&str> = line.split(' ').collect();
         let [ours, theirs] = &mut self.peers[number];
         let (mut a, b) = (ours.ask(&words), theirs.ask(&words));
-        if b == CLOSED && a.starts_with(b"-NOAUTH") {
+        if b == CLOSED && (a.starts_with(b"-NOAUTH") || line == "exec") {
             // Its user was removed by another connection. Another thread closes it, so a command that
-            // arrives before that is refused first.
+            // arrives before that is refused first. Or the transaction removed its own user: redis-server
+            // stops in the middle of the answer then, `enroute db` behind it.
             a = ours.hear();
         }
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(600)].escape_ascii().to_string();

@@ -57,6 +57,9 @@ impl Touch {
     }
 }
 
+/// What a command with these arguments does to its keys.
+type ByArguments = fn(&[&[u8]]) -> Touch;
+
 /// What a command does to its keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Touches {
@@ -64,7 +67,7 @@ pub(crate) struct Touches {
     /// To all keys but the first, where that is something else.
     others: Option<Touch>,
     /// To every key, where that depends on the arguments; then `first` is the most it can be.
-    by_arguments: Option<fn(&[&[u8]]) -> Touch>,
+    by_arguments: Option<ByArguments>,
 }
 
 impl Touches {
@@ -85,7 +88,7 @@ impl Keys {
     }
 
     /// Its arguments decide what it does to them, at most what was said before.
-    pub(super) const fn or(mut self, by_arguments: fn(&[&[u8]]) -> Touch) -> Self {
+    pub(super) const fn or(mut self, by_arguments: ByArguments) -> Self {
         self.touches.by_arguments = Some(by_arguments);
         self
     }
