@@ -234,9 +234,9 @@ impl Clients {
         self.all.lock().get(&id).cloned()
     }
 
-    /// Everybody, the oldest first.
+    /// Everybody but those whose end was asked for, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
-        self.all.lock().values().cloned().collect()
+        self.all.lock().values().filter(|client| !client.is_killed()).cloned().collect()
     }
 
     /// How many there are.

@@ -11,7 +11,7 @@ use store::elastic::{Position, Ticket};
 use wire::resp::Version;
 
 use crate::{
-    acl::{DEFAULT, Rules},
+    acl::{DEFAULT, User},
     clients::Client,
     command::{Command, Flags, Scope, Tracking, Walk},
     failure::Failure,
@@ -25,7 +25,7 @@ mod execution;
 mod hearing;
 mod transaction;
 
-pub(crate) use admission::resolve;
+pub(crate) use admission::{find, wrong_count};
 use execution::release;
 pub(crate) use transaction::{Transaction, Watched};
 
@@ -60,8 +60,13 @@ pub struct Session {
     pub(crate) version: Version,
     pub(crate) database: u8,
     pub(crate) user: String,
+    /// It has logged in, or came when the default user needed no password. That counts until it logs in
+    /// as another user, resets or is closed.
     pub(crate) authenticated: bool,
-    rules: Arc<Rules>,
+    /// The default user needs no password now.
+    is_open: bool,
+    rights: User,
+    /// As of which change of any user it knows all this.
     generation: u64,
     pub(crate) transaction: Option<Transaction>,
     pub(crate) watched: Vec<Watched>,
@@ -104,15 +109,18 @@ struct Scene<'s, S> {
 impl Session {
     /// A conversation with `client`, which nobody has authenticated yet.
     pub fn new(client: Arc<Client>, server: &Server) -> Self {
-        let rules = server.acl.find(DEFAULT).unwrap_or_else(|| Arc::new(Rules::nothing()));
+        let generation = server.acl.generation();
+        let rights = server.acl.find(DEFAULT).unwrap_or_else(User::nobody);
+        let is_open = rights.rules.needs_no_password();
         Self {
             client,
             version: Version::Resp2,
             database: 0,
             user: DEFAULT.to_owned(),
-            authenticated: rules.needs_no_password(),
-            rules,
-            generation: server.acl.generation(),
+            authenticated: is_open,
+            is_open,
+            rights,
+            generation,
             transaction: None,
             watched: Vec::new(),
             tracking: Tracking::default(),
@@ -234,10 +242,7 @@ impl Session {
         let command = match self.admit(args, scene.server) {
             Ok(command) => command,
             Err(failure) => {
-                if let Some(transaction) = &mut self.transaction {
-                    transaction.failed = true;
-                }
-                self.refuse(&failure, scene);
+                self.refuse_admission(args, &failure, scene);
                 return Step::Done;
             }
         };
@@ -260,6 +265,20 @@ impl Session {
             self.tracking.caching = None;
         }
         step
+    }
+
+    /// What is refused while a transaction is queued makes EXEC fail; if it is EXEC itself, it has.
+    fn refuse_admission<S>(&mut self, args: &[&[u8]], failure: &Failure, scene: &mut Scene<'_, S>) {
+        if args[0].eq_ignore_ascii_case(b"EXEC") {
+            self.leave_transaction();
+            let why = failure.0.trim_start_matches("ERR ");
+            let aborted = format!("EXECABORT Transaction discarded because of: {why}");
+            return self.refuse(&Failure::new(aborted), scene);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.failed = true;
+        }
+        self.refuse(failure, scene);
     }
 
     fn refuse<S>(&mut self, failure: &Failure, scene: &mut Scene<'_, S>) {

@@ -24,6 +24,7 @@
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
@@ -48,6 +49,7 @@ pub mod keyserver;
 pub mod link;
 mod lock;
 mod logging;
+pub mod private_file;
 pub mod report;
 pub mod runtime;
 pub mod state;

@@ -2,12 +2,14 @@
 
 mod support;
 
-use std::process::Command;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt, process::Command};
 
 use support::{
     database::{Certificates, Database},
     directory::on_path,
+    frames::Side,
     origins,
+    process::Process,
 };
 
 /// What redis-cli prints.
@@ -60,6 +62,7 @@ fn users_outlive_a_restart_in_their_file() {
     }
     let file = support::directory::TemporaryDirectory::create();
     let path = file.path().join("users.acl");
+    std::fs::write(&path, "").expect("a file");
     let mut database = Database::start_with(&["--users", path.to_str().expect("a plain path")]);
     assert_eq!(
         cli(&database, &[], &["acl", "setuser", "kept", "on", ">secret", "~*", "+@all"]),
@@ -71,6 +74,80 @@ fn users_outlive_a_restart_in_their_file() {
     database.bring_up();
     let kept = ["--user", "kept", "--pass", "secret", "--no-auth-warning"];
     assert_eq!(cli(&database, &kept, &["ping"]), "PONG");
+}
+
+fn refused(directory: &std::path::Path, options: &[&str]) -> String {
+    let mut command = Command::new(support::enroute::program());
+    command.args(["db", "--listen", "127.0.0.1:0", "--dir"]).arg(directory.join("data"));
+    let ended = Process::start(command.args(options)).wait();
+    assert!(!ended.status.success(), "{options:?} are taken");
+    ended.stderr
+}
+
+#[test]
+fn files_that_cannot_keep_strangers_out_are_refused() {
+    let directory = support::directory::TemporaryDirectory::create();
+    let path = directory.path().join("file");
+    let file = path.to_str().expect("a plain path");
+    let write = |text: &str, mode: u32| {
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its own file");
+    };
+    // A file of users that is not there would let everybody in.
+    let told = refused(directory.path(), &["--users", file]);
+    assert!(told.contains("cannot read the users file") && told.contains(file), "{told}");
+    for mode in [0o666, 0o620, 0o602] {
+        write("user app on >pw ~* +@all\n", mode);
+        let told = refused(directory.path(), &["--users", file]);
+        assert!(told.contains("can write it") && told.contains("chmod 600"), "{told}");
+    }
+    write("user app on >pw ~* +@all\nuser default off\n", 0o644);
+    let database = Database::start_with(&["--users", file]);
+    assert!(
+        database
+            .process()
+            .stderr_line("can read it")
+            .is_some_and(|line| line.contains("chmod 600"))
+    );
+    drop(database);
+
+    write("secret\nmore\n", 0o644);
+    let told = refused(directory.path(), &["--password-file", file]);
+    assert!(told.contains("can read it") && told.contains("chmod 600"), "{told}");
+    write("\nsecret\n", 0o600);
+    assert!(refused(directory.path(), &["--password-file", file]).contains("first line is empty"));
+    let absent = directory.path().join("absent");
+    let absent = absent.to_str().expect("a plain path");
+    assert!(refused(directory.path(), &["--password-file", absent]).contains("cannot read"));
+    write("secret\nmore\n", 0o600);
+    let database = Database::start_with(&["--password-file", file]);
+    let mut side = Side::connect(database.address());
+    assert!(side.words("GET k").starts_with(b"-NOAUTH"));
+    assert_eq!(side.words("AUTH secret"), b"+OK\r\n");
+    // Nothing of it is among the arguments that `ps` shows.
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", database.process().id()));
+    assert!(!String::from_utf8_lossy(&arguments.expect("it runs")).contains("secret"));
+}
+
+#[test]
+fn who_lets_everybody_in_is_warned() {
+    let directory = support::directory::TemporaryDirectory::create();
+    let path = directory.path().join("users");
+    std::fs::write(&path, "user app on >pw ~* +@all\n").expect("a file");
+    let users = path.to_str().expect("a plain path");
+    // A file of users that says nothing of the default user leaves it open.
+    for options in [&[][..], &["--users", users]] {
+        let mut command = Command::new(support::enroute::program());
+        command.args(["db", "--listen", "0.0.0.0:0", "--dir"]).arg(directory.path().join("data"));
+        let process = Process::start(command.args(options));
+        assert!(process.stderr_line(" keeps ").is_some(), "{}", process.stderr());
+        assert!(
+            process.stderr().contains("anybody who reaches"),
+            "{options:?}: {}",
+            process.stderr()
+        );
+        process.terminate();
+    }
 }
 
 #[test]

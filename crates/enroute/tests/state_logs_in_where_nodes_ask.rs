@@ -4,6 +4,7 @@
 mod support;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use redis::cmd;
@@ -48,6 +49,8 @@ fn one_user_serves_moves_and_copies() {
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, text).expect("a file");
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).expect("its own file");
         path.to_string_lossy().into_owned()
     };
     let (right, wrong) = (file("right", "secret\n"), file("wrong", "guess\n"));

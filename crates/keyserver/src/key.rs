@@ -48,6 +48,11 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
+    /// The names it is for; any, if there are none.
+    pub fn server_names(&self) -> &[String] {
+        &self.server_names
+    }
+
     /// Reads a PKCS #8 document in DER. `server_names` may be empty: then it is for any.
     pub fn from_pkcs8(der: &[u8], server_names: Vec<String>) -> Result<Self> {
         let pair = Pair::from_pkcs8(der)?;

@@ -92,6 +92,11 @@ pub fn open(id: KeyId, record: &[u8], keyring: &Keyring) -> Result<SigningKey> {
     if key.id() == id { Ok(key) } else { Err(wrong("holds another key")) }
 }
 
+/// The id of the key-encryption key that a record is sealed under.
+pub fn sealed_under(id: KeyId, record: &[u8]) -> Result<KekId> {
+    Ok(Parts::of(id, record)?.kek)
+}
+
 /// The same record with its data key under the keyring's first key, or `None` if it is already.
 pub fn rewrap(
     id: KeyId,

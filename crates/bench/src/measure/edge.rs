@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
     time::Instant,
@@ -72,6 +73,7 @@ impl Stage {
         certificates(&directory)?;
         fs::write(directory.join("policy.toml"), POLICY)?;
         fs::write(directory.join("kek"), "11".repeat(32))?;
+        fs::set_permissions(directory.join("kek"), fs::Permissions::from_mode(0o600))?;
         let stored = run.servers.database(&["--memory", "64MiB"], CLIENT)?;
         let database = format!("redis://{}", stored.server.address);
         let mut import = run.servers.enroute_in(&directory);

@@ -360,7 +360,7 @@ for name in localhost edge1.example; do
 done
 openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ecdsa.key
 openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key
-openssl rand -hex 32 >kek";
+(umask 077; openssl rand -hex 32 >kek)";
 
 fn number(report: &Value, name: &str) -> anyhow::Result<f64> {
     report[name].as_f64().with_context(|| format!("no {name} in {report}"))

@@ -22,16 +22,37 @@ use crate::failure::Failure;
 /// The user every connection begins as.
 pub const DEFAULT: &str = "default";
 
+/// A user as a connection holds it.
+#[derive(Debug, Clone)]
+pub(crate) struct User {
+    pub(crate) rules: Arc<Rules>,
+    /// Never the same for two users, were they of one name one after the other.
+    born: u64,
+}
+
+impl User {
+    /// Is this the same user, with the rules of another time maybe?
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.born == other.born
+    }
+
+    /// A user without rights.
+    pub(crate) fn nobody() -> Self {
+        Self { rules: Arc::new(Rules::nothing()), born: 0 }
+    }
+}
+
 /// All users. A user's rules are never changed but replaced, and every replacement counts up the
 /// generation, so that a connection finds out with one load.
 pub struct Acl {
-    users: RwLock<BTreeMap<String, Arc<Rules>>>,
+    users: RwLock<BTreeMap<String, User>>,
     generation: AtomicU64,
 }
 
 impl Default for Acl {
     fn default() -> Self {
-        let users = BTreeMap::from([(DEFAULT.to_owned(), Arc::new(Rules::everything()))]);
+        let everything = User { rules: Arc::new(Rules::everything()), born: 1 };
+        let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);
         Self { users: RwLock::new(users), generation: AtomicU64::new(1) }
     }
 }
@@ -43,14 +64,19 @@ impl Acl {
         self.generation.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// The rules of a user.
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Rules>> {
+    /// The user of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<User> {
         self.users.read().get(name).cloned()
     }
 
-    /// The rules of a user who says this password.
-    pub(crate) fn authenticate(&self, name: &str, password: &[u8]) -> Option<Arc<Rules>> {
-        self.find(name).filter(|rules| rules.accepts(password))
+    /// The user of this name, if this is a password of it.
+    pub(crate) fn authenticate(&self, name: &str, password: &[u8]) -> Option<User> {
+        self.find(name).filter(|user| user.rules.accepts(password))
+    }
+
+    /// Is every client let in as the default user, without a password?
+    pub fn is_open(&self) -> bool {
+        self.users.read().get(DEFAULT).is_some_and(|user| user.rules.needs_no_password())
     }
 
     /// Applies rules to a user, made if absent; all or none.
@@ -59,21 +85,22 @@ impl Acl {
     /// The rule that cannot be, and why.
     pub fn set(&self, name: &str, rules: &[&str]) -> Result<(), Failure> {
         let mut users = self.users.write();
-        let mut changed =
-            users.get(name).map_or_else(Rules::nothing, |present| Rules::clone(present));
+        let present = users.get(name);
+        let mut changed = present.map_or_else(Rules::nothing, |user| Rules::clone(&user.rules));
         for rule in rules {
             changed.apply(rule)?;
         }
-        users.insert(name.to_owned(), Arc::new(changed));
-        self.generation.fetch_add(1, SeqCst);
+        let generation = self.generation.fetch_add(1, SeqCst) + 1;
+        let born = present.map_or(generation, |user| user.born);
+        users.insert(name.to_owned(), User { rules: Arc::new(changed), born });
         Ok(())
     }
 
     /// Drops a user; says whether there was one.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        let removed = self.users.write().remove(name).is_some();
+        let mut users = self.users.write();
         self.generation.fetch_add(1, SeqCst);
-        removed
+        users.remove(name).is_some()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -82,7 +109,8 @@ impl Acl {
 
     /// Every user as one line `user NAME RULES…`.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.users.read().iter().map(|(name, rules)| format!("user {name} {rules}")).collect()
+        let users = self.users.read();
+        users.iter().map(|(name, user)| format!("user {name} {}", user.rules)).collect()
     }
 
     /// Replaces all users by those of `text`; all or none. A text without the default user leaves
@@ -103,16 +131,22 @@ impl Acl {
                     for rule in words {
                         rules.apply(rule).map_err(|Failure(why)| wrong(&why))?;
                     }
-                    if users.insert(name.to_owned(), Arc::new(rules)).is_some() {
+                    if users.insert(name.to_owned(), rules).is_some() {
                         return Err(wrong("the user was there before"));
                     }
                 }
                 _ => return Err(wrong("expected `user NAME RULES…`")),
             }
         }
-        users.entry(DEFAULT.to_owned()).or_insert_with(|| Arc::new(Rules::everything()));
-        *self.users.write() = users;
-        self.generation.fetch_add(1, SeqCst);
+        users.entry(DEFAULT.to_owned()).or_insert_with(Rules::everything);
+        let mut present = self.users.write();
+        let generation = self.generation.fetch_add(1, SeqCst) + 1;
+        let loaded = users.into_iter().map(|(name, rules)| {
+            let born = present.get(&name).map_or(generation, |user| user.born);
+            (name, User { rules: Arc::new(rules), born })
+        });
+        let loaded = loaded.collect();
+        *present = loaded;
         Ok(())
     }
 }

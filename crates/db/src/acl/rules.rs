@@ -1,11 +1,11 @@
 //! The rules of one user: `on`, `>password`, `~pattern`, `+command`, `-@category` and their kin.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use sha2::{Digest, Sha256};
 
 use crate::{
-    command::{Command, Flags, table::ROWS},
+    command::{Command, Flags, Touch, table::ROWS},
     failure::Failure,
     glob,
 };
@@ -15,9 +15,13 @@ use crate::{
 pub struct Rules {
     pub(crate) enabled: bool,
     pub(crate) without_password: bool,
-    /// SHA-256, in hexadecimal digits.
-    pub(crate) passwords: BTreeSet<String>,
-    pub(crate) keys: Vec<KeyPattern>,
+    /// SHA-256, in hexadecimal digits; in the order they were added.
+    pub(crate) passwords: Vec<String>,
+    /// Every key, whatever the patterns.
+    all_keys: bool,
+    keys: Vec<KeyPattern>,
+    /// What was said about `sanitize-payload`, if anything was. There are no payloads.
+    pub(crate) payload: Option<&'static str>,
     pub(crate) channels: Vec<String>,
     /// For each row of the table.
     allowed: Vec<bool>,
@@ -52,7 +56,8 @@ pub(crate) enum Access {
     NoCommand,
     /// The key at this argument.
     NoKey(usize),
-    NoChannel,
+    /// The channel at this argument.
+    NoChannel(usize),
 }
 
 /// A password as it is kept.
@@ -63,10 +68,9 @@ fn hash(password: &[u8]) -> String {
 /// Which categories a command is in.
 pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
     let flags = command.flags;
-    let admin = flags.has(Flags::ADMIN);
-    let mut categories = Vec::new();
+    let admin = flags.has(Flags::ADMIN) || command.category == Some("admin");
+    let mut categories = Vec::from_iter(command.category.filter(|&category| category != "admin"));
     for (within, name) in [
-        (command.group.category() != "admin", command.group.category()),
         (flags.has(Flags::READONLY), "read"),
         (flags.has(Flags::WRITE), "write"),
         (flags.has(Flags::FAST), "fast"),
@@ -121,8 +125,10 @@ impl Rules {
         Self {
             enabled: false,
             without_password: false,
-            passwords: BTreeSet::new(),
+            passwords: Vec::new(),
+            all_keys: false,
             keys: Vec::new(),
+            payload: None,
             channels: Vec::new(),
             allowed: vec![false; ROWS.len()],
             commands: vec!["-@all".to_owned()],
@@ -146,49 +152,35 @@ impl Rules {
             return Access::Allowed;
         }
         let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
-        let always = matches!(command.name, "auth" | "hello" | "quit" | "reset");
-        if !always && !row.is_some_and(|row| self.allowed[row]) {
+        if !command.flags.has(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
             return Access::NoCommand;
         }
-        let writes = command.flags.has(Flags::WRITE);
-        let last = command.keys.of(args.len()).last();
-        for at in command.keys.of(args.len()) {
-            // What is only read of a writing command: the sources.
-            let source = match command.name {
-                "copy" => Some(at) != last,
-                "bitop" => at != 2,
-                _ => false,
-            };
-            let overwrites = matches!(
-                command.name,
-                "set" | "setex" | "psetex" | "mset" | "msetnx" | "setnx" | "del" | "unlink"
-            );
-            let write = writes && !source;
-            let read =
-                !writes || source || !(overwrites || matches!(command.name, "copy" | "bitop"));
-            if !self.may_touch(args[at], read, write) {
+        for (at, touch) in command.touched(args) {
+            if !self.may_touch(args[at], touch) {
                 return Access::NoKey(at);
             }
         }
-        if command.name == "subscribe" && !args[1..].iter().all(|channel| self.may_hear(channel)) {
-            return Access::NoChannel;
+        if command.name == "subscribe"
+            && let Some(at) = (1..args.len()).find(|&at| !self.may_hear(args[at]))
+        {
+            return Access::NoChannel(at);
         }
         Access::Allowed
     }
 
-    fn may_touch(&self, key: &[u8], read: bool, write: bool) -> bool {
-        let matching =
-            |key: &[u8], pattern: &KeyPattern| glob::matches(pattern.pattern.as_bytes(), key);
-        let allows = |wanted: bool, of: fn(&KeyPattern) -> bool| {
-            !wanted || self.keys.iter().any(|pattern| of(pattern) && matching(key, pattern))
-        };
-        allows(read, |pattern| pattern.read) && allows(write, |pattern| pattern.write)
+    /// One pattern has to allow all of it, as in Redis: a right to read by one and to write by another is
+    /// no right to do both at once.
+    fn may_touch(&self, key: &[u8], touch: Touch) -> bool {
+        self.all_keys
+            || self.keys.iter().any(|pattern| {
+                (pattern.read || !touch.reads())
+                    && (pattern.write || !touch.writes())
+                    && glob::matches(pattern.pattern.as_bytes(), key)
+            })
     }
 
     fn may_hear(&self, channel: &[u8]) -> bool {
-        // What tracking says to a client that asked for it is no secret of others.
-        channel == b"__redis__:invalidate"
-            || self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
+        self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
     }
 
     /// Applies one rule.
@@ -196,9 +188,9 @@ impl Rules {
         self.change(rule).map_err(|why| {
             Failure::new(format!("ERR Error in ACL SETUSER modifier '{rule}': {why}"))
         })?;
-        let all_keys = self.keys.iter().any(|keys| keys.read && keys.write && keys.pattern == "*");
         let all_channels = self.channels.iter().any(|channel| channel == "*");
-        self.unrestricted = all_keys && all_channels && self.allowed.iter().all(|&allowed| allowed);
+        self.unrestricted =
+            self.all_keys && all_channels && self.allowed.iter().all(|&allowed| allowed);
         Ok(())
     }
 
@@ -215,14 +207,21 @@ impl Rules {
                 self.without_password = false;
                 self.passwords.clear();
             }
-            "allkeys" => self.change("~*")?,
-            "resetkeys" => self.keys.clear(),
+            "allkeys" | "~*" => {
+                self.all_keys = true;
+                self.keys.clear();
+            }
+            "resetkeys" => {
+                self.all_keys = false;
+                self.keys.clear();
+            }
             "allchannels" => self.change("&*")?,
             "resetchannels" => self.channels.clear(),
             "allcommands" => self.change("+@all")?,
             "nocommands" => self.change("-@all")?,
-            "reset" => *self = Self::nothing(),
-            "sanitize-payload" | "skip-sanitize-payload" => {}
+            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing() },
+            SANITIZE => self.payload = Some(SANITIZE),
+            SKIP_SANITIZE => self.payload = Some(SKIP_SANITIZE),
             _ => self.change_by_sign(rule)?,
         }
         Ok(())
@@ -241,6 +240,11 @@ impl Rules {
                     "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
                 );
             }
+            '~' | '%' if self.all_keys => {
+                return Err(
+                    "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+                );
+            }
             '~' => self.add_keys(true, true, rest)?,
             '%' => {
                 let (how, pattern) = rest.split_once('~').ok_or(SYNTAX)?;
@@ -255,6 +259,9 @@ impl Rules {
                     return Err(
                         "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels",
                     );
+                }
+                if rest.contains(char::is_whitespace) {
+                    return Err(SYNTAX);
                 }
                 if rest == "*" {
                     self.channels.clear();
@@ -271,27 +278,22 @@ impl Rules {
 
     fn add_password(&mut self, hash: String) {
         self.without_password = false;
-        self.passwords.insert(hash);
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
     }
 
     fn remove_password(&mut self, hash: &str) -> Result<(), &'static str> {
-        let removed = self.passwords.remove(hash);
-        if removed {
-            Ok(())
-        } else {
-            Err("The password you are trying to remove from the user does not exist")
-        }
+        let at = self.passwords.iter().position(|present| present == hash);
+        let at = at.ok_or("The password you are trying to remove from the user does not exist")?;
+        self.passwords.remove(at);
+        Ok(())
     }
 
     fn add_keys(&mut self, read: bool, write: bool, pattern: &str) -> Result<(), &'static str> {
-        let all = self.keys.iter().any(|keys| keys.read && keys.write && keys.pattern == "*");
-        if all && pattern != "*" {
-            return Err(
-                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
-            );
-        }
-        if read && write && pattern == "*" {
-            self.keys.clear();
+        // It would be another rule in the file of users.
+        if pattern.contains(char::is_whitespace) {
+            return Err(SYNTAX);
         }
         match self.keys.iter_mut().find(|keys| keys.pattern == pattern) {
             Some(keys) => (keys.read, keys.write) = (keys.read | read, keys.write | write),
@@ -338,6 +340,8 @@ impl Rules {
 }
 
 const SYNTAX: &str = "Syntax error";
+const SANITIZE: &str = "sanitize-payload";
+const SKIP_SANITIZE: &str = "skip-sanitize-payload";
 
 fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -353,7 +357,10 @@ impl fmt::Display for Rules {
         for password in &self.passwords {
             write!(out, " #{password}")?;
         }
-        for keys in &self.keys {
+        if let Some(word) = self.payload {
+            write!(out, " {word}")?;
+        }
+        for keys in self.key_rules() {
             write!(out, " {keys}")?;
         }
         if !self.channels.iter().any(|channel| channel == "*") {
@@ -367,6 +374,12 @@ impl fmt::Display for Rules {
 }
 
 impl Rules {
+    /// The rules about keys.
+    pub(crate) fn key_rules(&self) -> Vec<String> {
+        let all = self.all_keys.then(|| "~*".to_owned());
+        all.into_iter().chain(self.keys.iter().map(ToString::to_string)).collect()
+    }
+
     /// The rules about commands in one line.
     pub(crate) fn command_rules(&self) -> String {
         let begins = self.commands.first().is_some_and(|rule| rule.ends_with("@all"));

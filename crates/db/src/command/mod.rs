@@ -13,9 +13,11 @@ mod generic;
 mod server;
 mod string;
 pub mod table;
+mod touch;
 
 pub(crate) use connection::tracking::Tracking;
 pub(crate) use generic::{database_of as selected, rename::other_database, scan::Walk};
+pub(crate) use touch::{Touch, Touches};
 
 /// What one execution of a command has in its hands.
 pub struct Call<'c, 'k> {
@@ -52,11 +54,13 @@ pub struct Command {
     pub arity: i8,
     /// What it is.
     pub flags: Flags,
-    /// Where its keys stand.
-    pub keys: Positions,
+    /// Where its keys stand, and what it does to them.
+    pub keys: Keys,
     /// Which shards it needs.
     pub(crate) scope: Scope,
     pub(crate) group: Group,
+    /// The access rules' category, beside those that follow from its flags.
+    pub(crate) category: Option<&'static str>,
     pub(crate) handler: Handler,
     /// Rows of its sub-commands.
     pub subcommands: &'static [Command],
@@ -102,33 +106,34 @@ impl Group {
         }
     }
 
-    /// The access rules' category.
-    pub(crate) fn category(self) -> &'static str {
+    /// The access rules' category of most of its commands.
+    const fn category(self) -> Option<&'static str> {
         match self {
-            Self::String => "string",
-            Self::Bitmap => "bitmap",
-            Self::Generic => "keyspace",
-            Self::Connection => "connection",
-            Self::Transactions => "transaction",
-            Self::Server => "admin",
-            Self::Pubsub => "pubsub",
+            Self::String => Some("string"),
+            Self::Bitmap => Some("bitmap"),
+            Self::Generic => Some("keyspace"),
+            Self::Connection => Some("connection"),
+            Self::Transactions => Some("transaction"),
+            Self::Server => None,
+            Self::Pubsub => Some("pubsub"),
         }
     }
 }
 
-/// Where keys stand among the arguments, the name counted as 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
+/// Where keys stand among the arguments, the name counted as 0, and what the command does to them.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys {
     /// The first key; 0 if there is none.
     pub first: u8,
     /// The last; negative counts from the end.
     pub last: i8,
     /// From one to the next.
     pub step: u8,
+    pub(crate) touches: Touches,
 }
 
-impl Positions {
-    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0 };
+impl Keys {
+    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0, touches: Touches::NONE };
 
     /// The positions of the keys among `arguments` arguments.
     #[inline]
@@ -158,6 +163,7 @@ pub(crate) enum Scope {
 pub struct Flags(pub u32);
 
 impl Flags {
+    pub(crate) const NONE: Self = Self(0);
     pub(crate) const WRITE: Self = Self(1);
     pub(crate) const READONLY: Self = Self(1 << 1);
     pub(crate) const DENYOOM: Self = Self(1 << 2);
@@ -199,6 +205,8 @@ impl Flags {
             (Flags::PUBSUB, "pubsub"),
             (Flags::NOSCRIPT, "noscript"),
             (Flags::LOADING, "loading"),
+            // There are no replicas: what is answered while loading is answered while stale, too.
+            (Flags::LOADING, "stale"),
             (Flags::FAST, "fast"),
             (Flags::NO_AUTH, "no_auth"),
             (Flags::NO_MULTI, "no_multi"),

@@ -100,18 +100,12 @@ impl Session {
             self.transaction = Some(transaction);
             return Step::Busy;
         }
-        let permitted = loaded.and_then(|()| {
-            transaction
-                .commands
-                .iter()
-                .try_for_each(|queued| queued.with_args(|args| self.permit(queued.command, args)))
-        });
         let changed = self.watched.iter().any(|watched| {
             keys.get_of(watched.database, &watched.key).map(|entry| entry.version)
                 != watched.version
         });
         self.leave_transaction();
-        if let Err(failure) = permitted {
+        if let Err(failure) = loaded {
             self.refuse(&failure, scene);
         } else if changed {
             Reply::new(scene.out, self.version).null_array();
@@ -140,7 +134,9 @@ impl Session {
         scene: &mut Scene<'_, S>,
     ) {
         let start = scene.out.len();
-        let mut outcome = Ok(());
+        // A command before it in the transaction may have changed users, or logged in as another one.
+        self.refresh(scene.server);
+        let mut outcome = self.permit_queued(command, args);
         loop {
             // SELECT inside the transaction.
             keys.database = self.database;

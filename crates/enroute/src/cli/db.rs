@@ -15,6 +15,7 @@ use db::{
 use serde::Deserialize;
 use store::elastic::{Sync, Warming};
 use tracing::info;
+use zeroize::Zeroizing;
 
 mod advise;
 mod orchestrator;
@@ -27,6 +28,7 @@ use crate::{
     admin::Admin,
     config::Bytes,
     database::{Database, Setup, Shared, Tls, orchestrator::Place},
+    private_file,
 };
 
 const EXAMPLES: &str = "\
@@ -36,7 +38,8 @@ EXAMPLES:
     redis-cli -p 6379 set greeting hello
 
   Every write on disk before it is acknowledged, a password, encrypted:
-    enroute db --dir data --memory 4GiB --sync always --password secret \\
+    (umask 077; openssl rand -hex 32 >password)
+    enroute db --dir data --memory 4GiB --sync always --password-file password \\
         --tls-cert server.pem --tls-key server.key --listen 0.0.0.0:6380
 
   More memory, or less, while it serves:
@@ -113,16 +116,23 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = super::cache::at_least_one())]
     clients_max: usize,
 
-    /// Password of the default user
-    #[arg(long, value_name = "PASSWORD")]
+    /// File whose first line is the password of the default user. Refused if other users of the machine can
+    /// read the file
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+
+    /// Password of the default user. Warning: `ps` shows it to every user of the machine; prefer
+    /// --password-file
+    #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     password: Option<String>,
 
-    /// File of users, read at the start and by ACL LOAD, written by ACL SAVE
-    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    /// File of users, read at the start and by ACL LOAD, written by ACL SAVE; it has to exist. Refused if
+    /// other users of the machine can write it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["password", "password_file"])]
     users: Option<PathBuf>,
 
     /// Serve NetCache's protocol here too, over UDP, to whoever asks: what `enroute switch` caches
-    #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "users"])]
+    #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "password_file", "users"])]
     netcache: Option<SocketAddr>,
 
     /// The address of the switch before it, nobody else's updates are believed
@@ -216,12 +226,10 @@ impl Arguments {
             }
             _ => None,
         };
-        if !self.listen.ip().is_loopback() && self.password.is_none() && self.users.is_none() {
-            tracing::warn!(
-                "anybody who reaches {} may read and write everything; see --password and --users",
-                self.listen
-            );
-        }
+        let password = match &self.password_file {
+            Some(path) => Some(private_file::read_password(path)?),
+            None => self.password.clone().map(Zeroizing::new),
+        };
         let listener = TcpListener::bind(self.listen).with_context(|| {
             format!("cannot listen on {}: is another server there already?", self.listen)
         })?;
@@ -238,7 +246,7 @@ impl Arguments {
             listener,
             tls,
             users: self.users.clone(),
-            password: self.password.clone(),
+            password,
             follow_cgroup: self.follow_cgroup,
             goal,
             orchestrator: self.orchestrator.clone(),

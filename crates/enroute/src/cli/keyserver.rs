@@ -17,7 +17,7 @@ const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";
 const EXAMPLES: &str = "\
 EXAMPLES:
   A key-encryption key, then a private key into the database; prints the key's id:
-    openssl rand -hex 32 > kek && chmod 600 kek
+    (umask 077; openssl rand -hex 32 >kek)
     enroute keyserver import --database redis://127.0.0.1:6379 --kek-file kek \\
       --server-name www.example.org site.key
 
@@ -29,8 +29,12 @@ EXAMPLES:
   Ask it as an edge does:
     curl --cacert ca.pem --cert edge.pem --key edge.key https://keys.example:7443/ -d @request.json
 
+  Which keys are stored, and under which key-encryption key; remove one:
+    enroute keyserver list --database redis://127.0.0.1:6379 --kek-file kek
+    enroute keyserver remove --database redis://127.0.0.1:6379 ID
+
   Rotate: a new line on top of the file, then every record, then the old line goes:
-    { openssl rand -hex 32; cat kek; } > kek.new && mv kek.new kek
+    (umask 077; { openssl rand -hex 32; cat kek; } >kek.new) && mv kek.new kek
     kill -HUP KEYSERVER && enroute keyserver rotate --database redis://127.0.0.1:6379 --kek-file kek
     sed -i '2,$d' kek && kill -HUP KEYSERVER
 
@@ -50,6 +54,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Seal private keys and store them; prints the id of each
     Import(vault::Import),
+    /// List the stored keys: id, algorithm, id of the key-encryption key each is sealed under, server names
+    List(vault::List),
+    /// Remove keys from the database; send SIGHUP to key servers, so that they forget them, too
+    Remove(vault::Remove),
     /// Seal every stored key's data key under the first key-encryption key
     Rotate(vault::Rotate),
     /// Verify audit logs, oldest first; prints how many lines there are and the head of the chain
@@ -60,9 +68,9 @@ enum Command {
     Load(load::Arguments),
 }
 
-/// Where keys are and what seals them.
+/// Where keys are.
 #[derive(Debug, Args)]
-struct Vault {
+struct Storage {
     /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT, rediss:// for TLS
     /// [default: $ENROUTE_DATABASE, where a password is not seen by everybody]
     #[arg(long, value_name = "ADDRESS")]
@@ -79,13 +87,21 @@ struct Vault {
     /// The key of --database-certificate, PEM
     #[arg(long, value_name = "FILE", requires = "database_certificate")]
     database_key: Option<PathBuf>,
+}
 
-    /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]
+/// Where keys are and what seals them.
+#[derive(Debug, Args)]
+struct Vault {
+    #[command(flatten)]
+    storage: Storage,
+
+    /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]. Refused if
+    /// other users of the machine can read the file
     #[arg(long, value_name = "FILE")]
     kek_file: Option<PathBuf>,
 }
 
-impl Vault {
+impl Storage {
     fn place(&self) -> anyhow::Result<database::Place> {
         let address = match &self.database {
             Some(address) => address.clone(),
@@ -119,6 +135,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Import(arguments) => vault::import(arguments),
+        Command::List(arguments) => vault::list(arguments),
+        Command::Remove(arguments) => vault::remove(arguments),
         Command::Rotate(arguments) => vault::rotate(arguments),
         Command::Audit(arguments) => vault::audit(arguments),
         Command::Speed(arguments) => measure(arguments),

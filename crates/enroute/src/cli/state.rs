@@ -12,7 +12,10 @@ use state::{
     slot::{SLOTS, Slot},
 };
 
-use crate::state::{Access, hand};
+use crate::{
+    private_file,
+    state::{Access, hand},
+};
 
 mod agent;
 mod placer;
@@ -68,7 +71,8 @@ struct Nodes {
     #[arg(long, value_name = "NAME", default_value = "default", requires = "password_file")]
     user: String,
 
-    /// A file whose first line is the password of --user, the same at all nodes
+    /// A file whose first line is the password of --user, the same at all nodes. Refused if other users of the
+    /// machine can read the file
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
@@ -162,13 +166,8 @@ impl Nodes {
         let found = self.cluster.iter().map(|name| resolve("--cluster", name));
         let seeds = found.collect::<anyhow::Result<Vec<_>>>()?.concat();
         let Some(file) = &self.password_file else { return Ok(Access { seeds, login: None }) };
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("--password-file {}: cannot be read", file.display()))?;
-        let password = text.lines().next().unwrap_or_default();
-        if password.is_empty() {
-            bail!("--password-file {}: its first line is empty", file.display());
-        }
-        let login = Login { user: self.user.clone().into(), password: password.into() };
+        let password = private_file::read_password(file)?;
+        let login = Login { user: self.user.clone().into(), password: password.as_str().into() };
         Ok(Access { seeds, login: Some(login) })
     }
 }

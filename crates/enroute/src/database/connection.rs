@@ -16,7 +16,7 @@ use db::{Session, Step, batch::Batch, keyspace::Shards};
 use rustls::ServerConnection;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
-use tracing::{debug, info};
+use tracing::{debug, warn};
 use wire::resp::{
     Limits,
     request::{self, Request},
@@ -27,6 +27,8 @@ use super::{Shared, tls};
 /// Longest output that waits for its client; beyond, no further commands of it are executed. Less
 /// if there are many clients, so that together they keep to what all may have.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// The same, of a client that has to log in before anything else: a few errors.
+const OUTPUT_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
 /// What is less is not counted among what clients keep waiting.
 const COUNTED_BYTES_MIN: usize = 8 << 10;
 /// Requests decoded before the first of them is executed, so that memory is waited for once.
@@ -91,6 +93,8 @@ pub(super) struct Connection {
 pub(super) struct Turn<'t> {
     pub(super) shared: &'t Shared,
     pub(super) limits: &'t Limits,
+    /// For clients that have to log in before anything else.
+    pub(super) limits_before_login: &'t Limits,
     /// Shards that have something for the disk.
     pub(super) touched: &'t mut [bool],
     /// Commands done in this round.
@@ -226,15 +230,25 @@ impl Connection {
     /// Executes the requests in `bytes`; returns how many bytes they took.
     fn execute(&mut self, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut at = 0;
-        self.output_bytes_max = turn.output_bytes_max;
         while self.may_execute() {
             let mut ahead = at;
+            let (limits, ahead_max) = if self.session.must_log_in(&turn.shared.server) {
+                self.output_bytes_max = turn.output_bytes_max.min(OUTPUT_BYTES_BEFORE_LOGIN_MAX);
+                // The next request may be the one that logs in, and the one behind it longer.
+                (turn.limits_before_login, 1)
+            } else {
+                self.output_bytes_max = turn.output_bytes_max;
+                (turn.limits, AHEAD)
+            };
             let mut requests = SmallVec::<[(Request<'_>, usize); AHEAD]>::new();
             let undecoded = loop {
-                if requests.len() == AHEAD {
+                if requests.len() == ahead_max {
                     break None;
                 }
-                match self.decoder.decode(&bytes[ahead..], turn.limits) {
+                match self.decoder.decode(&bytes[ahead..], limits) {
+                    Ok(Some((request, _))) if request::refuse_http(&request).is_err() => {
+                        break Some(request::refuse_http(&request));
+                    }
                     Ok(Some((request, taken))) => {
                         ahead += taken;
                         requests.push((request, ahead));
@@ -260,7 +274,8 @@ impl Connection {
                 None => {}
                 Some(Ok(())) => break,
                 Some(Err(error)) => {
-                    info!(peer = %self.peer, "closing: {error}");
+                    let listener = self.stream.local_addr().ok();
+                    warn!(peer = %self.peer, ?listener, "closing: {error}");
                     self.output.extend_from_slice(&request::error_line(&error));
                     self.ended = true;
                 }

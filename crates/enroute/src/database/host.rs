@@ -2,8 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
-    os::fd::{AsFd, RawFd},
+    fs,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, RawFd},
+        unix::fs::OpenOptionsExt,
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,6 +19,7 @@ use rustix::{
 };
 
 use super::overhead::Overhead;
+use crate::private_file;
 
 /// Bytes nobody can guess.
 pub(super) fn random(count: usize) -> Vec<u8> {
@@ -109,20 +114,21 @@ impl Host for ProcessHost {
     }
 
     fn read_users(&self) -> io::Result<Option<String>> {
-        let Some(path) = &self.users else { return Ok(None) };
-        match fs::read_to_string(path) {
-            Ok(text) => Ok(Some(text)),
-            // It is written by the first ACL SAVE.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(String::new())),
-            Err(error) => Err(error),
-        }
+        self.users.as_deref().map(private_file::read_rights).transpose()
     }
 
     fn write_users(&self, text: &str) -> io::Result<bool> {
         let Some(path) = &self.users else { return Ok(false) };
         let new = path.with_extension("new");
-        fs::write(&new, text)?;
-        fs::File::open(&new)?.sync_all()?;
+        // One that a crash left may have another mode.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
         fs::rename(&new, path)?;
         Ok(true)
     }

@@ -10,7 +10,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -25,6 +25,7 @@ use store::{
     FileDevice,
     elastic::{Config, Sync, Warming},
 };
+use zeroize::Zeroizing;
 
 mod budget;
 mod cgroup;
@@ -83,7 +84,7 @@ pub struct Setup {
     /// A file of users, read at the start and by ACL LOAD.
     pub users: Option<PathBuf>,
     /// The password of the default user.
-    pub password: Option<String>,
+    pub password: Option<Zeroizing<String>>,
     /// Which share of its cgroup's limit the process may have, in percent, if it is to follow it.
     pub follow_cgroup: Option<u8>,
     /// What memory is changed for, if the database is to do so itself.
@@ -204,7 +205,14 @@ impl Database {
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
         let server = Server::new(Box::new(host), parameters, host::random_number(), now());
         server.parameters.set_goal(setup.goal);
-        prepare_users(&server, setup.password.as_deref())?;
+        prepare_users(&server, users.as_deref(), setup.password.as_deref().map(String::as_str))?;
+        let knows_clients = setup.tls.as_ref().is_some_and(Tls::knows_clients);
+        if !address.ip().is_loopback() && server.acl.is_open() && !knows_clients {
+            tracing::warn!(
+                "anybody who reaches {address} may read and write everything: the default user needs no password. \
+                 See --password-file, --users and --tls-ca"
+            );
+        }
         let inboxes =
             (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         let disk = Disk::new(devices);
@@ -292,9 +300,24 @@ fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-fn prepare_users(server: &Server, password: Option<&str>) -> anyhow::Result<()> {
-    if let Some(text) = server.host.read_users().context("cannot read the file of users")? {
-        server.acl.load(&text).map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
+fn prepare_users(
+    server: &Server,
+    file: Option<&Path>,
+    password: Option<&str>,
+) -> anyhow::Result<()> {
+    let shown = || format!("users file {}", file.unwrap_or(Path::new("")).display());
+    let read = server.host.read_users().with_context(|| {
+        format!(
+            "cannot read the {}; to begin without users of your own, make it: (umask 077; touch FILE)",
+            shown()
+        )
+    })?;
+    if let Some(text) = read {
+        server
+            .acl
+            .load(&text)
+            .map_err(|failure| anyhow::anyhow!("{}", failure.0))
+            .with_context(shown)?;
     }
     if let Some(password) = password {
         let rules = ["resetpass", &format!(">{password}")];

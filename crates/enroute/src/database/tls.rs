@@ -10,13 +10,19 @@ use anyhow::Context;
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
 
+use crate::private_file;
+
 /// What every encrypted connection begins with.
 #[derive(Clone)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    /// Every client has shown a certificate.
+    knows_clients: bool,
+}
 
 impl Tls {
     /// Encryption with a certificate chain and its key, both PEM; with `authority`, clients must
@@ -26,8 +32,7 @@ impl Tls {
     /// A file that cannot be read or does not hold what it should.
     pub fn new(certificate: &Path, key: &Path, authority: Option<&Path>) -> anyhow::Result<Self> {
         let chain = certificates(certificate)?;
-        let secret = PrivateKeyDer::from_pem_file(key)
-            .with_context(|| format!("{}: expected a private key in PEM", key.display()))?;
+        let secret = private_file::read_private_key(key)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
@@ -47,11 +52,16 @@ impl Tls {
         let config = builder.with_single_cert(chain, secret).with_context(|| {
             format!("{} and {} do not belong together", certificate.display(), key.display())
         })?;
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), knows_clients: authority.is_some() })
+    }
+
+    /// Does it let in clients only that an authority has signed?
+    pub(super) fn knows_clients(&self) -> bool {
+        self.knows_clients
     }
 
     pub(super) fn connection(&self) -> Result<Box<ServerConnection>, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.0)).map(Box::new)
+        ServerConnection::new(Arc::clone(&self.config)).map(Box::new)
     }
 }
 

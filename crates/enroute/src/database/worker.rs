@@ -58,6 +58,7 @@ pub(super) struct Worker {
     listener: Option<TcpListener>,
     tls: Option<Tls>,
     limits: Limits,
+    limits_before_login: Limits,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// Slots that were closed in this round: events of it may still name them.
@@ -105,6 +106,7 @@ impl Worker {
         }
         let value_bytes_max = store::elastic::Config::default().value_bytes_max;
         let limits = Limits { bulk_bytes_max: value_bytes_max, ..Limits::default() };
+        let limits_before_login = limits.before_login();
         let touched = vec![false; shared.locks.len()];
         Ok(Self {
             shared,
@@ -114,6 +116,7 @@ impl Worker {
             listener,
             tls,
             limits,
+            limits_before_login,
             connections: Vec::new(),
             free: Vec::new(),
             closed: Vec::new(),
@@ -247,6 +250,7 @@ impl Worker {
         let mut turn = Turn {
             shared: &self.shared,
             limits: &self.limits,
+            limits_before_login: &self.limits_before_login,
             touched: &mut self.touched,
             done: &mut self.done,
             at_once: &mut self.at_once,
@@ -266,6 +270,7 @@ impl Worker {
         let mut turn = Turn {
             shared: &self.shared,
             limits: &self.limits,
+            limits_before_login: &self.limits_before_login,
             touched: &mut self.touched,
             done: &mut self.done,
             at_once: &mut self.at_once,

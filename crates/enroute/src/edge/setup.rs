@@ -12,6 +12,7 @@ use crate::{
         Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
     },
     keyserver::{Client, ClientConfiguration},
+    private_file,
 };
 
 /// Memory for content, unless said otherwise.
@@ -118,7 +119,8 @@ fn tls(
     check_domain(&written.certificate, &written.domain)?;
     let key = match &written.key {
         KeyPlace::File(path) => {
-            let key = LocalKey::from_pem(&read(path)?, &certificates);
+            let pem = private_file::read_secret(path, "private key")?;
+            let key = LocalKey::from_pem(&pem, &certificates);
             Key::Local(key.with_context(|| path.display().to_string())?)
         }
         KeyPlace::KeyServer(address) => {

@@ -2,7 +2,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -34,9 +35,10 @@ pub struct Log {
 /// What was chained.
 struct Lines {
     chain: Chain,
+    /// Whole lines.
     unwritten: Vec<u8>,
-    /// The number of the last line that is written, or begun.
-    written: u64,
+    /// Where the chain stood behind the last line that is in the file.
+    written: Chain,
     /// The last write failed. Then no line is added before one succeeds.
     failing: bool,
 }
@@ -45,7 +47,8 @@ impl Log {
     /// Opens the log at `path` and continues its chain.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let (file, chain) = open(path, Chain::default())?;
-        let lines = Lines { written: chain.count, chain, unwritten: Vec::new(), failing: false };
+        let written = chain.clone();
+        let lines = Lines { chain, unwritten: Vec::new(), written, failing: false };
         Ok(Self {
             path: path.to_owned(),
             lines: Mutex::new(lines),
@@ -53,22 +56,36 @@ impl Log {
         })
     }
 
-    /// Opens the path again: after the file was moved aside, a new one continues its chain.
+    /// Opens the path again: after the file was moved aside, a new one continues its chain. Lines that the
+    /// old file has no room for go to the new one.
+    ///
+    /// # Errors
+    /// The file there is another log, or cannot be written. Then lines are still kept for it, and nothing is
+    /// answered before they are written.
     pub fn reopen(&self) -> anyhow::Result<()> {
+        let shown = self.path.display();
         let mut file = self.file.lock();
         let mut lines = self.lines.lock();
-        write(&file, &mut lines.unwritten).context("cannot finish the last lines")?;
-        let (new, chain) = open(&self.path, lines.chain.clone())?;
-        if chain.count < lines.chain.count {
-            bail!("{}: not a new file and not the old one", self.path.display());
+        let finished = lines.write(&file);
+        let new = open_to_append(&self.path)?;
+        let (here, there) = (file.metadata()?, new.metadata()?);
+        if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
+            if there.len() > 0 {
+                bail!("{shown}: not a new file and not the old one; move it aside");
+            }
+            lines.begin_file()?;
+            // The old one may be removed already, and hold the room that the new one needs.
+            *file = Arc::new(new);
+            return lines.write(&file).with_context(|| format!("cannot write {shown}"));
         }
-        (*file, lines.written, lines.chain) = (Arc::new(new), chain.count, chain);
-        Ok(())
+        finished.with_context(|| {
+            format!("{shown} cannot be written; make room, or move it to another file system, then send SIGHUP")
+        })
     }
 
     /// Writes one line. An error means that it is not written; then nothing may be answered. The
     /// line stays in the chain and is written before any other, when that is possible again.
-    pub async fn append(&self, entry: &Entry<'_>) -> std::io::Result<()> {
+    pub async fn append(&self, entry: &Entry<'_>) -> io::Result<()> {
         let must_write_first = {
             let lines = self.lines.lock();
             lines.failing || lines.unwritten.len() >= UNWRITTEN_BYTES_MAX
@@ -87,31 +104,26 @@ impl Log {
     }
 
     /// Writes what is unwritten, unless line `number` was written meanwhile.
-    fn write(&self, number: Option<u64>) -> std::io::Result<()> {
-        let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written);
+    fn write(&self, number: Option<u64>) -> io::Result<()> {
+        let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written.count);
         if is_written(&self.lines.lock()) {
             return Ok(());
         }
         let file = self.file.lock();
-        let (mut bytes, last) = {
+        let mut bytes = {
             let mut lines = self.lines.lock();
             if is_written(&lines) {
                 return Ok(());
             }
-            (std::mem::take(&mut lines.unwritten), lines.chain.count)
+            std::mem::take(&mut lines.unwritten)
         };
-        let outcome = write(&file, &mut bytes);
+        let (written, outcome) = write(&file, &mut bytes);
         let mut lines = self.lines.lock();
-        lines.failing = outcome.is_err();
-        match outcome {
-            Ok(()) => lines.written = last,
-            Err(_) => lines.unwritten.splice(..0, bytes).for_each(drop),
-        }
-        outcome
+        lines.note(written, bytes, outcome)
     }
 
     /// Waits until everything written is on the disk.
-    pub fn sync(&self) -> std::io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         // Whoever chained a line may have gone before writing it.
         self.write(None)?;
         let file = Arc::clone(&self.file.lock());
@@ -124,31 +136,92 @@ impl Log {
     }
 }
 
-/// Writes all of `bytes`; what could not be written stays there.
-fn write(mut file: &File, bytes: &mut Vec<u8>) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(written) => drop(bytes.drain(..written)),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+impl Lines {
+    /// Writes what is unwritten while no line can be added.
+    fn write(&mut self, file: &File) -> io::Result<()> {
+        let mut bytes = std::mem::take(&mut self.unwritten);
+        let (written, outcome) = write(file, &mut bytes);
+        self.note(written, bytes, outcome)
+    }
+
+    /// What a write came to: where the chain stands in the file, and what could not be written.
+    fn note(
+        &mut self,
+        written: Option<Chain>,
+        left: Vec<u8>,
+        outcome: io::Result<()>,
+    ) -> io::Result<()> {
+        self.failing = outcome.is_err();
+        self.written = written.unwrap_or_else(|| self.written.clone());
+        self.unwritten.splice(..0, left).for_each(drop);
+        outcome
+    }
+
+    /// What is unwritten becomes the beginning of a new file.
+    fn begin_file(&mut self) -> anyhow::Result<()> {
+        let mut chain = self.written.clone();
+        let mut unwritten = chain.begin_file(now()?);
+        for line in self.unwritten.split_inclusive(|byte| *byte == b'\n') {
+            let line = chain.append_again(line).context("a line of the audit log is no line")?;
+            unwritten.extend_from_slice(&line);
+        }
+        (self.chain, self.unwritten) = (chain, unwritten);
+        Ok(())
+    }
+}
+
+/// Writes `bytes`, which are whole lines; says where the chain stands behind the last one that was written,
+/// if any was. What could not be written stays in `bytes`, from the beginning of a line on: a line that was
+/// begun is taken back, so that the file can be continued.
+fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>) {
+    let mut done = 0;
+    let outcome = loop {
+        match bytes.get(done..).filter(|rest| !rest.is_empty()).map(|rest| file.write(rest)) {
+            None => break Ok(()),
+            Some(Ok(0)) => break Err(io::ErrorKind::WriteZero.into()),
+            Some(Ok(written)) => done += written,
+            Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Some(Err(error)) => break Err(error),
+        }
+    };
+    let end_of_line =
+        |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = end_of_line(&bytes[..done]);
+    let begun = (done - whole) as u64;
+    if begun > 0 {
+        let taken_back = file.metadata().and_then(|file_now| file.set_len(file_now.len() - begun));
+        if let Err(error) = taken_back {
+            tracing::error!(
+                "the audit log ends with part of a line, which cannot be taken back: {error}"
+            );
         }
     }
-    Ok(())
+    let last = &bytes[end_of_line(&bytes[..whole.saturating_sub(1)])..whole];
+    let written = Chain::behind(last).ok();
+    bytes.drain(..whole);
+    (written, outcome)
+}
+
+fn open_to_append(path: &Path) -> anyhow::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("cannot open the audit log {}", path.display()))
+}
+
+fn now() -> anyhow::Result<Duration> {
+    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?)
 }
 
 /// The file and its chain; a new file continues `chain`.
 fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(File, Chain)> {
     let shown = path.display();
-    let mut file = OpenOptions::new()
-        .create(true)
-        .read(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("cannot open the audit log {shown}"))?;
+    let mut file = open_to_append(path)?;
     let length = file.metadata()?.len();
     if length == 0 {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-        file.write_all(&chain.begin_file(at))?;
+        file.write_all(&chain.begin_file(now()?))?;
         file.sync_data()?;
         return Ok((file, chain));
     }

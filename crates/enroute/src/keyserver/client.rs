@@ -25,7 +25,7 @@ use hyper::{
 };
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use tokio::{
     net::TcpStream,
@@ -34,6 +34,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use wire::ski;
+
+use crate::private_file;
 
 /// Where the key server is and how both ends prove who they are.
 #[derive(Debug, Clone)]
@@ -283,8 +285,7 @@ pub(super) fn tls(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Res
         .with_safe_default_protocol_versions()?
         .with_root_certificates(authorities(roots)?);
     let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
-    let private = PrivateKeyDer::from_pem_file(key)
-        .with_context(|| format!("{}: expected a private key in PEM", key.display()))?;
+    let private = private_file::read_private_key(key)?;
     tls.with_client_auth_cert(certificates(certificate)?, private)
         .with_context(|| format!("{} and its key do not fit", certificate.display()))
 }

@@ -2,16 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use parking_lot::RwLock;
-use rustls::{
-    ServerConfig,
-    pki_types::{PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
+use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
 use super::client::{authorities, certificates};
+use crate::private_file;
 
 /// Where it is written, all PEM.
 #[derive(Debug, Clone)]
@@ -37,8 +34,7 @@ impl Files {
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .build()?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|_| anyhow!("{}: expected a private key in PEM", self.key.display()))?;
+        let key = private_file::read_private_key(&self.key)?;
         let mut tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)

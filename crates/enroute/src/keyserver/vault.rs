@@ -1,6 +1,7 @@
-//! Keys in the database, from outside the service: bringing them in, sealing them anew, naming them.
+//! Keys in the database, from outside the service: bringing them in, sealing them anew, naming and removing
+//! them.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use keyserver::{Keyring, key::pkcs8_of, record};
@@ -11,6 +12,11 @@ use super::{
     database::{Database, Reply},
     service::getrandom,
 };
+use crate::private_file;
+
+mod inventory;
+
+pub use inventory::{Listed, list, remove};
 
 /// The environment variable with the key-encryption keys, for those who have no file.
 pub const KEK_VARIABLE: &str = "ENROUTE_KEK";
@@ -21,43 +27,66 @@ const SCAN_COUNT: &[u8] = b"500";
 pub fn keyring(path: Option<&Path>) -> anyhow::Result<Keyring> {
     let (text, from) = match path {
         Some(path) => {
-            let text = fs::read_to_string(path).with_context(|| {
-                format!("cannot read the key-encryption keys {}", path.display())
-            })?;
+            let text = private_file::read_secret_text(path, "key-encryption keys")?;
             (text, path.display().to_string())
         }
         None => {
             let text = std::env::var(KEK_VARIABLE).map_err(|_| {
                 anyhow::anyhow!("no key-encryption key: say --kek-file or set {KEK_VARIABLE}")
             })?;
-            (text, KEK_VARIABLE.to_owned())
+            (Zeroizing::new(text), KEK_VARIABLE.to_owned())
         }
     };
-    Keyring::parse(&Zeroizing::new(text)).context(from)
+    Keyring::parse(&text).context(from)
+}
+
+/// How keys are sealed and stored.
+#[derive(Clone, Copy)]
+pub struct Sealing<'a> {
+    /// Its first key seals.
+    pub keyring: &'a Keyring,
+    /// The names the keys are for; any, if there are none.
+    pub server_names: &'a [String],
+    /// A record that is there already may be replaced.
+    pub replace: bool,
 }
 
 /// Seals the key in the file and stores it.
+///
+/// # Errors
+/// Other users can read the file, it holds no key, or there is a record of the key that may not be replaced.
 pub async fn import(
     path: &Path,
-    server_names: &[String],
-    keyring: &Keyring,
+    sealing: Sealing<'_>,
     database: &Database,
 ) -> anyhow::Result<KeyId> {
     let shown = path.display();
-    let file = Zeroizing::new(fs::read(path).with_context(|| format!("cannot read {shown}"))?);
+    let file = private_file::read_secret(path, "private key")?;
     let document = pkcs8_of(&file).with_context(|| shown.to_string())?;
-    store(&document, server_names, keyring, database).await.with_context(|| shown.to_string())
+    store(&document, sealing, database).await.with_context(|| shown.to_string())
 }
 
 /// Seals a key, PKCS #8 in DER, and stores it.
+///
+/// # Errors
+/// As [`import`].
 pub async fn store(
     document: &[u8],
-    server_names: &[String],
-    keyring: &Keyring,
+    sealing: Sealing<'_>,
     database: &Database,
 ) -> anyhow::Result<KeyId> {
+    let Sealing { keyring, server_names, replace } = sealing;
     let (id, record) = with_random(|random| record::seal(document, server_names, keyring, random))?;
-    database.ask(&[b"SET", record::name(id).as_bytes(), &record]).await?;
+    let name = record::name(id);
+    let mut command: Vec<&[u8]> = vec![b"SET", name.as_bytes(), &record];
+    // The database decides: another import may be on its way.
+    command.extend((!replace).then_some(&b"NX"[..]));
+    if database.ask(&command).await? == Reply::Null {
+        bail!(
+            "the database has a record of this key already ({id}), perhaps with other server names or under \
+             another key-encryption key: see `enroute keyserver list`, and give --replace to overwrite it"
+        );
+    }
     Ok(id)
 }
 

@@ -218,7 +218,7 @@ impl Service {
                 }
                 let bytes = self.buffer.get(..count).unwrap_or_default();
                 if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
-                    warn!(%peer, "closing: {error}");
+                    warn!(%peer, listener = %self.address, "closing: {error}");
                 }
             }
             Err(error) => {

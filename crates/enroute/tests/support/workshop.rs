@@ -1,6 +1,6 @@
 //! A directory of a test with what openssl makes in it: authorities, certificates, keys.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
 
 use super::directory::{TemporaryDirectory, on_path};
 
@@ -24,7 +24,10 @@ impl Workshop {
     }
 
     pub fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("a writable temporary directory");
+        let path = self.path(name);
+        fs::write(&path, text).expect("a writable temporary directory");
+        // Keys are among what is written, and have to be their owner's alone.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its own file");
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {

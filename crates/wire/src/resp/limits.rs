@@ -23,6 +23,31 @@ pub struct Limits {
     pub reply_bytes_max: usize,
     /// Aggregates inside aggregates inside one reply, in levels.
     pub nesting_max: usize,
+    /// The sender has not logged in yet; errors about its requests say so.
+    pub before_login: bool,
+}
+
+/// Arguments of one request, and bytes of each, that Redis accepts before a client has logged in.
+const ARGUMENTS_BEFORE_LOGIN_MAX: usize = 10;
+const BULK_BYTES_BEFORE_LOGIN_MAX: usize = 16 * 1024;
+
+impl Limits {
+    /// Limits for a client that has not logged in: those of Redis for such clients, but never more than
+    /// `self` allows. The largest request takes 161 KiB.
+    #[must_use]
+    pub fn before_login(&self) -> Self {
+        let arguments_max = self.arguments_max.min(ARGUMENTS_BEFORE_LOGIN_MAX);
+        let bulk_bytes_max = self.bulk_bytes_max.min(BULK_BYTES_BEFORE_LOGIN_MAX);
+        // Beside each bulk string its length; 64 KiB of blanks and inline commands have a limit of their own.
+        let request_bytes_max = arguments_max * (bulk_bytes_max + 64);
+        Self {
+            request_bytes_max: self.request_bytes_max.min(request_bytes_max),
+            bulk_bytes_max,
+            arguments_max,
+            before_login: true,
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for Limits {
@@ -34,6 +59,7 @@ impl Default for Limits {
             inline_bytes_max: 64 * 1024,
             reply_bytes_max: BULK_BYTES_MAX + SLACK_BYTES,
             nesting_max: 128,
+            before_login: false,
         }
     }
 }

@@ -219,7 +219,8 @@ impl Decoder {
             };
             if arguments > limits.arguments_max {
                 let got = arguments as u64;
-                return Err(too_large(self.start, ARGUMENTS, limits.arguments_max, got));
+                let what = if limits.before_login { LOGIN_ARGUMENTS } else { ARGUMENTS };
+                return Err(too_large(self.start, what, limits.arguments_max, got));
             }
             self.bulks = self.position;
             self.arguments = arguments;
@@ -245,7 +246,8 @@ impl Decoder {
         };
         let Ok(length) = usize::try_from(length) else { return Err(invalid_bulk(at + 1)) };
         if length > limits.bulk_bytes_max {
-            return Err(too_large(at, BULK_BYTES, limits.bulk_bytes_max, length as u64));
+            let what = if limits.before_login { LOGIN_BULK_BYTES } else { BULK_BYTES };
+            return Err(too_large(at, what, limits.bulk_bytes_max, length as u64));
         }
         let end = (body + 2).saturating_add(length);
         if end - self.start > limits.request_bytes_max {
@@ -291,6 +293,28 @@ enum Begun<'a> {
     Inline(Request<'a>),
 }
 
+/// Is it a line of HTTP, sent by a web page or a scanner? Close the connection and answer nothing, as
+/// Redis does: what follows would be taken for commands that somebody else's page chose.
+#[cold]
+pub fn is_http(request: &Request<'_>) -> bool {
+    let is = |word: &[u8]| request.name().eq_ignore_ascii_case(word);
+    let is_request_line = || {
+        request.argument(1).is_some_and(|target| target.starts_with(b"/"))
+            && request.argument(2).is_some_and(|version| version.starts_with(b"HTTP/1."))
+    };
+    is(b"post") || is(b"host:") || (request.len() == 3 && is_request_line())
+}
+
+/// What a server's listener holds every decoded request against: a line of HTTP is an error that ends the
+/// connection. Any web page can make a browser send a request to a port of its own machine, with commands in
+/// the body.
+#[inline]
+pub fn refuse_http(request: &Request<'_>) -> Result<()> {
+    // A browser cannot choose how its request begins.
+    let inline = request.bytes().first() != Some(&b'*');
+    if inline && is_http(request) { Err(http(request)) } else { Ok(()) }
+}
+
 /// Appends a command in the form every server reads, an array of bulk strings.
 pub fn write_command(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
     length::write(out, b'*', arguments.len());
@@ -303,6 +327,9 @@ const ARGUMENTS: &str = "arguments";
 const BLANK_BYTES: &str = "blank bytes before a command";
 const BULK_BYTES: &str = "bulk bytes";
 const INLINE_BYTES: &str = "inline bytes";
+const LOGIN_ARGUMENTS: &str = "arguments before login";
+const LOGIN_BULK_BYTES: &str = "bulk bytes before login";
+const COMMAND: &str = "a Redis command";
 const REQUEST_BYTES: &str = "request bytes";
 
 /// The error reply to send before closing, in Redis's words where Redis has words for it.
@@ -317,9 +344,15 @@ const REQUEST_BYTES: &str = "request bytes";
 pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
         Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
+        // Nothing, as Redis: it is not for a page to read.
+        Error::Malformed { expected: COMMAND, .. } => return Vec::new(),
         Error::Malformed { got, .. } => got.clone(),
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
+        Error::TooLarge { what: LOGIN_ARGUMENTS, .. } => {
+            "unauthenticated multibulk length".to_owned()
+        }
         Error::TooLarge { what: BULK_BYTES, .. } => "invalid bulk length".to_owned(),
+        Error::TooLarge { what: LOGIN_BULK_BYTES, .. } => "unauthenticated bulk length".to_owned(),
         Error::TooLarge { what: INLINE_BYTES, .. } => "too big inline request".to_owned(),
         Error::TooLarge { what, limit, .. } => format!("more than {limit} {what}"),
     };
@@ -349,6 +382,16 @@ fn invalid_bulk(offset: usize) -> Error {
 #[cold]
 fn unterminated_bulk(offset: usize) -> Error {
     malformed(offset, "CR LF behind the declared length", "invalid bulk length")
+}
+
+#[cold]
+fn http(request: &Request<'_>) -> Error {
+    let word = request.name().escape_ascii();
+    let got = format!(
+        "an HTTP request ('{word}'). A web page can make a browser send one: find out which program connects, \
+         and require a password (AUTH) so that such requests can do nothing"
+    );
+    malformed(0, COMMAND, got)
 }
 
 #[cold]

@@ -123,6 +123,7 @@ impl<'a> Iterator for Elements<'a> {
             inline_bytes_max: usize::MAX,
             reply_bytes_max: usize::MAX,
             nesting_max: usize::MAX,
+            before_login: false,
         };
         let (element, taken) = frame::decode(self.rest, &UNLIMITED).ok()??;
         self.rest = self.rest.get(taken..)?;

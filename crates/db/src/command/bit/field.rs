@@ -1,6 +1,9 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
-use super::{super::Call, lengthen, offset};
+use super::{
+    super::{Call, Touch},
+    lengthen, offset,
+};
 use crate::{
     failure::{Failure, SYNTAX},
     number::{integer, parse_integer},
@@ -127,6 +130,18 @@ fn parse(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, Failure> {
         }
     }
     Ok(operations)
+}
+
+/// What only gets, does no more. Judged word by word as Redis does, before anything is known to be wrong.
+pub(crate) fn touch(args: &[&[u8]]) -> Touch {
+    let mut arguments = args.get(2..).unwrap_or_default();
+    while let [name, rest @ ..] = arguments {
+        arguments = match (name.to_ascii_uppercase().as_slice(), rest) {
+            (b"GET", [_, _, rest @ ..]) | (b"OVERFLOW", [_, rest @ ..]) => rest,
+            _ => return Touch::READ_CHANGE,
+        };
+    }
+    Touch::READ
 }
 
 pub(crate) fn bitfield_ro(call: &mut Call<'_, '_>) -> Result<(), Failure> {

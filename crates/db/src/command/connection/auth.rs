@@ -9,8 +9,8 @@ use crate::{
 pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (user, password) = match call.args {
         [_, password] => {
-            let open = call.server.acl.find(DEFAULT).is_some_and(|rules| rules.needs_no_password());
-            if open {
+            let default = call.server.acl.find(DEFAULT);
+            if default.is_some_and(|user| user.rules.without_password) {
                 return Err(Failure(
                     "ERR AUTH <password> called without any password configured for the default \
                      user. Are you sure your configuration is correct?"
@@ -30,7 +30,7 @@ pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 /// Makes the connection `user`'s, if the password is right.
 pub(super) fn log_in(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let user = String::from_utf8_lossy(user);
-    let rules = call.server.acl.authenticate(&user, password).ok_or(WRONG_PASSWORD)?;
-    call.session.become_user(&user, rules);
+    let found = call.server.acl.authenticate(&user, password).ok_or(WRONG_PASSWORD)?;
+    call.session.become_user(&user, found);
     Ok(())
 }

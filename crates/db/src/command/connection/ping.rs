@@ -51,12 +51,11 @@ pub(crate) fn reset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     session.reply_mode = ReplyMode::On;
     session.channels.clear();
     session.tracking.reset(&session.client);
-    let rules = call.server.acl.find(DEFAULT);
-    let open = rules.as_ref().is_some_and(|rules| rules.needs_no_password());
-    if let Some(rules) = rules {
-        session.become_user(DEFAULT, rules);
+    if let Some(user) = call.server.acl.find(DEFAULT) {
+        let open = user.rules.needs_no_password();
+        session.become_user(DEFAULT, user);
+        session.authenticated = open;
     }
-    session.authenticated = open;
     {
         let mut details = session.client.details.lock();
         (details.database, details.subscriptions) = (0, 0);

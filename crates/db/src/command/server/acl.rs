@@ -7,7 +7,7 @@ use crate::{
     acl::{Access, CATEGORIES, DEFAULT, categories},
     failure::{Failure, SYNTAX},
     number::integer,
-    session::resolve,
+    session::{find, wrong_count},
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -66,10 +66,11 @@ pub(crate) fn deluser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 }
 
 pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let Some(rules) = call.server.acl.find(&text(call.args[2])) else {
+    let Some(user) = call.server.acl.find(&text(call.args[2])) else {
         call.reply.null();
         return Ok(());
     };
+    let rules = user.rules;
     let reply = &mut call.reply;
     reply.map(6);
     reply.text("flags");
@@ -77,6 +78,7 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if rules.without_password {
         flags.push("nopass");
     }
+    flags.extend(rules.payload);
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.text(flag));
     reply.text("passwords");
@@ -85,8 +87,7 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("commands");
     reply.text(&rules.command_rules());
     reply.text("keys");
-    let keys: Vec<String> = rules.keys.iter().map(ToString::to_string).collect();
-    reply.text(&keys.join(" "));
+    reply.text(&rules.key_rules().join(" "));
     reply.text("channels");
     let channels: Vec<String> =
         rules.channels.iter().map(|channel| format!("&{channel}")).collect();
@@ -120,11 +121,16 @@ pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let name = text(call.args[2]);
-    let rules = call.server.acl.find(&name);
-    let rules = rules.ok_or_else(|| Failure::new(format!("ERR User '{name}' not found")))?;
+    let user = call.server.acl.find(&name);
+    let user = user.ok_or_else(|| Failure::new(format!("ERR User '{name}' not found")))?;
     let args = &call.args[3..];
-    let command = resolve(args)?;
-    let answer = match rules.access(command, args) {
+    let Some(command) = find(args) else {
+        return Err(Failure::new(format!("ERR Command '{}' not found", text(args[0]))));
+    };
+    if !command.accepts(args.len()) {
+        return Err(wrong_count(command));
+    }
+    let answer = match user.rules.access(command, args) {
         Access::Allowed => {
             call.reply.ok();
             return Ok(());
@@ -135,8 +141,8 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         Access::NoKey(at) => {
             format!("This user has no permissions to access the '{}' key", text(args[at]))
         }
-        Access::NoChannel => {
-            "This user has no permissions to access one of the channels used as arguments".into()
+        Access::NoChannel(at) => {
+            format!("This user has no permissions to access the '{}' channel", text(args[at]))
         }
     };
     call.reply.text(&answer);

@@ -1,12 +1,12 @@
 //! COMMAND: the table, told to clients.
 
-use super::super::{Call, Command, table};
+use super::super::{Call, Command, Touch, table};
 use crate::{
     acl::categories,
     failure::{Failure, SYNTAX},
     glob,
     reply::Reply,
-    session::resolve,
+    session,
 };
 
 pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
@@ -31,9 +31,43 @@ fn describe(reply: &mut Reply<'_>, row: &Command) {
     reply.set(categories.len());
     categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
     reply.array(0);
-    reply.array(0);
+    let specifications = row.keys.specifications();
+    reply.array(specifications.len());
+    for specification in specifications {
+        specify(reply, row.keys.step, specification);
+    }
     reply.array(row.subcommands.len());
     row.subcommands.iter().for_each(|row| describe(reply, row));
+}
+
+/// Where some keys stand and what is done to them.
+fn specify(reply: &mut Reply<'_>, step: u8, (first, last, touch, varies): (u8, i8, Touch, bool)) {
+    reply.map(3);
+    reply.text("flags");
+    let mut flags = touch.names();
+    flags.extend(varies.then_some("variable_flags"));
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.simple(flag));
+    reply.text("begin_search");
+    reply.map(2);
+    reply.text("type");
+    reply.text("index");
+    reply.text("spec");
+    reply.map(1);
+    reply.text("index");
+    reply.integer(first.into());
+    reply.text("find_keys");
+    reply.map(2);
+    reply.text("type");
+    reply.text("range");
+    reply.text("spec");
+    reply.map(3);
+    reply.text("lastkey");
+    reply.integer(if last < 0 { last.into() } else { i64::from(last) - i64::from(first) });
+    reply.text("keystep");
+    reply.integer(step.into());
+    reply.text("limit");
+    reply.integer(0);
 }
 
 pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<(), Failure> {
@@ -108,20 +142,39 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let args = &call.args[2..];
+/// The command that is asked about, and where its keys stand.
+fn keyed<'c>(args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
-    let row = table::lookup(args[0]).ok_or_else(|| invalid("ERR Invalid command specified"))?;
-    if row.keys.first == 0 && row.subcommands.is_empty() {
+    let row = session::find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
+    if row.keys.first == 0 {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    let row = resolve(args)
-        .map_err(|_| invalid("ERR Invalid number of arguments specified for command"))?;
-    let at: Vec<usize> = row.keys.of(args.len()).collect();
-    if at.is_empty() {
+    if !row.accepts(args.len()) {
+        return Err(invalid("ERR Invalid number of arguments specified for command"));
+    }
+    let keys: Vec<_> = row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
+    if keys.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    call.reply.array(at.len());
-    at.iter().for_each(|&at| call.reply.bulk(args[at]));
+    Ok(keys)
+}
+
+pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let keys = keyed(&call.args[2..])?;
+    call.reply.array(keys.len());
+    keys.iter().for_each(|(key, _)| call.reply.bulk(key));
+    Ok(())
+}
+
+pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+    let keys = keyed(&call.args[2..])?;
+    call.reply.array(keys.len());
+    for (key, touch) in keys {
+        call.reply.array(2);
+        call.reply.bulk(key);
+        let flags = touch.names();
+        call.reply.set(flags.len());
+        flags.iter().for_each(|flag| call.reply.simple(flag));
+    }
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! SET with all its options, SETEX, PSETEX, SETNX, GETSET.
 
-use super::{super::Call, Unit};
+use super::{
+    super::{Call, Touch},
+    Unit,
+};
 use crate::failure::{Failure, SYNTAX};
 
 /// What the options of SET say.
@@ -38,6 +41,13 @@ impl<'a> Options<'a> {
         }
         Ok(options)
     }
+}
+
+/// GET makes it tell the old value. The word counts wherever it stands behind the value, as in Redis.
+pub(crate) fn touch(args: &[&[u8]]) -> Touch {
+    let options = args.get(3..).unwrap_or_default();
+    let gets = options.iter().any(|option| option.eq_ignore_ascii_case(b"GET"));
+    if gets { Touch::READ_CHANGE } else { Touch::REPLACE }
 }
 
 pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {

@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let configuration = Configuration {
         listen: arguments.listen,
         tls: Arc::new(Tls::new(files.read()?)),
-        database: arguments.vault.place()?,
+        database: arguments.vault.storage.place()?,
         workers: arguments.workers.unwrap_or(cores).get(),
     };
     let watch = Watch::start(vec![life(&files)?])?;

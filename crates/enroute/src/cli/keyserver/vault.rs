@@ -1,4 +1,4 @@
-//! `enroute keyserver import`, `rotate` and `audit`.
+//! `enroute keyserver import`, `list`, `remove`, `rotate` and `audit`.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -6,13 +6,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 use wire::ski::KeyId;
 
-use super::Vault;
+use super::{Storage, Vault};
 use crate::{
     keyserver::{
         audit as log,
         database::Database,
         harden::harden,
-        vault::{self, Rotated},
+        vault::{self, Listed, Rotated, Sealing},
     },
     report::Progress,
 };
@@ -26,6 +26,11 @@ pub(super) struct Import {
     #[arg(long, value_name = "NAME")]
     server_name: Vec<String>,
 
+    /// Overwrite the record of a key that is stored already, its server names included; without this it is
+    /// left as it is, and the command fails
+    #[arg(long)]
+    replace: bool,
+
     /// Private keys in PKCS #8, PEM or DER
     #[arg(value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
@@ -35,17 +40,74 @@ pub(super) struct Import {
 pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.place()?);
+    let database = Database::new(arguments.vault.storage.place()?);
+    let sealing = Sealing {
+        keyring: &keyring,
+        server_names: &arguments.server_name,
+        replace: arguments.replace,
+    };
     let mut progress = Progress::stderr();
     let began = Instant::now();
     runtime()?.block_on(async {
         for (number, path) in arguments.keys.iter().enumerate() {
-            let id = vault::import(path, &arguments.server_name, &keyring, &database).await?;
+            let id = vault::import(path, sealing, &database).await?;
             println!("{id}  {}", path.display());
             if arguments.keys.len() > 100 {
                 let line = format!("imported {} of {}", number + 1, arguments.keys.len());
                 progress.show(&[line], began.elapsed());
             }
+        }
+        Ok(())
+    })
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    #[command(flatten)]
+    vault: Vault,
+}
+
+#[allow(clippy::print_stdout, reason = "the keys are what was asked for")]
+pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
+    harden()?;
+    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let database = Database::new(arguments.vault.storage.place()?);
+    let hex = |kek: [u8; 8]| kek.map(|byte| format!("{byte:02x}")).concat();
+    for Listed { id, sealed_under, opened } in
+        runtime()?.block_on(vault::list(&keyring, &database))?
+    {
+        let kek = sealed_under.map_or_else(|| "unknown".to_owned(), hex);
+        match opened {
+            Ok((kind, names)) if names.is_empty() => println!("{id}  {kind}  kek {kek}  any name"),
+            Ok((kind, names)) => println!("{id}  {kind}  kek {kek}  {}", names.join(" ")),
+            Err(why) => println!("{id}  unknown  kek {kek}  not opened: {why}"),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Remove {
+    #[command(flatten)]
+    storage: Storage,
+
+    /// Ids of the keys, as `list` shows them
+    #[arg(value_name = "ID", required = true, value_parser = key_id)]
+    keys: Vec<KeyId>,
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    KeyId::decode(text).ok_or_else(|| "expected 64 hexadecimal digits".into())
+}
+
+pub(super) fn remove(arguments: &Remove) -> anyhow::Result<()> {
+    let database = Database::new(arguments.storage.place()?);
+    runtime()?.block_on(async {
+        for id in &arguments.keys {
+            if !vault::remove(*id, &database).await? {
+                bail!("{id}: the database has no record of this key; see `enroute keyserver list`");
+            }
+            eprintln!("removed {id}; send SIGHUP to key servers, so that they forget it");
         }
         Ok(())
     })
@@ -60,7 +122,7 @@ pub(super) struct Rotate {
 pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     harden()?;
     let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
-    let database = Database::new(arguments.vault.place()?);
+    let database = Database::new(arguments.vault.storage.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
     let show = |done: u64| {

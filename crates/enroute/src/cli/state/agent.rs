@@ -59,6 +59,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
     let address = listener.local_addr().context("the socket has no address")?;
+    if !address.ip().is_loopback() {
+        let acts = match &cluster.login {
+            Some(_) => format!("acts there as the user {}", arguments.nodes.user),
+            None => "may read and write everything there".to_owned(),
+        };
+        tracing::warn!(
+            "the agent asks its clients for no password and logs in at the cluster for them: whoever reaches \
+             {address} {acts}. Listen on 127.0.0.1, or let a firewall decide who reaches it"
+        );
+    }
     let setup = Setup {
         cluster: cluster.clone(),
         clients_max: arguments.clients_max,

@@ -33,6 +33,7 @@ impl Worker {
         let server = &self.shared.server;
         let bytes_max = server.parameters.clients_bytes_max();
         self.limits.request_bytes_max = bytes_max;
+        self.limits_before_login = self.limits.before_login();
         // Half for answers, half for all else.
         let share = bytes_max / 2 / server.clients.len().max(1);
         self.output_bytes_max = share.clamp(OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX);

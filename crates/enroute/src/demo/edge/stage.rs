@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -20,7 +20,7 @@ use super::visitors;
 use crate::{
     keyserver::{
         database::{Database, Place, Reply},
-        vault,
+        vault::{self, Sealing},
     },
     report::Progress,
 };
@@ -191,7 +191,11 @@ impl Stage {
 
     fn write(&self, name: &str, text: &[u8]) -> anyhow::Result<()> {
         let path = self.path(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        // Keys are among them.
+        let file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Starts a process in our directory and waits until it listens.
@@ -234,14 +238,15 @@ fn store_keys(
     let keyring = Keyring::parse(kek)?;
     runtime.block_on(async {
         let database = Database::new(Place::new(place.parse()?, None, None)?);
+        let sealing = Sealing { keyring: &keyring, server_names: &[], replace: false };
         if let Some(pem) = own {
-            vault::store(&key::pkcs8_of(pem)?, &[], &keyring, &database).await?;
+            vault::store(&key::pkcs8_of(pem)?, sealing, &database).await?;
             done.fetch_add(1, Relaxed);
         }
         for _ in 0..others {
             ensure!(!stop.load(Relaxed), "interrupted");
             let other = key::generate(wire::ski::KeyKind::EcdsaP256)?;
-            vault::store(&other, &[], &keyring, &database).await?;
+            vault::store(&other, sealing, &database).await?;
             done.fetch_add(1, Relaxed);
         }
         Ok(())

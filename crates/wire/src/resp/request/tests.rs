@@ -187,3 +187,55 @@ proptest! {
         let _ = decode_all(&bytes, &Limits::default());
     }
 }
+
+#[test]
+fn an_http_request_ends_the_connection_before_its_body() {
+    let body = "\r\nSET k v\r\n";
+    for head in [
+        "POST / HTTP/1.1\r\nHost: localhost:6379\r\n",
+        "post / HTTP/1.0\r\n",
+        "PUT /x HTTP/1.1\r\nHOST: a\r\nContent-Length: 9\r\n",
+        "GET / HTTP/1.1\r\nhost: a\r\n",
+        "OPTIONS / HTTP/1.1\r\nOrigin: null\r\n  Host: a\r\n",
+    ] {
+        let bytes = [head, body].concat();
+        let mut bytes = bytes.as_bytes();
+        let error = loop {
+            match decode(bytes, &Limits::default()) {
+                Ok(Some((request, _))) if refuse_http(&request).is_err() => {
+                    break refuse_http(&request).unwrap_err();
+                }
+                Ok(Some((request, taken))) => {
+                    assert_ne!(request.name(), b"SET", "{head}");
+                    bytes = &bytes[taken..];
+                }
+                Ok(None) => panic!("{head}: more bytes wanted"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("an HTTP request"), "{head}: {error}");
+        assert_eq!(error_line(&error), b"");
+    }
+    // Keys and values are free to be such words.
+    for bytes in [&b"SET POST Host:\r\n"[..], b"GET /\r\n", b"*1\r\n$4\r\nPOST\r\n"] {
+        let (request, _) = decode(bytes, &Limits::default()).unwrap().unwrap();
+        assert!(refuse_http(&request).is_ok(), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn a_client_that_has_not_logged_in_may_send_little() {
+    let limits = Limits::default().before_login();
+    let refusal =
+        |bytes: &[u8]| String::from_utf8(error_line(&decode(bytes, &limits).unwrap_err())).unwrap();
+    assert!(decode(b"*10\r\n$16384\r\n", &limits).unwrap().is_none());
+    assert_eq!(refusal(b"*11\r\n"), "-ERR Protocol error: unauthenticated multibulk length\r\n");
+    assert_eq!(
+        refusal(b"*1\r\n$16385\r\n"),
+        "-ERR Protocol error: unauthenticated bulk length\r\n"
+    );
+    let most = [&b"*10\r\n"[..], &[&b"$16384\r\n"[..], &[0; 16_384], b"\r\n"].concat().repeat(10)];
+    assert!(decode(&most.concat(), &limits).unwrap().is_some());
+    let less = Limits { bulk_bytes_max: 100, ..Limits::default() }.before_login();
+    assert_eq!((less.bulk_bytes_max, less.before_login), (100, true));
+}

@@ -1,0 +1,121 @@
+//! What a command does to each of its keys, in the words of Redis's key specifications.
+
+use super::{Command, Keys};
+
+/// What a command does to one key: to the key itself (RO, RW, OW, RM) and to what users know of its value
+/// (access, insert, update, delete). Access rules look at the second only, as in Redis: a command such as
+/// STRLEN returns nothing of the value itself and needs no right to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Touch(u8);
+
+const READ_ONLY: u8 = 1;
+const READ_WRITE: u8 = 1 << 1;
+const OVERWRITE: u8 = 1 << 2;
+const REMOVE: u8 = 1 << 3;
+const ACCESS: u8 = 1 << 4;
+const UPDATE: u8 = 1 << 5;
+const INSERT: u8 = 1 << 6;
+const DELETE: u8 = 1 << 7;
+
+impl Touch {
+    /// Looks at the key and returns nothing of its value.
+    pub(crate) const LOOK: Self = Self(READ_ONLY);
+    pub(crate) const READ: Self = Self(READ_ONLY | ACCESS);
+    /// Changes the value and returns nothing of it.
+    pub(crate) const CHANGE: Self = Self(READ_WRITE | UPDATE);
+    pub(crate) const ADD: Self = Self(READ_WRITE | INSERT);
+    pub(crate) const READ_CHANGE: Self = Self(READ_WRITE | ACCESS | UPDATE);
+    pub(crate) const READ_DELETE: Self = Self(READ_WRITE | ACCESS | DELETE);
+    pub(crate) const REPLACE: Self = Self(OVERWRITE | UPDATE);
+    /// Makes the key where it is absent.
+    pub(crate) const CREATE: Self = Self(OVERWRITE | INSERT);
+    pub(crate) const DELETE: Self = Self(REMOVE | DELETE);
+
+    /// Does the answer tell the value?
+    pub(crate) const fn reads(self) -> bool {
+        self.0 & ACCESS != 0
+    }
+
+    /// Can the value change?
+    pub(crate) const fn writes(self) -> bool {
+        self.0 & (UPDATE | INSERT | DELETE) != 0
+    }
+
+    /// The names COMMAND INFO and COMMAND GETKEYSANDFLAGS show.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        const NAMES: [(u8, &str); 8] = [
+            (READ_ONLY, "RO"),
+            (READ_WRITE, "RW"),
+            (OVERWRITE, "OW"),
+            (REMOVE, "RM"),
+            (ACCESS, "access"),
+            (UPDATE, "update"),
+            (INSERT, "insert"),
+            (DELETE, "delete"),
+        ];
+        NAMES.iter().filter(|(bit, _)| self.0 & bit != 0).map(|&(_, name)| name).collect()
+    }
+}
+
+/// What a command with these arguments does to its keys.
+type ByArguments = fn(&[&[u8]]) -> Touch;
+
+/// What a command does to its keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touches {
+    first: Touch,
+    /// To all keys but the first, where that is something else.
+    others: Option<Touch>,
+    /// To every key, where that depends on the arguments; then `first` is the most it can be.
+    by_arguments: Option<ByArguments>,
+}
+
+impl Touches {
+    pub(crate) const NONE: Self = Self { first: Touch::LOOK, others: None, by_arguments: None };
+}
+
+impl Keys {
+    /// The command does this to all of them.
+    pub(super) const fn all(mut self, touch: Touch) -> Self {
+        self.touches.first = touch;
+        self
+    }
+
+    /// It does this to the first, that to the others.
+    pub(super) const fn touched(mut self, first: Touch, others: Touch) -> Self {
+        self.touches = Touches { first, others: Some(others), by_arguments: None };
+        self
+    }
+
+    /// Its arguments decide what it does to them, at most what was said before.
+    pub(super) const fn or(mut self, by_arguments: ByArguments) -> Self {
+        self.touches.by_arguments = Some(by_arguments);
+        self
+    }
+
+    /// As key specifications: first and last position (negative counts from the end), what is done there,
+    /// and whether the arguments decide that.
+    pub(super) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {
+        let Touches { first, others, by_arguments } = self.touches;
+        let varies = by_arguments.is_some();
+        match others {
+            _ if self.first == 0 => Vec::new(),
+            None => vec![(self.first, self.last, first, varies)],
+            Some(others) => vec![
+                (self.first, self.first as i8, first, varies),
+                (self.first + 1, self.last, others, varies),
+            ],
+        }
+    }
+}
+
+impl Command {
+    /// The positions of its keys among `args`, and what it does to each.
+    pub(crate) fn touched(&self, args: &[&[u8]]) -> impl Iterator<Item = (usize, Touch)> {
+        let Touches { first, others, by_arguments } = self.keys.touches;
+        let first = by_arguments.map_or(first, |decide| decide(args));
+        let others = others.unwrap_or(first);
+        let begin = usize::from(self.keys.first);
+        self.keys.of(args.len()).map(move |at| (at, if at == begin { first } else { others }))
+    }
+}

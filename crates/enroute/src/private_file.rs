@@ -1,0 +1,120 @@
+//! Files that hold secrets, or decide who may do what: refused where other users of the machine can get at
+//! them.
+//!
+//! What counts is PostgreSQL's rule: nobody but the owner may read or write the file; the group may read it
+//! if root owns it.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
+use zeroize::Zeroizing;
+
+/// What users other than the owner can do with an open file.
+struct Exposure {
+    mode: u32,
+    readable: bool,
+    writable: bool,
+}
+
+impl Exposure {
+    fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let mode = metadata.mode() & 0o7777;
+        let group_may_read = metadata.uid() == 0;
+        let readable = mode & if group_may_read { 0o004 } else { 0o044 } != 0;
+        Ok(Self { mode, readable, writable: mode & 0o022 != 0 })
+    }
+}
+
+/// Reads a file with a secret, which `what` names.
+///
+/// # Errors
+/// It cannot be read, or other users can read or write it.
+pub fn read_secret(path: &Path, what: &str) -> anyhow::Result<Zeroizing<Vec<u8>>> {
+    let shown = path.display();
+    let (mut file, exposure) =
+        open(path).with_context(|| format!("cannot read the {what} {shown}"))?;
+    if exposure.readable || exposure.writable {
+        bail!(
+            "{what} {shown}: other users of this machine can {} it (mode {:04o}, expected 0600). Run `chmod 600 \
+             {shown}`; if they may have read it, replace the secret",
+            if exposure.readable { "read" } else { "write" },
+            exposure.mode
+        );
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.read_to_end(&mut bytes).with_context(|| format!("cannot read the {what} {shown}"))?;
+    Ok(bytes)
+}
+
+/// Like [`read_secret`], as text.
+///
+/// # Errors
+/// As there, or it is no text.
+pub fn read_secret_text(path: &Path, what: &str) -> anyhow::Result<Zeroizing<String>> {
+    let bytes = read_secret(path, what)?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| anyhow::anyhow!("{what} {}: expected text in UTF-8", path.display()))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// The first line of a file with a password.
+///
+/// # Errors
+/// As [`read_secret`], or the line is empty.
+pub fn read_password(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+    let text = read_secret_text(path, "password file")?;
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() {
+        bail!("password file {}: its first line is empty, expected the password", path.display());
+    }
+    Ok(Zeroizing::new(password.to_owned()))
+}
+
+/// A private key of TLS, in PEM.
+///
+/// # Errors
+/// As [`read_secret`], or it is no such key.
+pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let bytes = read_secret(path, "private key")?;
+    // The cause could show what the file holds.
+    PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|_| anyhow::anyhow!("{}: expected a private key in PEM", path.display()))
+}
+
+/// Reads a file that says who may do what. It is refused if other users can change it, and warned about if
+/// they can read it.
+///
+/// # Errors
+/// It cannot be read, or others can write it.
+pub fn read_rights(path: &Path) -> io::Result<String> {
+    let (mut file, exposure) = open(path)?;
+    let (shown, mode) = (path.display(), exposure.mode);
+    if exposure.writable {
+        return Err(io::Error::other(format!(
+            "other users of this machine can write it (mode {mode:04o}, expected 0600): run `chmod 600 {shown}`"
+        )));
+    }
+    if exposure.readable {
+        tracing::warn!(
+            "{shown}: other users of this machine can read it (mode {mode:04o}, expected 0600), and guess \
+             passwords from their hashes; run `chmod 600 {shown}`"
+        );
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The open file is what is judged: its name may be another's a moment later.
+fn open(path: &Path) -> io::Result<(File, Exposure)> {
+    let file = File::open(path)?;
+    let exposure = Exposure::of(&file)?;
+    Ok((file, exposure))
+}
