@@ -55,10 +55,10 @@ impl State {
             Way::ToController => End::Controller,
             Way::FromClients | Way::FromServers => End::Switch,
         };
-        let comes_in = match (way, forged.op.sender()) {
-            (Way::FromClients | Way::FromServers, Party::DataPlane | Party::Controller) => false,
-            (Way::FromClients, Party::Agent) => false,
-            _ => true,
+        let comes_in = match way {
+            Way::ToAgent | Way::ToController => true,
+            Way::FromClients => forged.op.sender() == Party::Client,
+            Way::FromServers => matches!(forged.op.sender(), Party::Client | Party::Agent),
         };
         if comes_in || broken.takes_all {
             self.deliver(
