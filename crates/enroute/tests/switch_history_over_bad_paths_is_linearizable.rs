@@ -1,7 +1,7 @@
 //! The attached program, its controller, a server and clients, each a process or a thread of its own,
 //! in network namespaces: paths lose, repeat and reorder whatever they carry, controller and server
-//! are killed and started again, more keys are hot than there is room for. Whatever clients are told
-//! could have come from one copy of the data.
+//! are killed and started again, more keys are hot than there is room for; or two of all that go wrong at once.
+//! Whatever clients are told could have come from one copy of the data.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod rack;
@@ -25,6 +25,7 @@ use rack::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::process::Signal;
 use support::{
     directory::TemporaryDirectory,
     history::{self, Outcome, Recorder, Verdict, What},
@@ -45,6 +46,23 @@ const KILLS: u32 = 6;
 const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
 /// A history says something of the program only if the program answered so often.
 const HITS_MIN_PER_SECOND: u64 = 20;
+/// Operations of the long histories of each protocol, and how long one of them takes.
+const OPERATIONS_MIN: usize = 200_000;
+const LONG: Duration = Duration::from_secs(120);
+/// How long two faults at once are made in `make soak`, in runs of this length.
+const HOUR: Duration = Duration::from_secs(3600);
+const SOAKED: Duration = Duration::from_secs(60);
+
+/// What happens to the history.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// One fault after the other.
+    Faults,
+    /// Two at a time.
+    Pairs,
+    /// The program serves what was written over.
+    Broken,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
@@ -75,7 +93,7 @@ fn memcached_history_is_linearizable() {
 fn a_program_that_serves_what_was_written_over_is_found_out() {
     for server in [Server::Agent, Server::Memcached] {
         let is_found = |seed| {
-            let seen = run(server, Duration::from_secs(3), seed, true);
+            let seen = run(server, Duration::from_secs(3), seed, Trial::Broken);
             // Nothing is there to run it with.
             seen.is_none_or(|(verdict, _)| !verdict.linearizable)
         };
@@ -83,21 +101,59 @@ fn a_program_that_serves_what_was_written_over_is_found_out() {
     }
 }
 
+/// The server loses its values when it is killed, so the agent is only stopped.
 #[test]
-#[ignore = "minutes: make soak"]
-fn long_histories_are_linearizable() {
-    for server in [Server::Database, Server::Agent, Server::Memcached] {
-        is_linearizable(server, Duration::from_secs(120));
+fn two_faults_at_once_leave_histories_linearizable() {
+    for (server, seconds) in [(Server::Database, 14), (Server::Memcached, 12), (Server::Agent, 6)] {
+        are_linearizable(server, Duration::from_secs(seconds), Trial::Pairs);
+    }
+}
+
+#[test]
+#[ignore = "an hour: make soak"]
+fn two_faults_at_once_for_an_hour() {
+    let begin = Instant::now();
+    for seed in history::seeds().start.. {
+        for server in [Server::Database, Server::Memcached, Server::Agent] {
+            let Some((verdict, _)) = run(server, SOAKED, seed, Trial::Pairs) else { return };
+            assert!(verdict.linearizable, "seed {seed}: {}", verdict.text);
+        }
+        if begin.elapsed() > HOUR {
+            return;
+        }
+    }
+}
+
+#[test]
+#[ignore = "an hour: make soak"]
+fn histories_of_200_000_operations_are_linearizable() {
+    for servers in [&[Server::Database, Server::Agent][..], &[Server::Memcached]] {
+        let (mut operations, mut seeds) = (0, history::seeds().start..);
+        while operations < OPERATIONS_MIN {
+            let seed = seeds.next().expect("there are enough");
+            let server = servers[seed as usize % servers.len()];
+            let Some((verdict, hits)) = run(server, LONG, seed, Trial::Faults) else { return };
+            assert!(verdict.linearizable, "seed {seed}: {}", verdict.text);
+            assert!(hits > HITS_MIN_PER_SECOND, "seed {seed}: {hits} hits");
+            operations += verdict.operations;
+        }
+        println!("{operations} operations");
     }
 }
 
 fn is_linearizable(server: Server, span: Duration) {
-    let hits_min = HITS_MIN_PER_SECOND * span.as_secs();
-    history::are_linearizable(hits_min, |seed| run(server, span, seed, false));
+    are_linearizable(server, span, Trial::Faults);
+}
+
+fn are_linearizable(server: Server, span: Duration, trial: Trial) {
+    // While two things are wrong less is asked for.
+    let share = if trial == Trial::Pairs { 10 } else { 1 };
+    let hits_min = HITS_MIN_PER_SECOND * span.as_secs() / share;
+    history::are_linearizable(hits_min, |seed| run(server, span, seed, trial));
 }
 
 /// What the checker says, and how often the program answered.
-fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<(Verdict, u64)> {
+fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdict, u64)> {
     history::checker()?;
     let mut rack = Rack::build()?;
     let bad = PathConfig {
@@ -120,6 +176,7 @@ fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<(Verdi
         killed: Instant::now(),
         killed_every: (span / KILLS).max(KILLED_EVERY_MIN),
         counts: [0; 4],
+        pairs: Vec::new(),
     };
     let begin = Instant::now();
     let (over, quiet) = (AtomicBool::new(false), RwLock::new(()));
@@ -140,15 +197,17 @@ fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<(Verdi
                 })
             })
             .collect();
-        let broken = broken.then(|| {
+        let _broken = (trial == Trial::Broken).then(|| {
             let plane = opened(&rack.pins);
             let over = &over;
             scope.spawn(move || serve_what_was_written_over(&plane, over))
         });
         let mut recorder = Recorder::new(CLIENTS, begin);
         while begin.elapsed() < span {
-            if broken.is_none() {
-                trouble.make(&mut rack, &quiet, &mut recorder);
+            match trial {
+                Trial::Faults => trouble.make(&mut rack, &quiet, &mut recorder),
+                Trial::Pairs => trouble.make_two(&mut rack),
+                Trial::Broken => {}
             }
             thread::sleep(Duration::from_millis(trouble.random.random_range(0..300)));
         }
@@ -158,6 +217,7 @@ fn run(server: Server, span: Duration, seed: u64, broken: bool) -> Option<(Verdi
     });
     let hits = rack.count("hit");
     println!("seed {seed}: {hits} hits; controller, server, cuts, delays: {:?}", trouble.counts);
+    println!("pairs: {:?}", trouble.pairs);
     let verdict = history::check(&history)?;
     println!("{}", verdict.text);
     Some((verdict, hits))
@@ -228,9 +288,80 @@ struct Trouble<'a> {
     killed: Instant,
     killed_every: Duration,
     counts: [usize; 4],
+    pairs: Vec<[Fault; 2]>,
 }
 
+/// What can go wrong for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    ControllerKilled,
+    ControllerStopped,
+    ServerKilled,
+    ServerStopped,
+    ClientsCut,
+    ServersCut,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault::ControllerKilled,
+    Fault::ControllerStopped,
+    Fault::ServerKilled,
+    Fault::ServerStopped,
+    Fault::ClientsCut,
+    Fault::ServersCut,
+];
+
 impl Trouble<'_> {
+    /// Two faults that begin together and end one after the other.
+    fn make_two(&mut self, rack: &mut Rack) {
+        let mut drawn = || FAULTS[self.random.random_range(0..FAULTS.len())];
+        let pair = [drawn(), drawn()];
+        let hits = |one: Fault, other: Fault| pair.contains(&one) && pair.contains(&other);
+        let is_impossible = pair[0] == pair[1]
+            || hits(Fault::ControllerKilled, Fault::ControllerStopped)
+            || hits(Fault::ServerKilled, Fault::ServerStopped)
+            // Only the database keeps its values.
+            || pair.contains(&Fault::ServerKilled)
+                && (self.what != Server::Database || self.killed.elapsed() < self.killed_every);
+        if is_impossible {
+            return;
+        }
+        self.pairs.push(pair);
+        for fault in pair {
+            self.begin(rack, fault);
+            thread::sleep(Duration::from_millis(self.random.random_range(0..100)));
+        }
+        for fault in pair {
+            thread::sleep(Duration::from_millis(self.random.random_range(0..600)));
+            self.end(rack, fault);
+        }
+    }
+
+    fn begin(&mut self, rack: &mut Rack, fault: Fault) {
+        match fault {
+            Fault::ControllerKilled => rack.kill(self.controller),
+            Fault::ControllerStopped => rack::signal(self.controller, Signal::STOP),
+            Fault::ServerKilled => rack.kill(self.server),
+            Fault::ServerStopped => rack::signal(self.server, Signal::STOP),
+            Fault::ClientsCut => rack.path(0).cut(),
+            Fault::ServersCut => rack.path(1).cut(),
+        }
+    }
+
+    fn end(&mut self, rack: &mut Rack, fault: Fault) {
+        match fault {
+            Fault::ControllerKilled => self.controller = rack.attach(&ATTACHED),
+            Fault::ControllerStopped => rack::signal(self.controller, Signal::CONT),
+            Fault::ServerKilled => {
+                self.server = start(rack, self.what, self.files).expect("it started before");
+                self.killed = Instant::now();
+            }
+            Fault::ServerStopped => rack::signal(self.server, Signal::CONT),
+            Fault::ClientsCut => rack.path(0).restore(),
+            Fault::ServersCut => rack.path(1).restore(),
+        }
+    }
+
     fn make(&mut self, rack: &mut Rack, quiet: &RwLock<()>, recorder: &mut Recorder) {
         let pause = Duration::from_millis(self.random.random_range(0..200));
         let path = rack.path(self.random.random_range(0..2));

@@ -2,13 +2,13 @@
 // back, with the next key, then goes to the program. What that costs is measured with a program that
 // does nothing, and taken off.
 #include "kernel.h"
+#include "operations.h"
 
 enum {
     REQUEST_BYTES_MAX = 1152,
     OP_OFFSET = 14 + 20 + 8,
     KEY_OFFSET = OP_OFFSET + 8 + 4,
     VERSION_OFFSET = OP_OFFSET + 8 + 16,
-    OP_UPDATE = 9,
 };
 
 struct request {

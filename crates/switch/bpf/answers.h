@@ -1,6 +1,6 @@
 // What memcached says: which of the answers that a connection waits for have left.
 #pragma once
-#include "flows.h"
+#include "delays.h"
 
 enum said {
     SAID_NOTHING,     // that is counted
@@ -42,11 +42,6 @@ static const struct answer {
     {WORD8('V', 'A', 'L', 'U', 'E', ' ', 0, 0), 6, SAID_ITEM},
     {WORD8('V', 'A', ' ', 0, 0, 0, 0, 0), 3, SAID_VALUE},
 };
-
-INLINE int is_digit(u64 byte)
-{
-    return byte - '0' <= 9;
-}
 
 // What a line says that begins with this word.
 APART int line_says(u64 word)
@@ -121,11 +116,12 @@ APART u32 hear(struct __sk_buff *context, u32 at, u32 end)
     return at + bytes;
 }
 
-INLINE void hear_answer(const struct flow *flow, u64 before)
+INLINE void hear_answer(struct flow *flow, u64 before)
 {
     if (flow->noted > before)
         count(COUNT_ANSWERED);
     forget_awaited(flow, before, 0);
+    settle_flush(flow);
 }
 
 // Whatever was asked for is done.

@@ -227,7 +227,7 @@ INLINE void follow(struct scratch *scratch, u32 sequence, u32 bytes)
         scratch->again = (s32)(end - flow->next) <= 0;
         if (scratch->again)
             return;
-        flow->unclear = 1;
+        flow->unclear = scratch->gap = 1;
     }
     flow->next = end;
 }
@@ -240,15 +240,16 @@ INLINE void expect(struct scratch *scratch)
         flow->asked += 1;
 }
 
-// What the last that was asked for writes is not known: nothing that is asked for before its answer lasts.
-INLINE void lose_key(struct scratch *scratch)
+// What the last that was asked for writes is not known: nothing that is asked for before its answer lasts. A quiet
+// one has none, and waits for the next.
+INLINE void lose_key(struct scratch *scratch, u32 quiet)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
     flush();
     if (!flow || scratch->again)
         return;
     flow->cut = 1;
-    flow->lost = flow->noted = flow->asked;
+    flow->lost = flow->noted = flow->asked + quiet;
 }
 
 // What a packet writes is not known, nor how many answers it has.

@@ -11,6 +11,8 @@ enum {
     UNITS_MAX = VALUE_BYTES_MAX / UNIT_BYTES,
     PAYLOAD_BYTES_MAX = 2048, // of one segment; longer ones are not read
     LEASES_MAX = 1024,        // servers that speak NetCache's protocol
+    SERVER_INTERFACES_MAX = 8,
+    FLUSHES_MAX = 8,          // flush_all with a delay that may be remembered
     ENTRIES_DEFAULT = 65536,
 };
 
@@ -70,13 +72,23 @@ struct unit {
     u64 words[UNIT_BYTES / 8];
 };
 
-// What holds for all of memcached's entries.
+// A flush_all that takes effect later: no sooner than the first, and no later than the second. What the
+// server says of an item before the second is not served from the first on.
+struct flush {
+    u64 from_ns, until_ns;
+};
+
+// What holds for all entries; all but the last of memcached's.
 struct shared {
     u64 epoch;             // raised by flush_all, and by whatever could not be understood
     u64 fills_blocked_ns;  // no fill before
     u64 watched_ns;        // every segment since then was seen; 0: none yet
     u64 datagrams;         // 1: one that may be a write was taken up, since the maps are there
+    u64 wall_ns;           // what the wall clock is ahead of the monotonic one
+    struct flush flushes[FLUSHES_MAX];
+    u32 server_interfaces[SERVER_INTERFACES_MAX];  // where agents' messages come in; 0: none
 };
+_Static_assert(sizeof(struct shared) == 200, "layout.rs");
 
 enum report_kind { REPORT_HOT = 1, REPORT_STALE = 2 };
 
@@ -145,11 +157,14 @@ struct flow {
     u8 shared;                  // by connections that had something to wait for at once
     u8 unseen;                  // its beginning was not: `asked` is UNSEEN_MAX too many, or fewer
     u8 displaced;               // somebody who waited lost this place, and may come back
+    u32 flush_at, flush_read;   // a line that goes on with the next segment, and may be a flush_all
+    u64 flush_from_ns;          // a delayed one that is not answered; its delay
+    u32 flush_seconds, unused;
     struct heard heard;
     u64 until[FLOW_WRITES];     // the answer each of the writes waits for
     struct name names[FLOW_WRITES];
 };
-_Static_assert(sizeof(struct flow) == 528, "layout.rs");
+_Static_assert(sizeof(struct flow) == 552, "layout.rs");
 
 enum counter {
     COUNT_PACKETS,     // to a port of ours
@@ -167,12 +182,13 @@ enum counter {
     COUNT_REPORT_LOST, // the ring buffer was full
     COUNT_ANSWERED,    // answers to writes seen on their way out
     COUNT_NO_ROOM,     // the driver left no room behind the packet for a longer one: passed
+    COUNT_FORGED,      // NetCache: whoever sent it may not: dropped
     COUNTERS,
 };
 
 // What one processor counts, and where its sampling is.
 struct processor {
-    u64 counts[COUNTERS];
     u64 drawn;
+    u64 counts[COUNTERS];
 };
-_Static_assert(sizeof(struct processor) == 128, "layout.rs");
+_Static_assert(sizeof(struct processor) == 136, "layout.rs");

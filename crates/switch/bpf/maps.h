@@ -60,6 +60,8 @@ struct scratch {
     u32 barriers_answered;
     u64 answered, barrier;       // the same, of the flow whose answer is read
     u32 again;                   // a segment that was here before
+    u32 gap;                     // what came before the segment was not seen
+    u32 flush_at, flush_seconds; // what is read of a line that may be a flush_all
     u64 hash;
     u32 payload_bytes;
     u32 key_bytes;

@@ -13,7 +13,7 @@ INLINE int take_flow(struct xdp_md *context, const struct packet *packet, struct
     key->client_port = packet->source;
     key->server_port = packet->destination;
     key->transport = packet->transport;
-    scratch->again = 0;
+    scratch->again = scratch->gap = 0;
     name_server(scratch, key->server, key->server_port);
     scratch->payload_bytes = packet->payload_bytes;
     return 1;
@@ -93,6 +93,9 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
     } else if (!copy_payload(context, packet->payload, packet->payload_bytes)) {
         if (packet->transport == IP_UDP)
             take_request(context, packet, scratch);
+        struct flow *flow = find_flow(&scratch->flow_key);
+        if (flow)
+            lose_flush(flow);
         lose_track(scratch);
         return XDP_PASS;
     } else if (packet->transport == IP_UDP) {
@@ -108,11 +111,14 @@ INLINE int memcache(struct xdp_md *context, struct packet *packet)
     if (packet->transport == IP_UDP)
         take_request(context, packet, scratch);
     if (speaks_binary(scratch, first)) {
+        find_binary_flushes();
         flush();
         return XDP_PASS;
     }
-    if (packet->transport == IP_TCP)
+    if (packet->transport == IP_TCP) {
+        go_on_with_flush(first);
         go_on();
+    }
     write_payload(first);
     return XDP_PASS;
 }

@@ -1,14 +1,7 @@
 // NetCache's own protocol: docs/protocols/netcache.md.
 #pragma once
 #include "entry.h"
-
-enum op {
-    OP_GET = 1, OP_PUT, OP_DELETE,
-    OP_PUT_CACHED, OP_DELETE_CACHED,              // the same, tagged by the switch on their way
-    OP_GET_REPLY, OP_PUT_REPLY, OP_DELETE_REPLY,
-    OP_UPDATE, OP_UPDATE_ACK,                     // the agent's value for the switch
-    OP_INVALIDATE, OP_INVALIDATE_ACK,             // for a write the switch did not tag
-};
+#include "operations.h"
 
 enum flag {
     FLAG_LONG_KEY = 1,      // the key field is a hash; the key leads the value, after its length
@@ -219,7 +212,8 @@ acknowledge:
     return reply(context, packet, OP_UPDATE_ACK, answer, carried, 0, 0);
 }
 
-// For a write that reached its server without a tag: makes the entry invalid and gives it one.
+// For a write that reached its server without a tag: makes the entry invalid and gives it one. Who asks knows a
+// version of this entry's, not far from the newest; of a key that is not cached the same is returned.
 INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
                            const struct netcache *header, const u8 *source)
 {
@@ -227,8 +221,12 @@ INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
                                 PROTOCOL_NETCACHE);
     u32 offset = packet->payload + sizeof(*header);
     u32 flags = header->flags & FLAG_LONG_KEY;
-    u64 tag = 0;
+    u64 tag = __builtin_bswap64(header->version);
     if (cached.entry) {
+        if (READ_ONCE(cached.entry->version) - tag > TAGS_AHEAD_MAX) {
+            count(COUNT_FORGED);
+            return XDP_DROP;
+        }
         count(COUNT_WRITE);
         tag = __sync_fetch_and_add(&cached.entry->version, 1) + 1;
         flags |= FLAG_CACHED | FLAG_STORED;
@@ -236,6 +234,44 @@ INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
     if (!resize(context, offset))
         return XDP_DROP;
     return reply(context, packet, OP_INVALIDATE_ACK, flags, __builtin_bswap64(tag), 0, 0);
+}
+
+// Whether the packet came in where servers are: nowhere else is an agent believed.
+INLINE int is_from_servers(struct xdp_md *context)
+{
+    u32 zero = 0, interface = context->ingress_ifindex;
+    struct shared *all = map_lookup(&shared, &zero);
+    if (!all)
+        return 0;
+    UNROLL
+    for (u32 number = 0; number < SERVER_INTERFACES_MAX; number++) {
+        if (READ_ONCE(all->server_interfaces[number]) == interface)
+            return 1;
+    }
+    return 0;
+}
+
+// What no client may say. Of the rest only agents' messages come in at all: what this program and the
+// controller send begins here.
+INLINE int take_other(struct xdp_md *context, struct packet *packet, struct processor *self,
+                      const struct netcache *header, const u8 *source)
+{
+    u32 op = header->op;
+    if (op > 31 || !(1u << op & OPS)) {
+        self->counts[COUNT_OPAQUE] += 1;
+        return XDP_PASS;
+    }
+    if (!(1u << op & OPS_OF_AGENTS) || !is_from_servers(context)) {
+        self->counts[COUNT_FORGED] += 1;
+        return XDP_DROP;
+    }
+    if (op == OP_UPDATE)
+        return take_update(context, packet, header, source);
+    if (op == OP_INVALIDATE)
+        return take_invalidate(context, packet, header, source);
+    // To a client at this port.
+    self->counts[COUNT_OPAQUE] += 1;
+    return XDP_PASS;
 }
 
 INLINE int netcache(struct xdp_md *context, struct packet *packet)
@@ -260,10 +296,8 @@ INLINE int netcache(struct xdp_md *context, struct packet *packet)
     case OP_PUT:
     case OP_DELETE:
         return tag_write(packet, header, server);
-    case OP_UPDATE:
-        return take_update(context, packet, header, source);
-    case OP_INVALIDATE:
-        return take_invalidate(context, packet, header, source);
+    default:
+        return take_other(context, packet, self, header, source);
     }
 opaque:
     self->counts[COUNT_OPAQUE] += 1;

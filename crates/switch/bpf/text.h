@@ -53,6 +53,11 @@ INLINE u64 word_at(struct scratch *scratch, u32 offset)
     return *(u64 *)&scratch->payload[offset & (PAYLOAD_BYTES_MAX - 1)];
 }
 
+INLINE int is_digit(u64 byte)
+{
+    return byte - '0' <= 9;
+}
+
 // The hashes of the key in scratch, and its length.
 INLINE void name_key(struct scratch *scratch, u32 bytes)
 {

@@ -1,7 +1,7 @@
 // Whatever may change a key: makes its entry invalid before the server sees it, and is noted so that
 // the server's answer makes it invalid once more. What is not understood forgets everything.
 #pragma once
-#include "flows.h"
+#include "delays.h"
 
 enum shape {
     SHAPE_KEY,      // word, key
@@ -146,12 +146,45 @@ APART int write_keys(u32 offset)
     return 0;
 }
 
+enum { BLANKS_MAX = 128 };
+
+// What a line begins with behind blanks, which memcached skips; 0 if there are too many.
+APART u32 first_word(u32 offset)
+{
+    struct scratch *scratch = scratch_of_processor();
+    if (!scratch)
+        return 0;
+    ROLLED
+    for (u32 blanks = 0; blanks < BLANKS_MAX; blanks++) {
+        if (offset + blanks >= scratch->payload_bytes || byte_at(scratch, offset + blanks) != ' ')
+            return offset + blanks;
+    }
+    return 0;
+}
+
+// Everything, and with a delay once more.
+INLINE void write_all(struct scratch *scratch, u32 offset)
+{
+    int quiet = is_quiet(offset);
+    if (!quiet)
+        expect(scratch);
+    begin_flush(offset);
+    lose_key(scratch, quiet);
+}
+
 // Does what the line at `offset` asks for as far as the cache goes; 0 if that is not clear.
 APART int write_line(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
     if (!scratch || offset >= scratch->payload_bytes)
         return 1;
+    if (byte_at(scratch, offset) == ' ') {
+        offset = first_word(offset);
+        if (!offset)
+            return 0;
+        if (offset >= scratch->payload_bytes)
+            return 1;
+    }
     int number = command_at(offset);
     if (number == LINE_OTHER || number > COMMANDS)
         return 1;
@@ -163,7 +196,13 @@ APART int write_line(u32 offset)
         expect_read(scratch, shape);
         return 1;
     }
+    if (shape == SHAPE_ALL && !is_cut(scratch, offset, command)) {
+        write_all(scratch, offset);
+        return 1;
+    }
     if (is_cut(scratch, offset, command)) {
+        if (shape == SHAPE_ALL)
+            begin_flush(offset);
         // It may become an mn: one too many is never answered, and none is trusted any more.
         struct flow *flow = find_flow(&scratch->flow_key);
         if (flow && !scratch->again)
@@ -172,7 +211,7 @@ APART int write_line(u32 offset)
         return 0;
     }
     u32 blanks = offset + bytes;
-    offset = shape == SHAPE_ALL ? 0 : skip_blanks(scratch, blanks);
+    offset = skip_blanks(scratch, blanks);
     u32 behind = offset ? take_key(offset) : 0;
     int quiet = behind && shape == SHAPE_KEY && is_quiet(behind);
     if (!quiet)
@@ -249,7 +288,7 @@ APART int write_payload(u32 first)
         if (number >= scratch->lines)
             break;
         if (!write_line(scratch->line[number]))
-            lose_key(scratch);
+            lose_key(scratch, 0);
     }
     // Any of them may be what the next segment goes on with.
     if (flow && flow->writes - before > FLOW_WRITES)

@@ -3,7 +3,10 @@
 use std::{
     fs,
     path::Path,
-    sync::atomic::Ordering::{AcqRel, Relaxed},
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Relaxed},
+    },
 };
 
 use aya::programs::{
@@ -12,11 +15,22 @@ use aya::programs::{
     tc::{self, SchedClassifierLink},
     xdp::XdpLink,
 };
+use rustix::net::{AddressFamily, SocketType, netdevice};
 
 use crate::{
     Error,
+    layout::SERVER_INTERFACES_MAX,
     plane::{DataPlane, Mode},
 };
+
+/// What is behind an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Clients, whose messages alone come in there.
+    Clients,
+    /// Servers, and perhaps clients: what agents say is taken from there alone.
+    Servers,
+}
 
 impl DataPlane {
     /// Attaches to an interface, in native mode if its driver can; takes the place of an earlier process's
@@ -24,8 +38,9 @@ impl DataPlane {
     /// ends.
     ///
     /// # Errors
-    /// There is no such interface, or the kernel refuses.
-    pub fn attach(&mut self, interface: &str, generic: bool) -> Result<Mode, Error> {
+    /// There is no such interface, the kernel refuses, or servers are behind too many.
+    pub fn attach(&mut self, interface: &str, side: Side, generic: bool) -> Result<Mode, Error> {
+        self.take_side(number_of(interface)?, side)?;
         if let Some(pins) = self.config().pins.clone() {
             if !generic && self.replaces(&pins, interface).is_some() {
                 return Ok(Mode::Kept);
@@ -51,6 +66,24 @@ impl DataPlane {
         self.keep(ingress, &ingress_pin(interface))?;
         egress.map_or(Ok(()), |link| self.keep(link, &egress_pin(interface)))?;
         Ok(mode)
+    }
+
+    /// Says what is behind the interface of that number.
+    ///
+    /// # Errors
+    /// Servers are behind [`SERVER_INTERFACES_MAX`] already.
+    pub fn take_side(&self, interface: u32, side: Side) -> Result<(), Error> {
+        let known = &self.shared().server_interfaces;
+        for place in known {
+            let _ = place.compare_exchange(interface, 0, AcqRel, Relaxed);
+        }
+        let takes =
+            |place: &AtomicU32| place.compare_exchange(0, interface, AcqRel, Relaxed).is_ok();
+        if side == Side::Clients || known.iter().any(takes) {
+            return Ok(());
+        }
+        let max = SERVER_INTERFACES_MAX as u64;
+        Err(Error::Size { what: "interfaces towards servers", min: 0, max, got: max + 1 })
     }
 
     /// Puts the programs where those of an earlier process are, if both still are at this interface.
@@ -169,6 +202,13 @@ pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
     // Of a kernel before 6.6.
     let _ = tc::qdisc_detach_program(interface, TcAttachType::Egress, "answered");
     Ok(())
+}
+
+fn number_of(interface: &str) -> Result<u32, Error> {
+    let what = format!("there is no interface {interface}");
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    let socket = socket.map_err(Error::kernel("cannot open a socket"))?;
+    netdevice::name_to_index(&socket, interface).map_err(Error::kernel(what))
 }
 
 fn ingress_pin(interface: &str) -> String {

@@ -3,7 +3,10 @@
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed},
+    },
 };
 
 /// Longest key in bytes: memcached's limit.
@@ -115,13 +118,28 @@ pub type Slot = [AtomicU64; VALUE_WORDS];
 pub type Unit = [AtomicU64; UNIT_WORDS];
 
 /// What a connection to a memcached waits for; `struct flow` says what the words mean.
-pub type Flow = [AtomicU64; 66];
+pub type Flow = [AtomicU64; 69];
 /// Connections there is room for.
 pub const FLOWS: usize = 1 << 15;
 /// Answers that a connection is taken to wait for when its beginning was not seen (decision 33).
 pub const UNSEEN_MAX: usize = 64;
 
-/// What holds for all of memcached's entries.
+/// Interfaces towards servers that may be named.
+pub const SERVER_INTERFACES_MAX: usize = 8;
+/// Delayed `flush_all` that are remembered one by one; more are taken for one that lasts from the first to the last.
+pub const FLUSHES_MAX: usize = 8;
+
+/// A `flush_all` that takes effect later, in nanoseconds of the monotonic clock.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Flush {
+    /// No sooner.
+    pub from_ns: AtomicU64,
+    /// And no later; over, or none, if that has passed.
+    pub until_ns: AtomicU64,
+}
+
+/// What holds for all entries; all but the last of memcached's.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -133,20 +151,36 @@ pub struct Shared {
     pub watched_ns: AtomicU64,
     /// 1: a datagram that may be a write was taken up, since the maps are there.
     pub datagrams: AtomicU64,
+    /// What the wall clock is ahead of the monotonic one.
+    pub wall_ns: AtomicU64,
+    /// Those that are to come.
+    pub flushes: [Flush; FLUSHES_MAX],
+    /// Numbers of the interfaces where agents' messages come in; 0: none.
+    pub server_interfaces: [AtomicU32; SERVER_INTERFACES_MAX],
+}
+
+impl Shared {
+    /// From when on nothing is to be served that a server said at `asked_ns`: a `flush_all` that it did not know
+    /// of yet, or may not have.
+    pub fn flushed_from(&self, asked_ns: u64) -> Option<u64> {
+        let to_come = self.flushes.iter().filter(|flush| flush.until_ns.load(Acquire) > asked_ns);
+        to_come.map(|flush| flush.from_ns.load(Acquire)).min()
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 384);
 const _: () = assert!(Report::BYTES == 320);
-const _: () = assert!(size_of::<Processor>() == 128);
+const _: () = assert!(size_of::<Processor>() == 136);
+const _: () = assert!(size_of::<Shared>() == 200);
 
-/// What one processor counts, in the order of [`COUNTERS`], and where its sampling is.
+/// Where one processor's sampling is, and what it counts, in the order of [`COUNTERS`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Processor {
-    /// How often each.
-    pub counts: [u64; COUNTERS.len()],
     /// What the sampling drew last.
     pub drawn: u64,
+    /// How often each.
+    pub counts: [u64; COUNTERS.len()],
 }
 
 // SAFETY: integers only, no padding.
@@ -227,7 +261,7 @@ pub fn address_bytes(address: IpAddr) -> [u8; 16] {
 }
 
 /// What the data plane counts, in the order of `enum counter`: name, and what it means.
-pub const COUNTERS: [(&str, &str); 15] = [
+pub const COUNTERS: [(&str, &str); 16] = [
     ("packets", "to a port of ours"),
     ("hit", "answered"),
     ("miss", "not in the lookup table"),
@@ -243,4 +277,5 @@ pub const COUNTERS: [(&str, &str); 15] = [
     ("report-lost", "the ring buffer was full"),
     ("answered", "answers to writes on their way out"),
     ("no-room", "the driver left no room behind the packet for the answer"),
+    ("forged", "NetCache's, from where it may not come: dropped"),
 ];

@@ -23,6 +23,9 @@ impl View for Counts {
     fn is_valid(&self, _: u32) -> bool {
         self.1
     }
+    fn flushed_from(&self, _: Duration) -> Option<Duration> {
+        None
+    }
 }
 
 const COLD: Counts = Counts(0, true);
@@ -197,6 +200,41 @@ fn memcached_is_asked_after_a_while_and_lives_are_kept() {
     }
 }
 
+struct Flushed(Duration);
+
+impl View for Flushed {
+    fn count(&self, _: u32) -> u16 {
+        0
+    }
+    fn is_valid(&self, _: u32) -> bool {
+        true
+    }
+    fn flushed_from(&self, _: Duration) -> Option<Duration> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn what_a_flush_is_to_drop_ends_before_and_is_not_stored_once_it_may_have() {
+    let mut controller = small();
+    controller.step(hot(1, Protocol::Memcache, 500), &COLD, NOW);
+    let Command::Admit(place, ..) = commands(&mut controller)[0] else { panic!("not admitted") };
+    for (flushed, expires) in [
+        (NOW - Duration::from_secs(1), None),
+        (NOW, None),
+        (NOW + Duration::from_secs(7), Some(107)),
+    ] {
+        let item = Some(Item { flags: 0, lives_s: Some(100), value: b"v".to_vec() });
+        let event = Event::Item { place, version: 5, epoch: 3, asked: NOW, item };
+        controller.step(event, &Flushed(flushed), NOW);
+        let filled = commands(&mut controller).into_iter().find_map(|command| match command {
+            Command::Fill(_, 5, value) => Some(value.expires_ns / 1_000_000_000),
+            _ => None,
+        });
+        assert_eq!(filled, expires, "{flushed:?}");
+    }
+}
+
 #[test]
 fn what_stays_invalid_leaves() {
     let mut controller = small();
@@ -222,4 +260,21 @@ fn values_of_different_size_share_rows() {
     let version = fetch(&mut controller, 30);
     let done = fetched(&mut controller, 30, version);
     assert_eq!(sent(done.last().expect("an answer")).map(|said| said.op), Some(Op::Abandoned));
+}
+
+/// Clients ask whom they like, whether there is a server or not.
+#[test]
+fn servers_that_do_not_answer_take_no_place_from_those_that_do() {
+    let mut controller = small();
+    let at = |number: u16| SocketAddr::from(([10, 1, 0, 2], number));
+    for number in 1..=1_100u16 {
+        let mut name = [0; 16];
+        name[..2].copy_from_slice(&number.to_be_bytes());
+        let key =
+            Key { name, bytes: vec![], server: at(number), protocol: Protocol::NetCache, lease: 0 };
+        controller.insert(key, false, NOW);
+    }
+    controller.step(Event::Tick, &COLD, NOW + Duration::from_secs(5));
+    commands(&mut controller);
+    granted(&mut controller);
 }

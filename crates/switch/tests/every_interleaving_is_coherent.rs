@@ -4,8 +4,9 @@
 //!
 //! The agent is the real one. Switch and controller are models of `bpf/netcache.h` and
 //! `controller.rs`, one key wide (`interleaving/`). Checked in every state: what the switch may serve is
-//! what the server stores. Where somebody writes around the agent, which hears of it later, that is so
-//! once the agent has heard and waits for nothing; and it is never older than an answered write.
+//! what the server stores, whatever somebody sends who is none of them, under any of their addresses.
+//! Where somebody writes around the agent, which hears of it later, that is so once the agent has heard
+//! and waits for nothing; and it is never older than an answered write.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]
@@ -22,7 +23,7 @@ use interleaving::{Broken, Budgets, State};
 fn explore(budgets: Budgets, broken: Broken, states_max: usize) -> Result<usize, Vec<String>> {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut ways: Vec<(usize, String)> = vec![(0, "begin".into())];
-    let mut layer = vec![(0, State::new(budgets))];
+    let mut layer = vec![(0, State::new(budgets, broken))];
     while !layer.is_empty() {
         let mut next_layer = Vec::new();
         for (way, state) in layer {
@@ -64,6 +65,7 @@ const SMALL: Budgets = Budgets {
     resends: 0,
     lapses: 0,
     restarts: 0,
+    forgeries: 0,
 };
 
 fn holds(budgets: Budgets) {
@@ -96,6 +98,29 @@ fn leases_and_restarts() {
     holds(Budgets { writes: 1, restarts: 1, repeats: 0, ..SMALL });
 }
 
+/// Of every operation, under every address, on every way.
+#[test]
+fn messages_of_somebody_who_may_send_none() {
+    let hostile = Budgets { writes: 1, forgeries: 1, repeats: 0, ..SMALL };
+    holds(hostile);
+    holds(Budgets { evictions: 1, inserts: 2, ..hostile });
+    holds(Budgets { writes: 0, restarts: 1, ..hostile });
+    // The rule of interfaces keeps strangers from being served; that nobody guesses keeps it coherent.
+    let takes_all = Broken { takes_all: true, ..Broken::default() };
+    explore(hostile, takes_all, 5_000_000).expect("what fits is not to be guessed");
+}
+
+#[test]
+#[ignore = "minutes: make soak"]
+fn many_messages_of_somebody_who_may_send_none() {
+    let hostile = Budgets { writes: 1, forgeries: 2, repeats: 0, ..SMALL };
+    holds(hostile);
+    holds(Budgets { writes: 2, forgeries: 1, ..hostile });
+    holds(Budgets { forgeries: 1, losses: 1, resends: 1, ..hostile });
+    holds(Budgets { forgeries: 1, changes: 1, ..hostile });
+    holds(Budgets { forgeries: 1, lapses: 1, ..hostile });
+}
+
 #[test]
 #[ignore = "a minute: make soak"]
 fn everything_at_once() {
@@ -123,6 +148,15 @@ fn each_rule_is_needed() {
         (
             Broken { hears_when_idle: true, ..Broken::default() },
             Budgets { changes: 1, writes: 1, ..SMALL },
+        ),
+        (
+            Broken { believes_tags: true, ..Broken::default() },
+            Budgets { writes: 0, forgeries: 1, ..SMALL },
+        ),
+        // What is trusted: nobody reads what switch, agent and controller say to each other.
+        (
+            Broken { readable: true, ..Broken::default() },
+            Budgets { writes: 1, forgeries: 1, ..SMALL },
         ),
     ] {
         let path = explore(budgets, broken, 5_000_000).expect_err(&format!("{broken:?} is found"));

@@ -56,6 +56,9 @@ impl View for Counters<'_> {
     fn is_valid(&self, place: u32) -> bool {
         self.0.version(place).is_some_and(|(_, valid)| valid)
     }
+    fn flushed_from(&self, _: Duration) -> Option<Duration> {
+        None
+    }
 }
 
 #[derive(Clone)]

@@ -158,6 +158,20 @@ fn expired_and_evicted_items_are_not_served() {
 }
 
 #[test]
+fn what_has_ended_is_replaced_by_what_lives() {
+    let Some(mut plane) = data_plane(small()) else { return };
+    cache(&mut plane, 0, "a", "1");
+    let (version, _) = plane.version(0).expect("an entry");
+    let epoch = plane.shared().epoch.load(Relaxed);
+    let text = item("2").get_text(b"a");
+    assert!(!plane.fill(0, version, &Value { epoch, ..value(&text) }), "it lives");
+    plane.entries[0].expires_ns.store(1, Relaxed);
+    assert!(plane.fill(0, version, &Value { epoch, ..value(&text) }), "it has ended");
+    let served = ask(&mut plane, &udp(), b"get a\r\n").expect("it is served");
+    assert_eq!(served, [&text[..], b"END\r\n"].concat());
+}
+
+#[test]
 fn a_fill_of_what_was_read_before_a_write_is_refused() {
     let Some(mut plane) = data_plane(small()) else { return };
     cache(&mut plane, 0, "a", "1");
@@ -241,6 +255,9 @@ fn every_command_that_changes_a_key_invalidates_it() {
             (tcp(), said.as_bytes().to_vec()),
             (udp(), Datagram::whole(1, said.as_bytes()).bytes()),
             (tcp(), format!("get x\r\n{said}get y\r\n").into_bytes()),
+            // memcached skips blanks.
+            (tcp(), format!(" {said}").into_bytes()),
+            (tcp(), format!("get x\r\n{}{said}", " ".repeat(127)).into_bytes()),
         ] {
             let gone = forgotten(&mut plane, &keys, &from, &payload);
             assert_eq!(gone, BTreeSet::from(["a".to_owned()]), "{payload:?}");

@@ -1,6 +1,7 @@
 //! Mutated packets through the real program: what is answered is answered as the server would, well
-//! formed; everything else passes byte for byte, or is dropped where the protocol says so. And through
-//! the same source compiled for this machine, where sanitizers look at every access.
+//! formed; everything else passes byte for byte, or is dropped where the protocol says so; what is
+//! nobody's to send on that side changes nothing. And through the same source compiled for this
+//! machine, where sanitizers look at every access.
 //!
 //! A failure prints the frame; frames that failed once belong into [`REGRESSIONS`].
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
@@ -9,8 +10,9 @@ mod support;
 
 use std::{fs, path::Path, process::Command, sync::atomic::Ordering::Relaxed};
 
-use support::{SERVER as NETCACHE, at, cache, data_plane, name, small, value};
+use support::{SERVER as NETCACHE, at, cache, come_from, data_plane, name, small, value};
 use switch::{
+    attach::Side,
     frame::{Frame, Transport},
     install::{Key, Room},
     layout::Protocol,
@@ -19,7 +21,7 @@ use switch::{
 };
 use wire::{
     memcache::{frame::Frame as Datagram, item::Item},
-    netcache::{Flags, Message, Op},
+    netcache::{Flags, Message, Op, Party},
 };
 
 const MEMCACHED: &str = "10.0.0.2:11211";
@@ -27,6 +29,8 @@ const ITEMS: [(&str, &str); 3] = [("a", "1"), ("bb", "two"), ("key:12345", "the 
 /// Places of the items, behind those of NetCache's keys.
 const FIRST: u32 = 16;
 const MUTANTS: u32 = 30_000;
+/// What everything is cached under.
+const ADMITTED: u64 = 100;
 
 /// Frames a mutation found once, in hexadecimal.
 const REGRESSIONS: [&str; 0] = [];
@@ -89,7 +93,16 @@ fn memcached_says(text: &[u8]) -> Option<Vec<u8>> {
     Some(item(line.strip_prefix(b"mg ")?.strip_suffix(b" v")?)?.meta_text())
 }
 
-fn is_right(frame: &[u8], verdict: u32, out: &[u8]) -> Result<(), String> {
+/// Whether a message may come in on that side at all.
+fn may_come(op: Op, side: Side) -> bool {
+    match op.sender() {
+        Party::Client => true,
+        Party::Agent => side == Side::Servers,
+        Party::DataPlane | Party::Controller => false,
+    }
+}
+
+fn is_right(frame: &[u8], side: Side, verdict: u32, out: &[u8]) -> Result<(), String> {
     // Checksums of requests are the card's business; here they only have to be there to be read.
     let read = |bytes: &[u8]| Frame::read_unchecked(bytes);
     if verdict == PASS {
@@ -110,7 +123,9 @@ fn is_right(frame: &[u8], verdict: u32, out: &[u8]) -> Result<(), String> {
     let (asked, payload) = read(frame).map_err(|why| format!("an answer to {why}"))?;
     let netcache = Message::decode(&payload).ok();
     if verdict == DROP {
-        let drops = netcache.is_some_and(|message| message.op == Op::Update);
+        let drops = netcache.is_some_and(|message| {
+            matches!(message.op, Op::Update | Op::Invalidate) || !may_come(message.op, side)
+        });
         return if drops { Ok(()) } else { Err("dropped".into()) };
     }
     if verdict != TRANSMIT {
@@ -138,11 +153,22 @@ fn is_right(frame: &[u8], verdict: u32, out: &[u8]) -> Result<(), String> {
         (Op::Get, Op::GetReply, Some(number)) => {
             said.flags.has(Flags::FOUND) && said.value == format!("value {number}").as_bytes()
         }
-        (Op::Update, Op::UpdateAck, _) | (Op::Invalidate, Op::InvalidateAck, _) => true,
+        (Op::Update, Op::UpdateAck, _) | (Op::Invalidate, Op::InvalidateAck, _) => {
+            may_come(asked.op, side)
+        }
         _ => false,
     };
     let same = (said.key, said.sequence) == (asked.key, asked.sequence);
     if is_value && same { Ok(()) } else { Err(format!("answered {said:?}")) }
+}
+
+const SIDES: [Side; 2] = [Side::Clients, Side::Servers];
+
+/// Whether the frame carries a message that may not come in there.
+fn is_nobodys(frame: &[u8], side: Side) -> bool {
+    let Ok((carrier, payload)) = Frame::read_unchecked(frame) else { return false };
+    let is_netcache = carrier.destination.port() == at(NETCACHE).port();
+    is_netcache && Message::decode(&payload).is_ok_and(|message| !may_come(message.op, side))
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -175,10 +201,10 @@ fn seeds() -> Vec<Vec<u8>> {
         carried(MEMCACHED, &datagram, Transport::Udp);
         carried(MEMCACHED, text.as_bytes(), Transport::Tcp);
     }
-    for op in [Op::Get, Op::Put, Op::Delete, Op::Update, Op::Invalidate, Op::GetReply] {
-        for number in [1, 9] {
-            let value: &[u8] = if op == Op::Get { b"" } else { b"new" };
-            let message = Message { value, ..Message::new(op, 7, name(number)) };
+    for op in Op::ALL {
+        for (number, version) in [(1, 0), (9, 0), (1, ADMITTED), (1, ADMITTED + 1), (2, 1 << 62)] {
+            let value: &[u8] = if *op == Op::Get { b"" } else { b"new" };
+            let message = Message { value, version, ..Message::new(*op, 7, name(number)) };
             carried(NETCACHE, &message.bytes(), Transport::Udp);
         }
     }
@@ -221,28 +247,35 @@ fn fuzz(seed: u64, mutants: u32) {
     let Some(mut plane) = data_plane(small()) else { return };
     let (mut random, seeds) = (Random(seed), seeds());
     let mut verdicts = [0u32; 4];
-    let mut check = |plane: &mut DataPlane, frame: &[u8]| {
+    let mut check = |plane: &mut DataPlane, side: Side, frame: &[u8]| {
         fill(plane);
+        come_from(plane, side);
         let outcome = plane.run(frame, 1).expect("it runs");
         verdicts[outcome.verdict as usize & 3] += 1;
-        if let Err(why) = is_right(frame, outcome.verdict, &outcome.frame) {
+        let mut right = is_right(frame, side, outcome.verdict, &outcome.frame);
+        if is_nobodys(frame, side) && (0..4).any(|key| plane.version(key) != Some((ADMITTED, true)))
+        {
+            right = Err("an entry was changed".into());
+        }
+        if let Err(why) = right {
             let digits: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-            panic!("seed {seed}: {why}: {digits}");
+            panic!("seed {seed}: {why} from {side:?}: {digits}");
         }
     };
     for frame in &seeds {
-        check(&mut plane, frame);
+        SIDES.into_iter().for_each(|side| check(&mut plane, side, frame));
     }
     for digits in REGRESSIONS {
         let pairs = digits.as_bytes().chunks_exact(2).map(|pair| {
             u8::from_str_radix(&String::from_utf8_lossy(pair), 16).expect("hexadecimal digits")
         });
-        check(&mut plane, &pairs.collect::<Vec<u8>>());
+        let frame = pairs.collect::<Vec<u8>>();
+        SIDES.into_iter().for_each(|side| check(&mut plane, side, &frame));
     }
     for _ in 0..mutants {
         let mut frame = seeds[random.below(seeds.len())].clone();
         mutate(&mut frame, &mut random);
-        check(&mut plane, &frame);
+        check(&mut plane, SIDES[random.below(2)], &frame);
     }
     println!("dropped {}, passed {}, answered {}", verdicts[1], verdicts[2], verdicts[3]);
     assert!(verdicts[3] > mutants / 100, "hardly anything was answered");
@@ -257,6 +290,7 @@ fn natively(seed: u32, mutants: u32) {
         .args(["-std=gnu11", "-O1", "-g", "-w", "-fsanitize=address,undefined"])
         // The kernel's machine reads words from any address.
         .args(["-fno-sanitize=alignment", "-fno-sanitize-recover=all"])
+        .args(["-I", env!("OUT_DIR")])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/native.c"))
         .arg("-o")
         .arg(&program)

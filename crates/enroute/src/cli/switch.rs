@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use switch::{
     agent::Memory,
-    attach,
+    attach::{self, Side},
     layout::COUNTERS,
     plane::{DataPlane, Mode},
 };
@@ -25,6 +25,9 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   On the machine in front of memcached servers, or on theirs; hot items are answered by the kernel:
     enroute switch attach --interface eth0
+
+  Between clients and servers that speak NetCache's protocol:
+    enroute switch attach --interface eth0 --server-interface eth1
 
   What it does, live; and what it is:
     enroute switch top
@@ -170,9 +173,14 @@ impl Rack {
 
 #[derive(Debug, Args)]
 struct Attach {
-    /// Where packets to the servers, and their updates, come in; repeatable
-    #[arg(long, value_name = "NAME", required = true)]
+    /// Interface where clients' packets come in; repeatable. What only agents may say is dropped there
+    #[arg(long, value_name = "NAME", required_unless_present = "server_interface")]
     interface: Vec<String>,
+
+    /// Interface where packets of servers that speak NetCache's protocol come in; repeatable, at most 8. Updates
+    /// of agents are taken there and nowhere else; without one, NetCache's protocol is left alone
+    #[arg(long, value_name = "NAME")]
+    server_interface: Vec<String>,
 
     /// UDP port of NetCache's protocol; 0 leaves it alone. The controller listens one above
     #[arg(long, value_name = "PORT", default_value_t = 50_000)]
@@ -278,9 +286,11 @@ fn print(text: &str) {
 
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     let stop = EndSignal::flag()?;
+    // Without its updates a key would be served until it is written, and its writes would wait.
+    let hears_agents = !arguments.server_interface.is_empty();
     let loaded = Saved {
         layout: LAYOUT,
-        netcache_port: arguments.netcache_port,
+        netcache_port: if hears_agents { arguments.netcache_port } else { 0 },
         memcache_port: arguments.memcache_port,
         entries: arguments.entries,
         rows: arguments.rows,
@@ -303,8 +313,10 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     let mut plane = DataPlane::load(loaded.config(pins.into()))?;
     loaded.save(pins)?;
     plane.clear()?;
-    for interface in &arguments.interface {
-        let mode = plane.attach(interface, arguments.generic)?;
+    let clients = arguments.interface.iter().map(|name| (name, Side::Clients));
+    let servers = arguments.server_interface.iter().map(|name| (name, Side::Servers));
+    for (interface, side) in clients.chain(servers) {
+        let mode = plane.attach(interface, side, arguments.generic)?;
         let how = match mode {
             Mode::Native => "native mode".to_owned(),
             Mode::Kept => "the place of the program before it".to_owned(),
@@ -314,6 +326,11 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
             }
         };
         eprintln!("attached to {interface} in {how}");
+    }
+    if !hears_agents && arguments.netcache_port != 0 {
+        eprintln!(
+            "NetCache's protocol is left alone: name the interface towards its servers by --server-interface"
+        );
     }
     // Packets may have passed without a program.
     plane.clear()?;

@@ -4,14 +4,14 @@ use std::{
     io,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use switch::agent::{Agent, Config, Stats, Store};
 use wire::netcache::Message;
 
-use super::{CONTROL_PORT_ABOVE, now};
+use super::{CONTROL_PORT_ABOVE, now, secret};
 
 /// Longest wait for a packet, so that a signal is seen.
 const WAIT: Duration = Duration::from_millis(50);
@@ -29,11 +29,8 @@ pub fn serve(
 ) -> anyhow::Result<Stats> {
     let port = socket.local_addr()?.port();
     let controller = SocketAddr::new(switch, port + CONTROL_PORT_ABOVE);
-    // Larger than any before, as long as the clock does not go back further than a restart takes.
-    let generation =
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let data_plane = SocketAddr::new(switch, port);
-    let mut agent = Agent::new(Config::default(), controller, data_plane, generation, now());
+    let mut agent = Agent::new(Config::default(), controller, data_plane, secret(), now());
     let mut buffer = vec![0; 65_536];
     while !stop.load(Relaxed) {
         let until = agent.poll_timeout().map_or(WAIT, |at| at.saturating_sub(now()).min(WAIT));

@@ -13,6 +13,7 @@ pub use pins::{LAYOUT, Saved, mount, remove, saved};
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher, RandomState},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -28,7 +29,7 @@ use rustix::{
 use switch::{
     controller::{Command, Config, Controller, Event, View},
     install::Key,
-    layout::{ANSWERED, Protocol},
+    layout::{ANSWERED, Entry, Protocol},
     plane::DataPlane,
 };
 use wire::{
@@ -55,6 +56,11 @@ const QUESTIONS_MAX: usize = 16_384;
 pub fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// What nobody can guess.
+fn secret() -> u64 {
+    RandomState::new().hash_one(0u8)
 }
 
 struct Question {
@@ -84,10 +90,19 @@ impl View for Counters<'_> {
 
     fn is_valid(&self, place: u32) -> bool {
         let entry = &self.0.entries[place as usize];
-        let is_of_epoch = entry.protocol() != Protocol::Memcache
-            || entry.epoch.load(Relaxed) == self.0.shared().epoch.load(Relaxed);
-        is_of_epoch && self.0.version(place).is_some_and(|(_, valid)| valid)
+        let lives = entry.protocol() != Protocol::Memcache || lives(self.0, entry);
+        lives && self.0.version(place).is_some_and(|(_, valid)| valid)
     }
+
+    fn flushed_from(&self, asked: Duration) -> Option<Duration> {
+        self.0.shared().flushed_from(asked.as_nanos() as u64).map(Duration::from_nanos)
+    }
+}
+
+/// Whether an entry of memcached's is of this epoch and has not expired.
+fn lives(plane: &DataPlane, entry: &Entry) -> bool {
+    entry.epoch.load(Relaxed) == plane.shared().epoch.load(Relaxed)
+        && u128::from(entry.expires_ns.load(Relaxed)) > now().as_nanos()
 }
 
 impl Switch {
@@ -110,6 +125,7 @@ impl Switch {
         let config = Config {
             entries: plane.config().entries,
             values: plane.config().values,
+            seed: secret(),
             ..Config::default()
         };
         Ok(Self {
@@ -121,6 +137,14 @@ impl Switch {
             question: 0,
             period_ends: now() + PERIOD,
         })
+        .inspect(Self::tell_wall_clock)
+    }
+
+    /// A `flush_all` may name a second of the wall clock, which the program has not.
+    fn tell_wall_clock(&self) {
+        let wall = clock_gettime(ClockId::Realtime);
+        let wall = Duration::new(wall.tv_sec as u64, wall.tv_nsec as u32);
+        self.plane.shared().wall_ns.store((wall.saturating_sub(now())).as_nanos() as u64, Relaxed);
     }
 
     /// Works until told to stop.
@@ -145,6 +169,7 @@ impl Switch {
         self.take_answers()?;
         if now() >= self.period_ends {
             self.period_ends = now() + PERIOD;
+            self.tell_wall_clock();
             self.step(Event::Period)?;
             self.questions.retain(|_, question| question.asked + PERIOD > now());
         }
@@ -263,7 +288,7 @@ impl Switch {
         let shared = self.plane.shared();
         let epoch = shared.epoch.load(Relaxed);
         let entry = &self.plane.entries[place as usize];
-        if valid && entry.epoch.load(Relaxed) == epoch {
+        if valid && lives(&self.plane, entry) {
             return;
         }
         let from_ns = entry.ask_from_ns.load(Relaxed);

@@ -16,6 +16,7 @@ use std::{
 };
 
 use enroute::link::LinkHandle;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 pub(crate) struct Rack {
@@ -154,7 +155,7 @@ impl Rack {
     /// As [`Rack::attach`], but it may not be there yet: the kernel looks at the program for a second and more.
     pub(crate) fn begin_to_attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path");
-        let interfaces = ["--interface", "client0", "--interface", "server0"];
+        let interfaces = ["--interface", "client0", "--server-interface", "server0"];
         let arguments = [&["switch", "--pins", pins, "attach"][..], &interfaces, more].concat();
         let mut command = self.command("s", PROGRAM, &arguments);
         let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
@@ -197,6 +198,12 @@ impl Rack {
     pub(crate) fn file(&self, end: &str) -> PathBuf {
         format!("/run/netns/{}", self.namespace(end)).into()
     }
+}
+
+/// Stops a program of a rack for a while, or lets it go on.
+pub(crate) fn signal(id: u32, signal: Signal) {
+    let id = Pid::from_raw(id as i32).expect("a process");
+    kill_process(id, signal).expect("it runs");
 }
 
 /// Moves this thread into a namespace.

@@ -17,11 +17,12 @@ pub(super) struct Write {
 }
 
 /// What the switch, or the controller, has to answer before the key's writes go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum Waiting {
+    #[default]
     Nothing,
-    /// The value was told; is it installed?
-    Installed,
+    /// The value was told; is it installed? If not, the version is what it was before; 0: there was none.
+    Installed { before: u64 },
     /// The value was sent; was it taken?
     Ack,
     /// A tag was asked for, with this sequence number.
@@ -29,7 +30,7 @@ pub(super) enum Waiting {
 }
 
 /// A key that may be in the switch.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Cached {
     /// Newest version the switch was sent a value of.
     pub(super) version: u64,
@@ -38,7 +39,15 @@ pub(super) struct Cached {
     /// When it is asked for again, and how long that is after the last time.
     pub(super) again: Duration,
     pub(super) pause: Duration,
+    pub(super) tries: u32,
     pub(super) held: VecDeque<Write>,
     /// Somebody wrote around the agent since the switch was sent a value.
     pub(super) changed: bool,
+}
+
+impl Cached {
+    /// Whether the tag is of a write that passed the switch after the newest that is known.
+    pub(super) fn precedes(&self, tag: u64, ahead_max: u64) -> bool {
+        (1..=ahead_max).contains(&tag.wrapping_sub(self.version))
+    }
 }

@@ -11,11 +11,17 @@
 //! older than what was sent to the switch, first asks the switch for one. And what the switch may
 //! serve ends with a lease, so that a switch that stays away blocks no write for longer.
 //!
+//! Whoever can send datagrams here, under whatever address, changes none of this unless it can read what agent,
+//! switch and controller say to each other: versions begin where nobody can guess, so that a tag or an answer that
+//! fits comes from the switch (decision 130).
+//!
 //! `tests/every_interleaving_is_coherent.rs` explores this very code.
 
 mod cached;
+mod config;
 mod store;
 
+pub use config::{Config, Stats};
 pub use store::{Memory, Store, WRITERS_MAX};
 
 use std::{
@@ -24,59 +30,9 @@ use std::{
     time::Duration,
 };
 
-use wire::netcache::{Flags, Key, Message, Op};
+use wire::netcache::{Flags, Key, Message, Op, Party};
 
 use cached::{Cached, Waiting, Write};
-
-/// Limits and times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Config {
-    /// How long the switch may serve this server's keys after it asked.
-    pub lease: Duration,
-    /// How much longer nothing is assumed of it: clocks, and a packet on a processor.
-    pub margin: Duration,
-    /// Without an answer of the switch, it is asked again after so long, and each time after twice
-    /// as long as before,
-    pub resend: Duration,
-    /// but never longer.
-    pub resend_max: Duration,
-    /// Keys cached at most.
-    pub cached_max: usize,
-    /// Writes held for one key at most; more are dropped, and their clients ask again.
-    pub held_max: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(5),
-            margin: Duration::from_millis(500),
-            resend: Duration::from_millis(5),
-            resend_max: Duration::from_millis(160),
-            cached_max: 65_536,
-            held_max: 64,
-        }
-    }
-}
-
-/// Counters since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Stats {
-    /// Reads answered: misses of the switch.
-    pub reads: u64,
-    /// Writes applied.
-    pub writes: u64,
-    /// Writes that had to wait for the switch.
-    pub held: u64,
-    /// Writes dropped because too many were held, or nothing is known of the switch yet.
-    pub dropped: u64,
-    /// Writes that arrived again after they were applied.
-    pub repeated: u64,
-    /// Values sent to the switch, again included.
-    pub updates: u64,
-    /// Times the lease ended and every key was forgotten.
-    pub lapses: u64,
-}
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,7 +42,10 @@ pub struct Agent {
     controller: SocketAddr,
     /// Where packets reach the switch's data plane.
     data_plane: SocketAddr,
+    /// By this the controller knows that it was heard by this agent, and by nobody before it.
     generation: u64,
+    /// Questions are numbered by it, so that only who was asked can answer.
+    secret: u64,
     /// Nothing is served any more from then on.
     served_until: Duration,
     /// The controller knows this generation: it serves nothing older.
@@ -94,32 +53,31 @@ pub struct Agent {
     cached: BTreeMap<Key, Cached>,
     /// Keys that wait for an answer, and when they ask again.
     due: BTreeSet<(Duration, Key)>,
-    sequence: u32,
     output: VecDeque<(SocketAddr, Vec<u8>)>,
     stats: Stats,
 }
 
 impl Agent {
     /// An agent that knows nothing: an earlier one may have left keys in the switch, so writes wait
-    /// until the controller knows this one's `generation`, larger than any before, or until what it
-    /// was promised has ended.
+    /// until the controller knows this one's generation or until what it was promised has ended.
+    /// `secret` is a number that nobody can guess, and no agent before had.
     pub fn new(
         config: Config,
         controller: SocketAddr,
         data_plane: SocketAddr,
-        generation: u64,
+        secret: u64,
         now: Duration,
     ) -> Self {
         Self {
             config,
             controller,
             data_plane,
-            generation,
+            generation: secret,
+            secret,
             served_until: now + config.lease + config.margin,
             known: false,
             cached: BTreeMap::new(),
             due: BTreeSet::new(),
-            sequence: 0,
             output: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -145,6 +103,10 @@ impl Agent {
     ) {
         self.lapse(store, now);
         let key = message.key;
+        if !self.may_send(from, message.op) {
+            self.stats.forged += 1;
+            return;
+        }
         match message.op {
             Op::Get => self.answer(from, message, store),
             Op::Put | Op::PutCached | Op::Delete | Op::DeleteCached => {
@@ -162,14 +124,25 @@ impl Agent {
                 };
                 self.take(key, write, store, now);
             }
-            Op::UpdateAck if from == self.data_plane => self.acknowledged(key, message, store, now),
-            Op::InvalidateAck if from == self.data_plane => self.tagged(key, message, store, now),
-            Op::Fetch if from == self.controller => self.fetch(key, message, store, now),
-            Op::Installed | Op::Abandoned if from == self.controller => {
-                self.settled(key, message, store, now);
-            }
-            Op::Lease if from == self.controller => self.grant(message, now),
+            Op::UpdateAck => self.acknowledged(key, message, store, now),
+            Op::InvalidateAck => self.tagged(key, message, store, now),
+            Op::Fetch => self.fetch(key, message, store, now),
+            Op::Installed | Op::Abandoned => self.settled(key, message, store, now),
+            Op::Lease => self.grant(message, store, now),
             _ => {}
+        }
+    }
+
+    /// Whether this address may be that of the operation's sender. A tag is judged by its version: it comes from the
+    /// client's address.
+    fn may_send(&self, from: SocketAddr, op: Op) -> bool {
+        match op.sender() {
+            Party::Client => true,
+            Party::DataPlane => {
+                matches!(op, Op::PutCached | Op::DeleteCached) || from == self.data_plane
+            }
+            Party::Controller => from == self.controller,
+            Party::Agent => false,
         }
     }
 
@@ -191,6 +164,11 @@ impl Agent {
         let is_late = |(again, _): &&(Duration, Key)| *again <= now;
         let late: Vec<Key> = self.due.iter().take_while(is_late).map(|(_, key)| *key).collect();
         for key in late {
+            let tries = self.cached.get(&key).map_or(0, |cached| cached.tries);
+            if self.known && tries >= self.config.tries_max {
+                // The controller hears of it with its next question, and then serves nothing of before.
+                self.begin_anew();
+            }
             self.send(key, store, now);
         }
     }
@@ -238,14 +216,14 @@ impl Agent {
                 |held: &Write| held.client == write.client && held.sequence == write.sequence;
             if let Some(held) = cached.held.iter_mut().find(|held| known(held)) {
                 // It passed the switch again.
-                held.tag = held.tag.max(write.tag);
+                held.tag = write.tag;
             } else if cached.held.len() < self.config.held_max {
                 self.stats.held += 1;
                 cached.held.push_back(write);
             } else {
                 self.stats.dropped += 1;
             }
-        } else if write.tag > cached.version {
+        } else if cached.precedes(write.tag, self.config.tags_ahead_max) {
             // The entry is invalid, and stays so until this very write's value comes.
             cached.version = write.tag;
             cached.flags = write.flags;
@@ -275,12 +253,15 @@ impl Agent {
         let Some(cached) = self.cached.get_mut(&key) else { return };
         cached.waiting = waiting;
         cached.pause = Duration::ZERO;
+        cached.tries = 0;
         self.send(key, store, now);
     }
 
     fn ask_for_tag(&mut self, key: Key, store: &impl Store, now: Duration) {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.wait(key, Waiting::Tag(self.sequence), store, now);
+        self.secret = self.secret.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut drawn = (self.secret ^ self.secret >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        drawn = (drawn ^ drawn >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.wait(key, Waiting::Tag((drawn >> 32) as u32), store, now);
     }
 
     fn waits_no_more(&mut self, key: Key) {
@@ -295,16 +276,17 @@ impl Agent {
         let (flags, version) = (cached.flags, cached.version);
         let (op, to) = match cached.waiting {
             Waiting::Nothing => return,
-            Waiting::Installed => (Op::Fetched, self.controller),
+            Waiting::Installed { .. } => (Op::Fetched, self.controller),
             Waiting::Ack => (Op::Update, self.data_plane),
             Waiting::Tag(_) => (Op::Invalidate, self.data_plane),
         };
         self.due.remove(&(cached.again, key));
         cached.pause = (cached.pause * 2).clamp(self.config.resend, self.config.resend_max);
         cached.again = now + cached.pause;
+        cached.tries += 1;
         self.due.insert((cached.again, key));
         if let Waiting::Tag(sequence) = cached.waiting {
-            let ask = Message { flags, ..Message::new(op, sequence, key) };
+            let ask = Message { flags, version, ..Message::new(op, sequence, key) };
             self.output.push_back((to, ask.bytes()));
             return;
         }
@@ -332,11 +314,16 @@ impl Agent {
             return;
         }
         if !ack.flags.has(Flags::CACHED) {
-            self.forget(key, store);
+            if ack.version == cached.version {
+                self.forget(key, store);
+            }
+            return;
+        }
+        if !cached.precedes(ack.version, self.config.tags_ahead_max) {
             return;
         }
         if let Some(write) = cached.held.front_mut() {
-            write.tag = write.tag.max(ack.version);
+            write.tag = ack.version;
             self.resume(key, store, now);
         } else {
             // Not for a write of ours: the store has its value already.
@@ -349,33 +336,35 @@ impl Agent {
         if !self.known || now >= self.served_until {
             return;
         }
-        if !self.cached.contains_key(&key) && self.cached.len() >= self.config.cached_max {
+        let before = self.cached.get(&key).map_or(0, |cached| cached.version);
+        let is_full = before == 0 && self.cached.len() >= self.config.cached_max;
+        // One that is late asks under a version that was there, or a little before.
+        let is_late = before.wrapping_sub(ask.version) <= self.config.tags_ahead_max;
+        if is_full || is_late {
             return;
         }
-        let flags = Flags(ask.flags.0 & Flags::LONG_KEY.0);
-        let cached = self.cached.entry(key).or_insert_with(|| Cached {
-            version: 0,
-            flags,
-            waiting: Waiting::Nothing,
-            again: Duration::ZERO,
-            pause: Duration::ZERO,
-            held: VecDeque::new(),
-            changed: false,
-        });
-        if cached.waiting == Waiting::Nothing && ask.version > cached.version {
+        let cached = self.cached.entry(key).or_default();
+        if cached.waiting == Waiting::Nothing {
             cached.version = ask.version;
-            self.wait(key, Waiting::Installed, store, now);
+            cached.flags = Flags(ask.flags.0 & Flags::LONG_KEY.0);
+            self.wait(key, Waiting::Installed { before }, store, now);
         }
     }
 
     fn settled(&mut self, key: Key, told: &Message<'_>, store: &mut impl Store, now: Duration) {
-        let Some(cached) = self.cached.get(&key) else { return };
-        if cached.waiting != Waiting::Installed || cached.version != told.version {
+        let Some(cached) = self.cached.get_mut(&key) else { return };
+        let Waiting::Installed { before } = cached.waiting else { return };
+        if cached.version != told.version {
             return;
         }
-        match told.op {
-            Op::Installed => self.resume(key, store, now),
-            _ => self.forget(key, store),
+        if told.op == Op::Installed {
+            self.resume(key, store, now);
+        } else if before == 0 {
+            self.forget(key, store);
+        } else {
+            // Who asked may have been nobody, and the key be served as before.
+            cached.version = before;
+            self.resume(key, store, now);
         }
     }
 
@@ -406,8 +395,12 @@ impl Agent {
         }
     }
 
-    fn grant(&mut self, ask: &Message<'_>, now: Duration) {
-        self.known |= ask.version == self.generation;
+    fn grant(&mut self, ask: &Message<'_>, store: &mut impl Store, now: Duration) {
+        if !self.known && ask.version == self.generation {
+            self.known = true;
+            // Nothing is served that an earlier generation was asked for.
+            self.forget_all(store);
+        }
         if self.known {
             self.served_until = now + self.config.lease + self.config.margin;
         }
@@ -422,9 +415,17 @@ impl Agent {
         if now < self.served_until || (!self.known && self.cached.is_empty()) {
             return;
         }
-        self.generation += 1;
+        self.begin_anew();
+        self.forget_all(store);
+    }
+
+    fn begin_anew(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         self.known = false;
         self.stats.lapses += 1;
+    }
+
+    fn forget_all(&mut self, store: &mut impl Store) {
         for key in self.cached.keys().copied().collect::<Vec<_>>() {
             self.forget(key, store);
         }

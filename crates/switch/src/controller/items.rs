@@ -27,16 +27,20 @@ impl Controller {
         }
     }
 
+    /// What a server said at `asked` of the key in a place, of that version and epoch; all of it is dropped at
+    /// `flushed`.
     pub(super) fn item(
         &mut self,
         place: u32,
-        version: u64,
-        epoch: u64,
+        (version, epoch): (u64, u64),
         asked: Duration,
-        item: Option<&wire::memcache::item::Item>,
+        item: &wire::memcache::item::Item,
+        flushed: Option<Duration>,
     ) {
         let Some(Some(cached)) = self.cached.get(place as usize) else { return };
-        let (Some(item), true) = (item, cached.key.protocol == Protocol::Memcache) else { return };
+        if cached.key.protocol != Protocol::Memcache {
+            return;
+        }
         let bytes = if crate::name::is_meta(&cached.key.name) {
             item.meta_text()
         } else {
@@ -46,8 +50,9 @@ impl Controller {
             let seconds = seconds.saturating_sub(SERVER_CLOCK_LATE_S);
             Duration::from_secs(seconds).min(self.config.item_lives_max)
         });
-        let expires_ns = (asked + lives).as_nanos() as u64;
-        if bytes.len() > VALUE_BYTES_MAX || lives.is_zero() {
+        let expires = flushed.map_or(asked + lives, |flushed| flushed.min(asked + lives));
+        let expires_ns = expires.as_nanos() as u64;
+        if bytes.len() > VALUE_BYTES_MAX || expires <= asked {
             return;
         }
         self.stats.inserted += 1;

@@ -14,6 +14,8 @@ pub(super) struct Server {
     /// Sequence, time and generation of the last question.
     asked: (u32, Duration, u64),
     granted: bool,
+    /// It has not been granted since then.
+    since: Duration,
 }
 
 impl Controller {
@@ -23,8 +25,11 @@ impl Controller {
             if self.servers.len() >= LEASES_MAX {
                 return None;
             }
-            let lease = self.servers.len() as u32;
-            let server = Server { lease, generation: 0, asked: (0, now, 0), granted: false };
+            // Clients ask whom they like: what does not answer has its place for a while only.
+            let taken = |lease: &u32| self.servers.values().any(|server| server.lease == *lease);
+            let lease = (0..LEASES_MAX as u32).find(|lease| !taken(lease))?;
+            let asked = (0, now, 0);
+            let server = Server { lease, generation: 0, asked, granted: false, since: now };
             self.servers.insert(address, server);
             self.ask_lease(address, now);
         }
@@ -32,8 +37,7 @@ impl Controller {
     }
 
     pub(super) fn ask_lease(&mut self, address: SocketAddr, now: Duration) {
-        self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
+        let sequence = self.draw() as u32;
         let Some(server) = self.servers.get_mut(&address) else { return };
         server.asked = (sequence, now, server.generation);
         let ask =
@@ -56,6 +60,7 @@ impl Controller {
         // Another agent, or one that has not heard from us for too long: it knows of no key.
         server.generation = message.version;
         server.granted = false;
+        server.since = now;
         let theirs = |cached: &Cached| {
             cached.key.server == from && cached.key.protocol == Protocol::NetCache
         };
@@ -70,6 +75,14 @@ impl Controller {
     }
 
     pub(super) fn renew_leases(&mut self, now: Duration) {
+        let (lease, cached) = (self.config.lease, &self.cached);
+        let is_used = |address: SocketAddr| {
+            cached.iter().flatten().any(|cached| cached.key.server == address)
+        };
+        // What it granted before is over, too.
+        self.servers.retain(|address, server| {
+            server.granted || now < server.since + lease || is_used(*address)
+        });
         let due: Vec<SocketAddr> = self
             .servers
             .iter()

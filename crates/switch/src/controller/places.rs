@@ -20,10 +20,7 @@ impl Controller {
         let mut drawn = Vec::with_capacity(self.config.compared);
         // Most places are taken when this is asked; a bound all the same.
         for _ in 0..self.config.compared * 8 {
-            self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let place = ((u128::from(mixed) * u128::from(places)) >> 64) as u32;
+            let place = ((u128::from(self.draw()) * u128::from(places)) >> 64) as u32;
             if self.cached[place as usize].is_some() {
                 drawn.push(place);
             }
@@ -32,6 +29,13 @@ impl Controller {
             }
         }
         drawn.into_iter().min_by_key(|place| view.count(*place))
+    }
+
+    pub(super) fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
     }
 
     pub(super) fn admit(&mut self, key: Key, value_bytes: usize, version: u64) -> Option<u32> {

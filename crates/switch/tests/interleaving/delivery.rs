@@ -1,8 +1,8 @@
 //! What switch and controller do with a packet.
 
-use wire::netcache::{Flags, Message, Op};
+use wire::netcache::{Flags, Message, Op, TAGS_AHEAD_MAX};
 
-use super::{Broken, End, Entry, KEY, Packet, State, at};
+use super::{ASKED, Broken, End, Entry, KEY, Packet, State, at};
 
 impl State {
     pub(super) fn deliver(&mut self, packet: &Packet, broken: Broken) {
@@ -20,16 +20,21 @@ impl State {
 
     fn at_switch(&mut self, from: End, message: &Message<'_>, broken: Broken) {
         match message.op {
-            Op::Put => {
+            Op::Put | Op::Delete => {
                 let mut on = message.clone();
                 if let Some(entry) = &mut self.entry {
                     entry.version += 1;
                     if !broken.no_tags {
-                        (on.op, on.version) = (Op::PutCached, entry.version);
+                        let deletes = message.op == Op::Delete;
+                        on.op = if deletes { Op::DeleteCached } else { Op::PutCached };
+                        on.version = entry.version;
                     }
                 }
                 self.send(from, End::Agent, &on);
             }
+            // Where it is let in at all.
+            Op::PutCached | Op::DeleteCached => self.send(from, End::Agent, message),
+            Op::Update | Op::Invalidate if from != End::Agent => {}
             Op::Update => {
                 let mut flags = Flags::default();
                 if let Some(entry) = &mut self.entry {
@@ -49,13 +54,18 @@ impl State {
             }
             Op::Invalidate => {
                 let mut ack = Message::new(Op::InvalidateAck, message.sequence, KEY);
+                ack.version = message.version;
                 if let Some(entry) = &mut self.entry {
+                    if entry.version.wrapping_sub(message.version) > TAGS_AHEAD_MAX {
+                        return;
+                    }
                     entry.version += 1;
                     (ack.version, ack.flags) = (entry.version, Flags::CACHED);
                 }
                 self.send(End::Switch, End::Agent, &ack);
             }
-            _ => unreachable!("{message:?}"),
+            // An answer to whoever used its address.
+            _ => {}
         }
     }
 
@@ -66,14 +76,15 @@ impl State {
                 if self.pending == Some(version) || (broken.late_install && self.entry.is_none()) {
                     self.pending = None;
                     let value = message.flags.has(Flags::FOUND).then(|| message.value.to_vec());
-                    self.entry = Some(Entry { version, valid_version: version, value });
+                    self.entry =
+                        Some(Entry { admitted: version, version, valid_version: version, value });
                 }
-                let is_there = self.entry.as_ref().is_some_and(|entry| entry.version >= version);
+                let is_there = self.entry.as_ref().is_some_and(|entry| entry.admitted == version);
                 let op = if is_there { Op::Installed } else { Op::Abandoned };
                 let told = Message { version, ..Message::new(op, 0, KEY) };
                 self.send(End::Controller, End::Agent, &told);
             }
-            Op::Leased => {
+            Op::Leased if message.sequence == ASKED => {
                 if message.version == self.generation {
                     self.lease |= promise == self.promise;
                 } else if message.version > self.generation {
@@ -84,7 +95,7 @@ impl State {
                     self.generation = message.version;
                 }
             }
-            _ => unreachable!("{message:?}"),
+            _ => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One key's protocol: its state, and whether it is right.
 
 mod delivery;
+mod hostile;
 mod steps;
 mod stored;
 
@@ -10,6 +11,8 @@ use stored::Stored;
 use switch::agent::{Agent, Config, Store};
 use wire::netcache::{Key, Message, Op};
 
+/// The sequence of questions about the lease, which nobody guesses.
+const ASKED: u32 = 0x7a31_5c0d;
 const KEY: Key = *b"the only key....";
 
 fn at(end: End) -> SocketAddr {
@@ -41,6 +44,8 @@ struct Packet {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
+    /// What it began with.
+    admitted: u64,
     version: u64,
     valid_version: u64,
     value: Option<Vec<u8>>,
@@ -58,6 +63,8 @@ pub struct Budgets {
     pub resends: u8,
     pub lapses: u8,
     pub restarts: u8,
+    /// Messages of somebody who may send none.
+    pub forgeries: u8,
 }
 
 /// Faults that are built in to see them found.
@@ -73,6 +80,12 @@ pub struct Broken {
     pub keeps_entries: bool,
     /// The agent hears of what was written around it only while it waits for nothing.
     pub hears_when_idle: bool,
+    /// The agent believes any tag that is larger than what it knows.
+    pub believes_tags: bool,
+    /// The switch takes messages that are not their senders' to send.
+    pub takes_all: bool,
+    /// Whoever forges reads the network, too.
+    pub readable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,6 +99,7 @@ pub struct State {
     promise: u8,
     pending: Option<u64>,
     generation: u64,
+    /// How many versions were drawn.
     versions: u64,
     network: Vec<Packet>,
     now: Duration,
@@ -95,9 +109,9 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(budgets: Budgets) -> Self {
+    pub fn new(budgets: Budgets, broken: Broken) -> Self {
         let mut state = Self {
-            agent: agent(1, Duration::ZERO),
+            agent: agent(1, Duration::ZERO, broken),
             store: Stored::default(),
             unheard: false,
             entry: None,
@@ -154,6 +168,15 @@ impl State {
     }
 }
 
-fn agent(generation: u64, now: Duration) -> Agent {
-    Agent::new(Config::default(), at(End::Controller), at(End::Switch), generation, now)
+fn agent(secret: u64, now: Duration, broken: Broken) -> Agent {
+    let mut config = Config::default();
+    if broken.believes_tags {
+        config.tags_ahead_max = u64::MAX / 2;
+    }
+    Agent::new(config, at(End::Controller), at(End::Switch), secret, now)
+}
+
+/// The versions that keys enter under: in no order, and far from each other.
+fn drawn(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use switch::agent::Config;
 use wire::netcache::{Message, Op};
 
-use super::{Broken, End, KEY, State, agent};
+use super::{ASKED, Broken, End, KEY, State, agent, drawn};
 
 impl State {
     /// Every state one step away, with what was done.
@@ -62,13 +62,29 @@ impl State {
                 }
             });
         }
+        if left.resends > 0 && self.agent.poll_timeout().is_some() {
+            step("send again".into(), &|next| {
+                next.budgets.resends -= 1;
+                next.now += Config::default().resend_max;
+                next.agent.handle_timeout(&mut next.store, next.now);
+                next.flush_agent();
+            });
+        }
+        self.steps_of_the_controller(&mut step);
+        self.steps_of_leases(broken, &mut step);
+        self.steps_of_hostility(broken, &mut step);
+        steps
+    }
+
+    fn steps_of_the_controller(&self, step: &mut impl FnMut(String, &dyn Fn(&mut Self))) {
+        let left = &self.budgets;
         if left.inserts > 0 && self.entry.is_none() && self.pending.is_none() {
             step("fetch".into(), &|next| {
                 next.budgets.inserts -= 1;
-                // As the clock does: larger than any version counted up from an earlier one.
-                next.versions += 100;
-                next.pending = Some(next.versions);
-                let ask = Message { version: next.versions, ..Message::new(Op::Fetch, 0, KEY) };
+                next.versions += 1;
+                let version = drawn(next.versions);
+                next.pending = Some(version);
+                let ask = Message { version, ..Message::new(Op::Fetch, 0, KEY) };
                 next.send(End::Controller, End::Agent, &ask);
             });
         }
@@ -79,19 +95,9 @@ impl State {
                 next.pending = None;
             });
         }
-        if left.resends > 0 && self.agent.poll_timeout().is_some() {
-            step("send again".into(), &|next| {
-                next.budgets.resends -= 1;
-                next.now += Config::default().resend_max;
-                next.agent.handle_timeout(&mut next.store, next.now);
-                next.flush_agent();
-            });
-        }
-        self.steps_of_leases(&mut step);
-        steps
     }
 
-    fn steps_of_leases(&self, step: &mut impl FnMut(String, &dyn Fn(&mut Self))) {
+    fn steps_of_leases(&self, broken: Broken, step: &mut impl FnMut(String, &dyn Fn(&mut Self))) {
         let left = &self.budgets;
         if !self.leases {
             return;
@@ -111,7 +117,7 @@ impl State {
         if left.restarts > 0 {
             step("the agent restarts".into(), &|next| {
                 next.budgets.restarts -= 1;
-                next.agent = agent(next.generation + 50, next.now);
+                next.agent = agent(next.generation + 50, next.now, broken);
             });
         }
         let asked = self.network.iter().any(|packet| {
@@ -120,8 +126,8 @@ impl State {
         });
         if !asked {
             step("ask for the lease".into(), &|next| {
-                let ask =
-                    Message { version: next.generation, ..Message::new(Op::Lease, 0, [0; 16]) };
+                let version = next.generation;
+                let ask = Message { version, ..Message::new(Op::Lease, ASKED, [0; 16]) };
                 next.send(End::Controller, End::Agent, &ask);
             });
         }

@@ -6,6 +6,7 @@ pub(crate) mod written;
 use std::net::SocketAddr;
 
 use switch::{
+    attach::Side,
     frame::Frame,
     install::{Key, Room, Value},
     layout::Protocol,
@@ -24,7 +25,10 @@ pub(crate) fn data_plane(config: Config) -> Option<DataPlane> {
         "built without clang".to_owned()
     } else {
         match DataPlane::load(config) {
-            Ok(plane) => return Some(plane),
+            Ok(plane) => {
+                come_from(&plane, Side::Servers);
+                return Some(plane);
+            }
             Err(error) if rights() => panic!("{error:?}"),
             Err(error) => error.to_string(),
         }
@@ -32,6 +36,11 @@ pub(crate) fn data_plane(config: Config) -> Option<DataPlane> {
     println!("SKIPPED: {reason}");
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{reason}");
     None
+}
+
+/// On which side packets come in from now on: without a network, they do at the loopback interface.
+pub(crate) fn come_from(plane: &DataPlane, side: Side) {
+    plane.take_side(1, side).expect("there is room");
 }
 
 fn rights() -> bool {

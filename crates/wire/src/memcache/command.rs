@@ -49,6 +49,8 @@ pub const LINES_MAX: usize = 32;
 /// Keys of one line.
 const KEYS_MAX: usize = 16;
 const BLANKS_MAX: usize = 3;
+/// Before a command; memcached skips any number.
+const BLANKS_BEFORE_MAX: usize = 128;
 const FLAG_BYTES_MAX: usize = 128;
 
 /// Reads one packet's payload: every line in it is taken for a command, for nobody knows which are
@@ -75,6 +77,11 @@ pub fn written(payload: &[u8]) -> Written {
 
 /// `None`: not clear.
 fn write_line(line: &[u8], keys: &mut Vec<Vec<u8>>) -> Option<()> {
+    let blanks = line.iter().take_while(|byte| **byte == b' ').count();
+    let line = line.get(blanks..).filter(|_| blanks < BLANKS_BEFORE_MAX)?;
+    if line.is_empty() {
+        return Some(());
+    }
     let found = COMMANDS.iter().find(|(word, _)| {
         let compared = word.len().min(line.len());
         word.as_bytes().get(..compared) == line.get(..compared)

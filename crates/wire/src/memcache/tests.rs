@@ -19,6 +19,7 @@ fn what_packets_write() {
         ("ms a 1 T9\r\nx\r\nmd b q\r\nma c\r\nmg d s\r\n", &["a", "b", "c", "d"]),
         ("cas  a 0 0 1 9\r\nx\r\n", &["a"]),
         ("tting a value\r\nversion\r\n", &[]),
+        (" set a 0 0 1\r\nx\r\n    delete b\r\n  get c\r\n", &["a", "b"]),
     ] {
         assert_eq!(written(packet.as_bytes()), Written::Keys(keys(expected)), "{packet:?}");
     }

@@ -2,8 +2,11 @@
 //!
 //! A datagram is one message: a header of 32 bytes, all numbers big-endian, and a value to its end.
 
+mod operation;
 #[cfg(test)]
 mod tests;
+
+pub use operation::{Op, Party, TAGS_AHEAD_MAX};
 
 use crate::{Error, Result};
 
@@ -20,74 +23,6 @@ pub const VALUE_BYTES_MAX: usize = 65_000;
 
 /// The key field: the key itself, or 16 bytes made from a longer one.
 pub type Key = [u8; KEY_BYTES];
-
-/// What a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// Client: what is the key's value?
-    Get = 1,
-    /// Client: this is its value.
-    Put = 2,
-    /// Client: it has none.
-    Delete = 3,
-    /// [`Op::Put`], of a cached key: tagged by the switch.
-    PutCached = 4,
-    /// [`Op::Delete`], of a cached key: tagged by the switch.
-    DeleteCached = 5,
-    /// Server or switch: the value, if [`Flags::FOUND`].
-    GetReply = 6,
-    /// Server: applied.
-    PutReply = 7,
-    /// Server: applied.
-    DeleteReply = 8,
-    /// Agent: the value of the write with this version, for the switch.
-    Update = 9,
-    /// Switch: served now if [`Flags::STORED`]; else overtaken by a later write.
-    UpdateAck = 10,
-    /// Agent: a write is here that has no tag.
-    Invalidate = 11,
-    /// Switch: its tag, if the key is [`Flags::CACHED`].
-    InvalidateAck = 12,
-    /// Controller: hold writes to this key and tell its value, to be cached under this version.
-    Fetch = 13,
-    /// Agent: the value asked for.
-    Fetched = 14,
-    /// Controller: it is in the switch, release the writes.
-    Installed = 15,
-    /// Controller: it will not be, release the writes.
-    Abandoned = 16,
-    /// Controller: may your keys be served?
-    Lease = 17,
-    /// Agent: yes, for the agreed time after you asked, if you know me by this generation.
-    Leased = 18,
-}
-
-impl Op {
-    fn of(byte: u8) -> Option<Self> {
-        const ALL: [Op; 18] = [
-            Op::Get,
-            Op::Put,
-            Op::Delete,
-            Op::PutCached,
-            Op::DeleteCached,
-            Op::GetReply,
-            Op::PutReply,
-            Op::DeleteReply,
-            Op::Update,
-            Op::UpdateAck,
-            Op::Invalidate,
-            Op::InvalidateAck,
-            Op::Fetch,
-            Op::Fetched,
-            Op::Installed,
-            Op::Abandoned,
-            Op::Lease,
-            Op::Leased,
-        ];
-        ALL.get(usize::from(byte.checked_sub(1)?)).copied()
-    }
-}
 
 /// Bits beside the operation; those not named here are kept as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -41,6 +41,26 @@ fn short_datagrams_and_unknown_operations_are_refused() {
     }
 }
 
+#[test]
+fn the_protocol_s_page_has_every_operation_and_who_sends_it() {
+    let page = include_str!("../../../../docs/protocols/netcache.md");
+    let words = |name: String| {
+        let letters = name.chars().flat_map(|letter| {
+            let blank = letter.is_uppercase().then_some(' ');
+            blank.into_iter().chain(letter.to_lowercase())
+        });
+        letters.collect::<String>().trim_start().to_owned()
+    };
+    for op in Op::ALL {
+        let [name, from, to] =
+            [format!("{op:?}"), format!("{:?}", op.sender()), format!("{:?}", op.receiver())];
+        let row = format!("| {} {} | {} → {} |", *op as u8, words(name), words(from), words(to));
+        assert_eq!(page.matches(&row).count(), 1, "{row}");
+    }
+    let rows = page.lines().filter(|line| line.contains(" → ") && line.starts_with("| "));
+    assert_eq!(rows.count(), Op::ALL.len() + 1, "and no other");
+}
+
 proptest! {
     #[test]
     fn what_is_read_is_written(bytes in prop::collection::vec(any::<u8>(), 0..100)) {

@@ -18,6 +18,7 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 use switch::{
+    attach::Side,
     install::Key,
     layout::Protocol,
     name,
@@ -127,7 +128,7 @@ fn control(
         config.statistics.threshold = u16::MAX;
     }
     let mut plane = DataPlane::load(config)?;
-    plane.attach("client0", false)?;
+    plane.attach("client0", Side::Clients, false)?;
     let seed = plane.config().seed;
     let mut switch = Switch::new(plane)?;
     let keys: Vec<Key> = (0..keys)

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use switch::{
+    attach,
     frame::Frame,
     install::{Key, Room, Value},
     layout::{COUNTERS, Protocol, UNITS_MAX},
@@ -36,6 +37,8 @@ fn name(number: u32) -> netcache::Key {
 
 fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPlane> {
     let plane = DataPlane::load(Config { entries: keys, values, ..Config::default() })?;
+    // What is run without a network comes in at the loopback interface.
+    plane.take_side(1, attach::Side::Servers)?;
     let key = |number| Key {
         name: name(number),
         bytes: Vec::new(),

@@ -28,7 +28,7 @@ use fabric::rack::key;
 use policy::hotkey;
 use serde::Serialize;
 use switch::{
-    attach,
+    attach::{self, Side},
     install::Key,
     layout::Protocol,
     plane::{Config as PlaneConfig, DataPlane},
@@ -200,8 +200,8 @@ fn attached(config: &Config) -> anyhow::Result<Switch> {
         },
         ..PlaneConfig::default()
     })?;
-    plane.attach("client0", false)?;
-    plane.attach("server0", false)?;
+    plane.attach("client0", Side::Clients, false)?;
+    plane.attach("server0", Side::Servers, false)?;
     Switch::new(plane)
 }
 
