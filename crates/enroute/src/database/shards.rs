@@ -81,7 +81,7 @@ pub(super) fn open(
     // Shards open at once: a large database is back as fast as its largest shard.
     let opened = std::thread::scope(|scope| {
         let open = |(index, &identity): (usize, &Option<u32>)| {
-            scope.spawn(move || open_shard(directory, index, identity, config.clone(), now))
+            scope.spawn(move || open_shard(directory, index, identity, config, now))
         };
         let threads: Vec<_> = listed.iter().enumerate().map(open).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
@@ -138,7 +138,7 @@ fn open_shard(
     directory: &Directory,
     index: usize,
     listed: Option<u32>,
-    config: Config,
+    config: &Config,
     now: Duration,
 ) -> anyhow::Result<Opened> {
     let name = shard_name(index);
@@ -148,7 +148,7 @@ fn open_shard(
     let hash_key = [0; 2].map(|_: u64| super::host::random_number());
     let accept_data_loss = config.accept_data_loss;
     let create = listed.is_none() || accept_data_loss;
-    let store = Elastic::open(Config { hash_key, create, ..config }, &device, now)
+    let store = Elastic::open(Config { hash_key, create, ..config.clone() }, &device, now)
         .with_context(|| format!("cannot open the shard in {}", path.display()))?;
     let identity = store.identity();
     if let Some(listed) = listed.filter(|listed| *listed != identity) {
