@@ -89,12 +89,6 @@ impl Sides {
         if b == CLOSED {
             self.peers[number] = self.addresses.map(Peer::connect);
         }
-        let name = words
-            .iter()
-            .take(2)
-            .map(|word| word.to_ascii_lowercase())
-            .collect::<Vec<_>>()
-            .join(" ");
         let is_about_users = line.to_ascii_lowercase().starts_with("acl getuser")
             || line.eq_ignore_ascii_case("acl list");
         let same = if is_about_users {
