@@ -73,7 +73,7 @@ fn every_kind_of_key_signs_both_versions_of_tls() {
     site.sh(
         "openssl pkcs8 -topk8 -nocrypt -in p256.key -outform DER -out der.key; cp p256.pub der.pub",
     );
-    assert_eq!(site.import("der", &[]), ids[0]);
+    assert_eq!(site.import("der", &["--replace"]), ids[0]);
     let body = verify_request(&ids[0], "ecdsa_secp256r1_sha256", &transcript_hash);
     for version in ["--http1.1", "--http2"] {
         let (answer, status) =
