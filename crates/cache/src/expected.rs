@@ -5,6 +5,7 @@ use std::{ops::Range, time::Duration};
 use smallvec::SmallVec;
 
 use crate::{
+    filter::{Ends, Hush},
     key::{Key, Namespace},
     lease::Lease,
     storage::{Storage, Write},
@@ -17,6 +18,10 @@ pub(crate) struct Expected<T> {
     pub(crate) action: Action,
     /// Writes that this reply settles.
     pub(crate) writes: SmallVec<[Write; 1]>,
+    /// The command that writes.
+    pub(crate) name: &'static str,
+    /// What it does with what the origin has queued.
+    pub(crate) ends: Ends,
 }
 
 /// What is done with a reply.
@@ -41,6 +46,16 @@ pub(crate) enum Action {
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
     State(Box<Stated>),
+    /// Kept from the client if it is accepted; the client hears other replies from then on.
+    Hush(Hush),
+    /// The reply to a request of ours behind one that is not answered; kept from the client.
+    Fence {
+        /// The request is one of the protocol, so an origin that ends the connection may have carried
+        /// it out.
+        known: bool,
+    },
+    /// So many messages that confirm it are still to come, or a reply, which is passed on.
+    Confirmed(usize),
     /// From here on the origin speaks when it likes.
     Stream,
     /// No reply: an answer of ours that waits for its turn.
@@ -137,7 +152,7 @@ impl Fill {
 
 impl<T> Expected<T> {
     pub(crate) fn new(tag: T, action: Action) -> Self {
-        Self { tag, action, writes: SmallVec::new() }
+        Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing }
     }
 
     /// The reply will never come: gives back its leases, and hands its writes over.
@@ -157,6 +172,9 @@ impl<T> Expected<T> {
             | Action::Probe { .. }
             | Action::Restore
             | Action::State(_)
+            | Action::Hush(_)
+            | Action::Fence { .. }
+            | Action::Confirmed(_)
             | Action::Stream
             | Action::Local(_) => {}
         }

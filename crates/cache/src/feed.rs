@@ -22,6 +22,7 @@ use crate::{
     filter::resp::{FEED_DATABASES, Settings, namespace},
     input::Input,
     key::{Key, Scope},
+    lease::Outcome,
     storage::{Storage, Write},
 };
 
@@ -166,7 +167,7 @@ impl Feed {
         }
         for database in 0..FEED_DATABASES {
             let namespace = namespace(&self.settings, database);
-            self.closed.push(storage.write_sent(namespace.whole_database()));
+            self.closed.push(storage.write_sent(namespace.whole_database().into()));
         }
     }
 
@@ -184,7 +185,7 @@ impl Feed {
             if self.awaited == 0 {
                 // From here on the origin names every write, so reads may be stored again.
                 for write in std::mem::take(&mut self.closed) {
-                    storage.write_settled(write);
+                    storage.write_settled(write, Outcome::Applied);
                 }
             }
         }

@@ -14,6 +14,10 @@ impl Input {
         self.bytes.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
     /// Takes everything out, with `bytes` behind it; [`Self::put_back`] returns what is left.
     pub(crate) fn take_with(&mut self, bytes: &[u8]) -> Self {
         let mut all = mem::take(self);

@@ -90,8 +90,7 @@ pub enum Scope<'a> {
     Origin(u64),
 }
 
-/// A scope whose write is under way. Key bytes are gone: the entry was dropped when the write was
-/// sent, and until the write is settled nothing can fill that key again.
+/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].

@@ -45,6 +45,12 @@ pub enum Error {
     /// The client broke its protocol or a limit.
     #[error("from the client: {0}")]
     Client(wire::Error),
+    /// The client writes more than keys where no reply would say when that is done.
+    #[error(
+        "from the client: a write to more than keys behind SUBSCRIBE, MONITOR or SYNC, where replies cannot \
+         be told apart; use another connection for it"
+    )]
+    Stream,
     /// The origin broke its protocol or a limit.
     #[error("from the origin: {0}")]
     Server(wire::Error),

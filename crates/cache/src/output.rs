@@ -66,6 +66,11 @@ impl Output {
         self.bytes.splice(..0, bytes.iter().copied());
     }
 
+    /// Forgets what was added since [`Self::len`] was `length`.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(self.written + length);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.written = 0;
         if self.bytes.capacity() > KEPT_BYTES {

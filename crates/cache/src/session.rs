@@ -20,8 +20,9 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use crate::{
     Error, Side,
     expected::{Action, Expected, Fill},
-    filter::{Filter, Scratch},
+    filter::{Filter, Hush, Scratch},
     input::Input,
+    key::Sent,
     lease::Ticket,
     output::Output,
     storage::{Storage, Write},
@@ -29,7 +30,7 @@ use crate::{
 
 mod end;
 
-pub use end::Afterlife;
+pub use end::{Afterlife, Loss, Lost};
 
 /// Limits of one session: what one client can claim of memory and time.
 #[derive(Debug, Clone)]
@@ -71,8 +72,20 @@ pub struct Session<F: Filter> {
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
     pub(crate) to_server: Output,
-    /// Writes that a later reply settles.
+    /// What the origin has queued inside MULTI, to be closed when it is carried out.
+    pub(crate) queued: Vec<Sent>,
+    /// Writes that the origin has queued for a transaction whose end is under way.
     pub(crate) held: Vec<Write>,
+    /// Requests under way that end a transaction.
+    pub(crate) endings: usize,
+    /// Which replies the client does not want to hear.
+    pub(crate) hush: Hush,
+    /// The client has asked to be let go: what it says behind that, no origin reads.
+    pub(crate) ended: bool,
+    /// The client is gone: what the origin still says settles writes, and goes nowhere.
+    pub(crate) deserted: bool,
+    /// The first write since [`Self::take_lost`] whose answer will never come.
+    pub(crate) lost: Option<Lost>,
     /// Fills whose probes are still to come.
     pub(crate) probing: VecDeque<Fill>,
     pub(crate) reading: Reading,
@@ -127,7 +140,13 @@ impl<F: Filter> Session<F> {
             expected: VecDeque::new(),
             to_client: Output::default(),
             to_server: Output::default(),
+            queued: Vec::new(),
             held: Vec::new(),
+            endings: 0,
+            hush: Hush::Off,
+            ended: false,
+            deserted: false,
+            lost: None,
             probing: VecDeque::new(),
             reading: Reading::Boundary,
             captured: Captured::default(),
@@ -164,6 +183,9 @@ impl<F: Filter> Session<F> {
         if outcome.is_err() {
             storage.stats().refused_frames.add(1);
         }
+        if self.deserted {
+            self.to_client.clear();
+        }
         outcome
     }
 
@@ -188,7 +210,12 @@ impl<F: Filter> Session<F> {
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {
         match side {
-            Side::Client => self.may_take_request(),
+            // Behind a request that waits, the client is read for its end.
+            Side::Client => {
+                self.may_take_request()
+                    || (self.is_blocked()
+                        && self.from_client.len() < self.config.buffered_bytes_max)
+            }
             Side::Server => self.to_client.len() < self.config.buffered_bytes_max,
         }
     }
@@ -291,6 +318,8 @@ impl<F: Filter> Session<F> {
 
     fn may_take_request(&self) -> bool {
         self.parked.is_none()
+            && !self.deserted
+            && !self.is_blocked()
             && self.expected.len() < self.config.pipeline_max
             && self.to_server.len() < self.config.buffered_bytes_max
             && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
@@ -352,6 +381,9 @@ impl<F: Filter> Session<F> {
         let mut scratch = Scratch::new();
         self.held_up = false;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            if self.ended || self.deserted {
+                return Ok(bytes.len());
+            }
             if !self.may_take_request() {
                 self.held_up = true;
                 break;
@@ -366,6 +398,9 @@ impl<F: Filter> Session<F> {
                 Ok(request) => request,
                 Err(error) => return Err(self.refuse(error)),
             };
+            if self.streams && request.flow.is_wide_write() {
+                return Err(Error::Stream);
+            }
             let original = rest.get(..length).unwrap_or_default();
             if !self.handle_request(request, original, storage, now) {
                 break;

@@ -31,6 +31,8 @@ pub enum WhyNot {
     NotStored,
     /// A write to the key, or to something above it, is not settled.
     WritePending,
+    /// The answer to such a write was lost, and its quarantine is not over.
+    Quarantine,
     /// Population is `hot` and the key is not.
     NotHot,
     /// Too many namespaces are in use at once.
@@ -67,9 +69,10 @@ pub enum WhyNot {
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NotStored,
         Self::WritePending,
+        Self::Quarantine,
         Self::NotHot,
         Self::NamespaceLimit,
         Self::Derived,
@@ -94,6 +97,7 @@ impl WhyNot {
         match self {
             Self::NotStored => "not-stored",
             Self::WritePending => "write-pending",
+            Self::Quarantine => "quarantine",
             Self::NotHot => "not-hot",
             Self::NamespaceLimit => "namespace-limit",
             Self::Derived => "derived",
@@ -179,6 +183,8 @@ pub struct Stats {
     pub writes: [Counter; 4],
     /// Invalidations that a feed named.
     pub fed: Counter,
+    /// Writes that the origin refused: what was stored is served again.
+    pub writes_refused: Counter,
     /// Writes whose answer never came.
     pub writes_lost: Counter,
     /// Reads not answered from storage, by [`WhyNot`].

@@ -10,7 +10,7 @@ use policy::hotkey::{self, CountMin};
 
 use crate::{
     key::{Key, Scope, Sent},
-    lease::{Character, Closed, Lease, Leases, Ticket},
+    lease::{Character, Closed, Lease, Leases, Outcome, Ticket},
     stats::{NotFilled, Stats},
     variants,
 };
@@ -139,20 +139,20 @@ pub trait Storage {
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
 
-    /// Drops what the write can touch and closes its scope. Call it before the write is sent.
-    fn write_sent(&mut self, scope: Scope<'_>) -> Write;
+    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is sent.
+    fn write_sent(&mut self, scope: Sent) -> Write;
 
-    /// The write was answered.
-    fn write_settled(&mut self, write: Write);
+    /// The write was answered: drops what is stored in its scope, or serves it again.
+    fn write_settled(&mut self, write: Write, outcome: Outcome);
 
     /// A write that this cache did not forward has happened at the origin: drops what it can have
     /// touched and revokes the leases there, and closes nothing.
     fn written_elsewhere(&mut self, scope: Scope<'_>) {
-        let write = self.write_sent(scope);
-        self.write_settled(write);
+        let write = self.write_sent(scope.into());
+        self.write_settled(write, Outcome::Applied);
     }
 
-    /// The write was answered and states the whole value of its key: stores it, if population says
+    /// The write was applied and states the whole value of its key: stores it, if population says
     /// so and no other write was under way.
     fn write_settled_with(
         &mut self,
@@ -164,7 +164,8 @@ pub trait Storage {
         now: Duration,
     );
 
-    /// The answer to the write will never come: its scope stays closed for the quarantine.
+    /// The answer to the write will never come: what is stored in its scope is dropped, and the scope
+    /// stays closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
     /// Counters of whoever uses this handle.
@@ -294,6 +295,13 @@ impl MemoryStorage {
         self.leases.is_idle()
     }
 
+    /// Drops what is stored of a key; of more, a new generation leaves it behind.
+    fn drop_key(&mut self, scope: Sent) {
+        if let Sent::Key { hash, .. } = scope {
+            self.memory.remove_hash(hash);
+        }
+    }
+
     fn store(
         &mut self,
         generation: u64,
@@ -345,7 +353,7 @@ impl Storage for MemoryStorage {
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
-        if let Some(generation) = self.leases.generation(key.namespace) {
+        if let Some(generation) = self.leases.serves(key) {
             let generation = Generation::new(generation);
             let value = self.memory.lookup(key.hash, generation.before(key), now);
             if let Some(answer) = value.and_then(|value| variants::find(value, variant)) {
@@ -392,25 +400,17 @@ impl Storage for MemoryStorage {
         self.leases.learn(lease, character);
     }
 
-    fn write_sent(&mut self, scope: Scope<'_>) -> Write {
-        match scope {
-            Scope::Key(key) => {
-                if let Some(generation) = self.leases.generation(key.namespace) {
-                    let generation = Generation::new(generation);
-                    self.memory.remove(key.hash, generation.before(key));
-                }
-            }
-            // A new generation hides what is stored; replacement gives its memory back.
-            Scope::Collection(_) | Scope::Database { .. } | Scope::Origin(_) => {}
-        }
-        let scope = Sent::from(scope);
+    fn write_sent(&mut self, scope: Sent) -> Write {
         self.leases.write_sent(scope);
         let sent_at = self.leases.events();
         Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at) }
     }
 
-    fn write_settled(&mut self, write: Write) {
-        self.leases.write_settled(write.scope);
+    fn write_settled(&mut self, write: Write, outcome: Outcome) {
+        if outcome == Outcome::Applied {
+            self.drop_key(write.scope);
+        }
+        self.leases.write_settled(write.scope, outcome);
     }
 
     fn write_settled_with(
@@ -423,7 +423,7 @@ impl Storage for MemoryStorage {
         now: Duration,
     ) {
         let alone = write.alone && self.leases.is_sole_writer(write.scope, write.sent_at);
-        self.leases.write_settled(write.scope);
+        self.write_settled(write, Outcome::Applied);
         if alone
             && self.config.population == Population::OnWrite
             && let Some(generation) = self.leases.generation(key.namespace)
@@ -434,6 +434,7 @@ impl Storage for MemoryStorage {
     }
 
     fn write_lost(&mut self, write: Write, now: Duration) {
+        self.drop_key(write.scope);
         self.leases.write_lost(write.scope, now + self.config.quarantine);
     }
 

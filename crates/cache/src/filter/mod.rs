@@ -21,6 +21,9 @@ pub mod resp;
 
 pub use greeting::{Form, Greetings};
 
+/// Of a reply to a write at most so much is kept aside: one that proves a refusal is shorter.
+pub const VERDICT_BYTES: usize = 4 << 10;
+
 /// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
 
@@ -33,17 +36,39 @@ pub struct Request<'a, T> {
     pub tag: T,
     /// What comes back.
     pub reply: Reply,
-    /// Its writes take effect only when a later request settles them (inside MULTI).
-    pub holds_writes: bool,
-    /// Its reply settles the writes held so far.
-    pub settles_held: bool,
+    /// What it does with the writes that the origin has queued so far (inside MULTI).
+    pub ends: Ends,
+}
+
+/// How a request ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// Not at all.
+    Nothing,
+    /// The origin carries out what it has queued.
+    Executes,
+    /// The origin forgets what it has queued.
+    Discards,
+}
+
+/// What a reply says of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The origin has applied it, or may have.
+    Applied,
+    /// It proves that the origin has done nothing.
+    Refused,
+    /// It proves that the origin has done nothing yet: it keeps the write for the end of a transaction.
+    Queued,
+    /// As applied; but whether the transaction it was to end has ended is not known.
+    Unclear,
 }
 
 impl<'a, T> Request<'a, T> {
     /// A request that is answered once and whose reply is nobody's business.
     #[inline]
     pub fn new(flow: Flow<'a>, tag: T) -> Self {
-        Self { flow, tag, reply: Reply::Plain, holds_writes: false, settles_held: false }
+        Self { flow, tag, reply: Reply::Plain, ends: Ends::Nothing }
     }
 }
 
@@ -64,6 +89,14 @@ pub enum Flow<'a> {
     Write(Write<'a>),
     /// Coordination.
     Coordination,
+}
+
+impl Flow<'_> {
+    /// Is it a write to more than keys?
+    pub(crate) fn is_wide_write(&self) -> bool {
+        let Flow::Write(write) = self else { return false };
+        write.scopes.iter().any(|scope| !matches!(scope, Scope::Key(_)))
+    }
 }
 
 /// A read of one key.
@@ -89,6 +122,8 @@ pub struct ReadMany<'a> {
 /// A write.
 #[derive(Debug)]
 pub struct Write<'a> {
+    /// The command, for the log; "" if it is not known.
+    pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
     /// The whole value it gives to its only key, if it says so. In a box, like all that few requests
@@ -97,10 +132,16 @@ pub struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
+    /// A write to several scopes.
+    #[must_use]
+    pub fn to_all(scopes: SmallVec<[Scope<'a>; 1]>) -> Self {
+        Self { name: "", scopes, states: None }
+    }
+
     /// A write to one scope.
     #[must_use]
     pub fn to(scope: Scope<'a>) -> Self {
-        Self { scopes: SmallVec::from_iter([scope]), states: None }
+        Self::to_all(SmallVec::from_iter([scope]))
     }
 }
 
@@ -128,8 +169,30 @@ pub enum Reply {
     Rewritten,
     /// Nothing.
     Never,
+    /// Nothing that is known of: no version of the protocol has it. An origin that does not either
+    /// ends the connection.
+    Unknown,
+    /// One reply, behind which the origin ends the connection.
+    Last,
+    /// One reply, behind which the client wants to hear other replies or none. The origin is asked by
+    /// [`Filter::keep_answering`] instead, so that its replies can be told apart.
+    Hush(Hush),
+    /// So many messages that the origin sends unasked, which [`Filter::confirms`] tells from others, or one
+    /// reply, which is an error.
+    Confirmed(usize),
     /// From here on the origin speaks when it likes; replies can no longer be told apart.
     Stream,
+}
+
+/// Which replies a client wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hush {
+    /// All.
+    Off,
+    /// All but the next.
+    Next,
+    /// None.
+    On,
 }
 
 /// A piece of the origin's byte stream.
@@ -218,6 +281,20 @@ pub trait Filter {
 
     /// Did the origin accept the write of `tag`?
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
+
+    /// What a reply says of the writes of `tag`. `reply` is its first [`VERDICT_BYTES`] at least. Called for
+    /// every reply to a write, and to what ends a transaction.
+    fn verdict(&mut self, tag: &Self::Tag, reply: &[u8]) -> Verdict;
+
+    /// Does `message`, which answers nothing, confirm the request of `tag` ([`Reply::Confirmed`])?
+    fn confirms(&self, tag: &Self::Tag, message: &[u8]) -> bool;
+
+    /// Writes a request of our own that the origin answers when it is done with all before it, and gives
+    /// its tag; none if the protocol answers every request.
+    fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// Writes the request that goes to the origin instead of one behind which it would answer less.
+    fn keep_answering(&self, out: &mut Vec<u8>);
 
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
     fn observe(&mut self, tag: &Self::Tag, reply: &[u8]);

@@ -1,13 +1,12 @@
 //! Client Manager: the manipulation flow meets storage; the rest is forwarded.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::{
     expected::{Action, Expected, Fill, Merge, Part, Stated},
-    filter::{self, Filter, Flow, Read, ReadMany, Reply, Request},
-    key::Scope,
+    filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
     lease::Closed,
     session::Session,
     stats::WhyNot,
@@ -25,7 +24,7 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> bool {
         match &request.flow {
-            Flow::Read(_) | Flow::ReadMany(_) if self.streams => {
+            Flow::Read(_) | Flow::ReadMany(_) if self.streams || self.hush != Hush::Off => {
                 storage.stats().why_not(WhyNot::Stream);
             }
             Flow::Read(read) => return self.read(read, &request.tag, original, storage, now),
@@ -189,18 +188,15 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
-        let mut writes = SmallVec::new();
-        let mut action = match request.reply {
-            Reply::Plain | Reply::Never => Action::Forward,
-            Reply::Observed => Action::Observe,
-            Reply::Rewritten => Action::Rewrite,
-            Reply::Stream => Action::Stream,
-        };
-        // Invalidation stands before the bytes: the origin must not apply what storage still answers.
-        if let Flow::Write(write) = request.flow {
-            writes = self.send_writes(&write, storage);
-            if let (Some(states), 1, Reply::Plain) = (write.states, writes.len(), request.reply) {
-                action = Action::State(Box::new(Stated {
+        let Request { flow, tag, reply, ends } = request;
+        let mut expected = Expected::new(tag, Action::of(reply));
+        expected.ends = ends;
+        // The scope is closed before the bytes leave: the origin must not apply what storage still answers.
+        if let Flow::Write(write) = flow {
+            expected.name = write.name;
+            expected.writes = self.send_writes(&write, storage);
+            if let (Some(states), 1, Reply::Plain) = (write.states, expected.writes.len(), reply) {
+                expected.action = Action::State(Box::new(Stated {
                     key: states.key.into(),
                     variant: SmallVec::from_slice(states.variant),
                     answer: states.answer,
@@ -208,25 +204,40 @@ impl<F: Filter> Session<F> {
                 }));
             }
         }
-        self.forward(original);
-        if self.streams || request.reply == Reply::Never {
-            // Nobody will say when it is done.
-            for write in writes {
-                self.lose(write, storage, now);
+        if ends != Ends::Nothing {
+            self.end_transaction(&mut expected, storage);
+        }
+        if matches!(reply, Reply::Hush(_)) && !self.streams {
+            self.filter.keep_answering(self.to_server.buffer());
+        } else {
+            self.forward(original);
+        }
+        if self.streams || !self.is_answered(reply, &mut expected) {
+            // Nothing will say when it is done.
+            for write in expected.writes {
+                self.lose(expected.name, write, storage, now);
             }
             return;
         }
-        if request.settles_held {
-            writes.extend(mem::take(&mut self.held));
-        }
-        if request.holds_writes {
-            self.hold(&mut writes, storage);
-        }
-        self.expected.push_back(Expected { tag: request.tag, action, writes });
-        if request.reply == Reply::Stream {
+        self.ended |= reply == Reply::Last;
+        self.expected.push_back(expected);
+        if reply == Reply::Stream {
             self.streams = true;
             self.advance_queue();
         }
+    }
+
+    /// Is there a reply that settles the request? Behind one that has none a fence is sent.
+    fn is_answered(&mut self, reply: Reply, expected: &mut Expected<F::Tag>) -> bool {
+        if !matches!(reply, Reply::Never | Reply::Unknown) {
+            return true;
+        }
+        if expected.writes.is_empty() {
+            return false;
+        }
+        let Some(tag) = self.filter.fence(self.to_server.buffer()) else { return false };
+        expected.tag = tag;
+        true
     }
 
     fn send_writes<S: Storage>(
@@ -239,22 +250,9 @@ impl<F: Filter> Session<F> {
             .iter()
             .map(|&scope| {
                 storage.stats().wrote(scope);
-                storage.write_sent(scope)
+                storage.write_sent(scope.into())
             })
             .collect()
-    }
-
-    /// Keeps writes until a later reply settles them.
-    fn hold<S: Storage>(&mut self, writes: &mut SmallVec<[Write; 1]>, storage: &mut S) {
-        self.held.extend(mem::take(writes));
-        if let Some(first) = self.held.first()
-            && self.held.len() > self.config.held_writes_max
-        {
-            let everything = storage.write_sent(Scope::Origin(first.scope.origin()));
-            for write in mem::replace(&mut self.held, vec![everything]) {
-                storage.write_settled(write);
-            }
-        }
     }
 
     fn forward(&mut self, bytes: &[u8]) {
@@ -271,6 +269,7 @@ impl From<Refusal> for WhyNot {
         match refusal {
             Refusal::NotHot => Self::NotHot,
             Refusal::Closed(Closed::WritePending) => Self::WritePending,
+            Refusal::Closed(Closed::Quarantine) => Self::Quarantine,
             // Somebody else fills it; for this read it is simply not there yet.
             Refusal::Closed(Closed::FillPending) => Self::NotStored,
             Refusal::Closed(Closed::Derived) => Self::Derived,

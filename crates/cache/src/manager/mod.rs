@@ -6,3 +6,4 @@
 
 mod client;
 mod server;
+mod settle;

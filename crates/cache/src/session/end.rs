@@ -6,8 +6,10 @@ use std::{mem, time::Duration};
 use super::{Reading, Session};
 use crate::{
     expected::Action,
-    filter::Filter,
+    filter::{Filter, Hush},
     input::Input,
+    key::Sent,
+    lease::Outcome,
     storage::{Storage, Write},
 };
 
@@ -18,6 +20,24 @@ pub enum Afterlife {
     Continue,
     /// The client must be let go: a reply it waits for, or state it relies on, is gone.
     Close,
+}
+
+/// How the connection to the origin came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// The origin ended it: it has not carried out what it did not understand.
+    Ended,
+    /// It broke, or was given up: what was sent may still be carried out.
+    Broken,
+}
+
+/// A write whose answer will never come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// The command; "" if it is not known.
+    pub command: &'static str,
+    /// What stays closed for the quarantine.
+    pub scope: Sent,
 }
 
 impl<F: Filter> Session<F> {
@@ -31,8 +51,8 @@ impl<F: Filter> Session<F> {
             let (filter, out) = (&mut self.filter, self.to_client.buffer());
             error.clear();
             match &expected.action {
+                action if action.is_ours() || self.hush == Hush::On => {}
                 Action::Local(answer) => out.extend_from_slice(answer),
-                Action::Probe { .. } | Action::Restore => {}
                 action => {
                     filter.unavailable(&expected.tag, &mut error, now);
                     out.extend_from_slice(&error);
@@ -42,11 +62,12 @@ impl<F: Filter> Session<F> {
                 }
             }
             for write in expected.abandon(storage) {
-                storage.write_settled(write);
+                storage.write_settled(write, Outcome::Refused);
             }
         }
+        self.endings = 0;
         for write in mem::take(&mut self.held) {
-            storage.write_settled(write);
+            storage.write_settled(write, Outcome::Refused);
         }
         // What the client believes to have set up, no origin knows of; and what came behind the
         // start of a stream has no place in the queue.
@@ -56,37 +77,86 @@ impl<F: Filter> Session<F> {
     }
 
     /// The connection to the origin was lost. Writes under way may have been applied or not.
-    pub fn origin_lost<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
+    pub fn origin_lost<S: Storage>(
+        &mut self,
+        loss: Loss,
+        storage: &mut S,
+        now: Duration,
+    ) -> Afterlife {
         let waiting =
             !self.expected.is_empty() || self.reading != Reading::Boundary || self.streams;
-        self.abandon(storage, now);
+        self.abandon(loss, storage, now);
         self.to_server.clear();
         self.from_server = Input::default();
-        if waiting || !self.filter.is_stateless() { Afterlife::Close } else { Afterlife::Continue }
+        let keeps = !waiting && !self.ended && self.filter.is_stateless();
+        if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
 
     /// The session is over: gives back its leases; writes without an answer go into quarantine.
     pub fn close<S: Storage>(&mut self, storage: &mut S, now: Duration) {
-        self.abandon(storage, now);
+        self.abandon(Loss::Broken, storage, now);
         self.parked = None;
     }
 
-    fn abandon<S: Storage>(&mut self, storage: &mut S, now: Duration) {
+    /// The client is gone. Its writes go on at the origin: call this, go on with the origin's side while
+    /// [`Self::awaits_writes`], and close the session then. Others need not wait for a quarantine.
+    pub fn client_gone(&mut self) {
+        self.deserted = true;
+        self.parked = None;
+        self.from_client = Input::default();
+        self.to_client.clear();
+    }
+
+    /// Has the client asked to be let go?
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Is a write under way whose answer is to come?
+    #[must_use]
+    pub fn awaits_writes(&self) -> bool {
+        !self.held.is_empty() || self.expected.iter().any(|expected| !expected.writes.is_empty())
+    }
+
+    /// The first write lost since the last call.
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        self.lost.take()
+    }
+
+    fn abandon<S: Storage>(&mut self, loss: Loss, storage: &mut S, now: Duration) {
         self.waiting_bytes = 0;
+        self.endings = 0;
+        self.queued = Vec::new();
         for expected in mem::take(&mut self.expected) {
+            let name = expected.name;
+            let refused =
+                loss == Loss::Ended && matches!(expected.action, Action::Fence { known: false });
             for write in expected.abandon(storage) {
-                self.lose(write, storage, now);
+                if refused {
+                    storage.stats().writes_refused.add(1);
+                    storage.write_settled(write, Outcome::Refused);
+                } else {
+                    self.lose(name, write, storage, now);
+                }
             }
         }
         for fill in mem::take(&mut self.probing) {
             fill.lease.into_iter().for_each(|lease| storage.release(lease));
         }
         for write in mem::take(&mut self.held) {
-            self.lose(write, storage, now);
+            self.lose("exec", write, storage, now);
         }
     }
 
-    pub(crate) fn lose<S: Storage>(&self, write: Write, storage: &mut S, now: Duration) {
+    pub(crate) fn lose<S: Storage>(
+        &mut self,
+        command: &'static str,
+        write: Write,
+        storage: &mut S,
+        now: Duration,
+    ) {
+        self.lost.get_or_insert(Lost { command, scope: write.scope });
         storage.stats().writes_lost.add(1);
         storage.write_lost(write, now);
     }

@@ -16,7 +16,9 @@
 //! breaks client                     what was just said breaks the protocol
 //! origin-lost close | continue      the origin's connection breaks; what becomes of the client
 //! origin-unreachable                the origin refused the connection
-//! close                             the client goes away
+//! origin-ended close | continue     the origin ends the connection
+//! gone                              the client goes away, and its origin connection stays
+//! close                             the session is over
 //! ```
 //!
 //! Whatever leaves and is not expected fails the test at the next step. Every conversation is held
@@ -29,7 +31,7 @@ use cache::{
     Error, Session, Side,
     filter::Filter,
     lease::Ticket,
-    session::{self, Afterlife},
+    session::{self, Afterlife, Loss},
     stats::{NotFilled, Stats, WhyNot},
     storage::{self, MemoryStorage, Population, Storage},
 };
@@ -225,17 +227,18 @@ impl<S: Speech> Play<S> {
             }
             "breaks" => {
                 let side = match self.broken.take() {
-                    Some(Error::Client(_)) => "client",
+                    Some(Error::Client(_) | Error::Stream) => "client",
                     Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
                     _ => "nothing",
                 };
                 assert_eq!(side, rest, "{}", self.place);
             }
-            "origin-lost" => {
+            "origin-lost" | "origin-ended" => {
+                let loss = if name == "origin-lost" { Loss::Broken } else { Loss::Ended };
                 let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let left = match session.origin_lost(&mut self.storage, now) {
+                let left = match session.origin_lost(loss, &mut self.storage, now) {
                     Afterlife::Continue => "continue",
                     Afterlife::Close => "close",
                 };
@@ -251,6 +254,7 @@ impl<S: Speech> Play<S> {
                 self.connection(number).0.origin_gone();
                 self.settle();
             }
+            "gone" => self.connection(number).1.client_gone(),
             "close" => {
                 let (_, mut session) = self.connections.remove(&number).expect("it is open");
                 session.close(&mut self.storage, self.now);
@@ -386,6 +390,7 @@ fn counters(stats: &Stats) -> BTreeMap<String, u64> {
     count("coalesced", stats.coalesced.value());
     count("fills", stats.fills.value());
     count("writes-lost", stats.writes_lost.value());
+    count("writes-refused", stats.writes_refused.value());
     count("refused-frames", stats.refused_frames.value());
     for (name, counter) in ["key", "collection", "database", "everything"].iter().zip(&stats.writes)
     {

@@ -105,7 +105,7 @@ impl Speech for MongoDb {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8> {
         let head = |at: usize| field(leaving, at);
         let unanswered = head(12) == MSG && head(16) as u32 & MORE_TO_COME != 0;
-        if !unanswered && ![2001, 2002, 2006, 2007].contains(&head(12)) {
+        if !unanswered && ![2001, 2002, 2006, 2007, 4242].contains(&head(12)) {
             self.at_origin.push_back((head(4), head(12) == QUERY));
         }
         if text == "same" {

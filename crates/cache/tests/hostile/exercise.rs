@@ -110,7 +110,7 @@ fn happen<F: Filter>(
             let _either = session.origin_unreachable(storage, *now);
         }
         4 => {
-            let _either = session.origin_lost(storage, *now);
+            let _either = session.origin_lost(session::Loss::Broken, storage, *now);
         }
         _ => return session.proceed(storage, *now),
     }

@@ -13,7 +13,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use cache::{
     Session, Side,
     lease::Ticket,
-    session::{self, Afterlife},
+    session::{self, Afterlife, Loss},
     storage::{self, MemoryStorage, Population, Storage},
 };
 
@@ -35,6 +35,8 @@ struct Seat<P: Protocol> {
     client_out: Vec<u8>,
     client_in: Vec<u8>,
     link: Option<Connection<P>>,
+    /// The client is gone; the origin's answers to its writes are waited for.
+    gone: bool,
 }
 
 /// A connection as the origin has it.
@@ -134,6 +136,7 @@ impl<P: Protocol> World<P> {
             client_out: Vec::new(),
             client_in: Vec::new(),
             link: None,
+            gone: false,
         }
     }
 
@@ -154,11 +157,26 @@ impl<P: Protocol> World<P> {
             _ => self.cut_origin(at),
         }
         self.wake();
+        self.let_go();
+    }
+
+    /// Ends the sessions of clients that are gone, once their writes are answered.
+    fn let_go(&mut self) {
+        let done = |seat: &Seat<P>| seat.gone && !seat.session.awaits_writes();
+        while let Some(at) = self.seats.iter().position(done) {
+            self.close(at);
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let mut old = self.seats.swap_remove(at);
+        old.session.close(&mut self.storage, self.origin.now);
+        self.leave_behind(old.link);
     }
 
     fn ask(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        if self.ending || seat.asked.len() >= PIPELINE {
+        if self.ending || seat.gone || seat.asked.len() >= PIPELINE {
             return;
         }
         let out = &mut seat.client_out;
@@ -191,6 +209,9 @@ impl<P: Protocol> World<P> {
     fn client_to_session(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         let now = self.origin.now;
+        if seat.gone {
+            return;
+        }
         if seat.session.can_proceed() {
             seat.session.proceed(&mut self.storage, now).expect("well-formed");
         }
@@ -309,10 +330,22 @@ impl<P: Protocol> World<P> {
 
     fn cut_client(&mut self, at: usize) {
         self.write_last_words(at);
+        if self.seats[at].gone {
+            return self.close(at);
+        }
         let seat = self.seat();
         let mut old = mem::replace(&mut self.seats[at], seat);
-        old.session.close(&mut self.storage, self.origin.now);
-        self.leave_behind(old.link);
+        let stays = old.link.is_some() && old.session.awaits_writes() && self.random.one_in(2);
+        if stays {
+            old.session.client_gone();
+            old.asked.clear();
+            old.client_in.clear();
+            old.gone = true;
+        }
+        self.seats.push(old);
+        if !stays {
+            self.close(self.seats.len() - 1);
+        }
     }
 
     fn cut_origin(&mut self, at: usize) {
@@ -321,7 +354,8 @@ impl<P: Protocol> World<P> {
         let seat = &mut self.seats[at];
         let Some(link) = seat.link.take() else { return };
         self.leave_behind(Some(link));
-        if self.seats[at].session.origin_lost(&mut self.storage, now) == Afterlife::Close {
+        let lost = self.seats[at].session.origin_lost(Loss::Broken, &mut self.storage, now);
+        if lost == Afterlife::Close {
             self.cut_client(at);
         }
     }

@@ -34,6 +34,11 @@ pub fn exposition(statistics: &Statistics) -> String {
             ("everything", writes.everything),
         ],
     );
+    text.counter(
+        "writes_refused_total",
+        "Writes that the origin refused: nothing was invalidated.",
+    );
+    text.plain(writes.refused);
     text.counter("writes_lost_total", "Writes whose answer never came.");
     text.plain(writes.lost);
     text.counter("refused_frames_total", "Frames that break the protocol or a limit.");

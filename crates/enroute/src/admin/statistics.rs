@@ -74,8 +74,10 @@ pub struct Writes {
     pub collection: u64,
     /// A database.
     pub database: u64,
-    /// Everything.
+    /// Everything of an origin.
     pub everything: u64,
+    /// Those of them that the origin refused: nothing was invalidated.
+    pub refused: u64,
     /// Those of them whose answer never came.
     pub lost: u64,
 }
@@ -159,6 +161,7 @@ impl Statistics {
                 collection: wrote(1),
                 database: wrote(2),
                 everything: wrote(3),
+                refused: all.of(|stats| &stats.writes_refused),
                 lost: all.of(|stats| &stats.writes_lost),
             },
             refused_frames: all.of(|stats| &stats.refused_frames),

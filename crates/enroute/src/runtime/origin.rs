@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -12,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use cache::{key::Sent, session::Lost};
 use tokio::net::TcpStream;
 use tracing::warn;
 
@@ -21,12 +23,13 @@ pub struct Origin {
     address: String,
     connect_timeout: Duration,
     failures: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Origin {
     /// The origin at `address` (`host:port`).
     pub fn new(address: String, connect_timeout: Duration) -> Self {
-        Self { address, connect_timeout, failures: Arc::default() }
+        Self { address, connect_timeout, failures: Arc::default(), lost: Arc::default() }
     }
 
     /// The same at another address; failures are counted together.
@@ -35,6 +38,7 @@ impl Origin {
             address,
             connect_timeout: self.connect_timeout,
             failures: Arc::clone(&self.failures),
+            lost: Arc::clone(&self.lost),
         }
     }
 
@@ -53,6 +57,25 @@ impl Origin {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures.is_power_of_two() {
             warn!(origin = self.address, failures, "cannot reach the origin: {error}");
+        }
+    }
+
+    /// Notes that the answer to a write of the client at `peer` was lost; logged at the first and then ever
+    /// more rarely.
+    pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
+        let losses = self.lost.fetch_add(1, Relaxed) + 1;
+        if losses.is_power_of_two() {
+            let closed = match lost.scope {
+                Sent::Key { .. } => "a key",
+                Sent::Collection(_) => "a collection",
+                Sent::Database { .. } => "a database",
+                Sent::Origin(_) => "everything of this origin",
+            };
+            let command = if lost.command.is_empty() { "(unknown)" } else { lost.command };
+            warn!(
+                origin = self.address, %peer, command, closed, losses,
+                "the answer to a write was lost: what it can touch is not cached until `quarantine` is over"
+            );
         }
     }
 

@@ -7,8 +7,8 @@
 use std::{sync::Arc, time::Duration};
 
 use cache::{
-    key::{Key, Scope, Sent},
-    lease::{Character, Lease, Ticket},
+    key::{Key, Sent},
+    lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
     storage::{self, Answer, MemoryStorage, Storage},
 };
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
     limits: Mutex<StorageLimits>,
+    quarantine: Duration,
 }
 
 /// What all shards together may hold.
@@ -60,7 +61,8 @@ impl Shards {
             (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
             Mutex::new(MemoryStorage::new(each, seed ^ index as u64))
         };
-        Self { shards: (0..count).map(shard).collect(), limits: Mutex::new(limits) }
+        let quarantine = config.quarantine;
+        Self { shards: (0..count).map(shard).collect(), limits: Mutex::new(limits), quarantine }
     }
 
     /// Does what time asks for; says whether there is more to do at once.
@@ -70,6 +72,11 @@ impl Shards {
             more |= shard.lock().advance(now);
         }
         more
+    }
+
+    /// How long a scope stays closed when the answer to its write never comes.
+    pub fn quarantine(&self) -> Duration {
+        self.quarantine
     }
 
     /// What all shards together may hold.
@@ -171,9 +178,9 @@ impl Storage for Handle {
         self.with(lease.hash(), |shard| shard.learn(lease, character));
     }
 
-    fn write_sent(&mut self, scope: Scope<'_>) -> storage::Write {
-        if let Scope::Key(key) = scope {
-            return self.with(key.hash, |shard| shard.write_sent(scope));
+    fn write_sent(&mut self, scope: Sent) -> storage::Write {
+        if let Sent::Key { hash, .. } = scope {
+            return self.with(hash, |shard| shard.write_sent(scope));
         }
         let shards = Arc::clone(&self.shards);
         let mut sent = None;
@@ -185,8 +192,8 @@ impl Storage for Handle {
         sent.expect("there is at least one shard")
     }
 
-    fn write_settled(&mut self, write: storage::Write) {
-        self.for_each_of(write, MemoryStorage::write_settled);
+    fn write_settled(&mut self, write: storage::Write, outcome: Outcome) {
+        self.for_each_of(write, |shard, write| shard.write_settled(write, outcome));
     }
 
     fn write_settled_with(
@@ -203,7 +210,7 @@ impl Storage for Handle {
                 shard.write_settled_with(write, key, variant, answer, expires_at, now);
             });
         } else {
-            self.write_settled(write);
+            self.write_settled(write, Outcome::Applied);
         }
     }
 

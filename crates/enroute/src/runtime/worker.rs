@@ -55,6 +55,8 @@ pub(super) struct Worker {
     pub(super) buffer: Box<[u8]>,
     /// Buffers that sessions write into while they are served.
     spare: Vec<Vec<u8>>,
+    /// Clients that are gone and whose writes are waited for.
+    pub(super) outliving: usize,
     wishes: mpsc::UnboundedSender<Wish>,
 }
 
@@ -134,7 +136,8 @@ pub(super) fn run(
     };
     let storage = Handle::new(Arc::clone(&shared.shards), stats);
     let buffer = vec![0; READ_BYTES].into_boxed_slice();
-    let mut worker = Worker { shared, storage, reactor, buffer, spare: Vec::new(), wishes };
+    let mut worker =
+        Worker { shared, storage, reactor, buffer, spare: Vec::new(), outliving: 0, wishes };
     let (seats, called, alarms) = (Slab::new(), Vec::new(), BTreeSet::new());
     let mut round = Round { index, seats, called, alarms, seated: 0 };
     if let Err(error) = round.serve(&mut worker, &inbox) {

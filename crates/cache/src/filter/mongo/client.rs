@@ -49,7 +49,7 @@ impl Mongo {
         if reads && in_transaction(command) {
             self.settings.transactions.note(command, self.user(), &Extent::default());
         }
-        let flow = match command.effect() {
+        let mut flow = match command.effect() {
             Effect::Read { .. } if command.name == "find" && acknowledged => {
                 match self.find(command, &mut tag, scratch)? {
                     Ok(read) => Flow::Read(read),
@@ -61,7 +61,7 @@ impl Mongo {
             Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
             Effect::TransactionEnd if command.name != "abortTransaction" => {
                 let extent = self.settings.transactions.published(command, self.user());
-                Flow::Write(Write { scopes: extent.scopes(self.origin), states: None })
+                Flow::Write(Write::to_all(extent.scopes(self.origin)))
             }
             Effect::Authentication | Effect::Handshake => {
                 let handshake = command.effect() == Effect::Handshake;
@@ -82,6 +82,9 @@ impl Mongo {
                 Flow::Coordination
             }
         };
+        if let Flow::Write(write) = &mut flow {
+            write.name = command.command.map_or("", |row| row.name);
+        }
         Ok(Request { reply, ..Request::new(flow, tag) })
     }
 
@@ -157,12 +160,12 @@ impl Mongo {
         if in_transaction(command) {
             // Nobody sees it before the commit.
             self.settings.transactions.note(command, self.user(), &touched.extent());
-            return Flow::Write(Write { scopes: SmallVec::new(), states: None });
+            return Flow::Write(Write::to_all(SmallVec::new()));
         }
         if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        Flow::Write(Write { scopes: touched.scopes(self.origin, scratch), states: None })
+        Flow::Write(Write::to_all(touched.scopes(self.origin, scratch)))
     }
 }
 
@@ -422,16 +425,21 @@ fn is_plain(projection: &Document<'_>) -> Result<bool> {
 /// A frame that is no command: a find of the days before commands, or what we do not know.
 pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
+    const KILL_CURSORS: i32 = 2007;
     let header = frame.header();
     let request_id = header.request_id;
     let tag = Tag { request_id, legacy: true, ..Tag::default() };
+    let reply = match header.opcode {
+        // Writes of those days, which are never answered: update, insert, delete.
+        2001 | 2002 | 2006 => Reply::Never,
+        _ => Reply::Unknown,
+    };
     match frame.body() {
         Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),
-        // Legacy writes are never answered; what is unknown counts as one.
-        _ => {
-            let flow = Flow::Write(Write::to(Scope::Origin(origin)));
-            Request { reply: Reply::Never, ..Request::new(flow, tag) }
+        _ if header.opcode == KILL_CURSORS => {
+            Request { reply: Reply::Never, ..Request::new(Flow::Coordination, tag) }
         }
+        _ => Request { reply, ..Request::new(Flow::Write(Write::to(Scope::Origin(origin))), tag) },
     }
 }

@@ -15,7 +15,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace},
     lease::Character,
     rules::Rules,
@@ -238,6 +238,36 @@ impl Filter for Mongo {
             response.ok && !response.write_errors && !response.write_concern_error
         })
         .unwrap_or(false)
+    }
+
+    /// Of a command with several writes an error of one is no refusal: it comes with `ok: 1`.
+    fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
+        // Unauthorized, AuthenticationFailed, CommandNotFound, UnsupportedOpQueryCommand.
+        const REFUSALS: [i64; 4] = [13, 18, 59, 352];
+        let refused = server::read(reply, &self.settings.limits, |response| {
+            !response.ok && REFUSALS.contains(&response.failure.code)
+        });
+        if refused == Some(true) { Verdict::Refused } else { Verdict::Applied }
+    }
+
+    fn confirms(&self, _: &Tag, _: &[u8]) -> bool {
+        false
+    }
+
+    /// A server handles the messages of a connection one after another.
+    fn fence(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
+        let mut body = Vec::new();
+        Writer::write(&mut body, |body| {
+            body.i32("ping", 1);
+            body.str("$db", "admin");
+        });
+        let request_id = self.next_id();
+        message::write(out, request_id, 0, &body);
+        Some(Tag { request_id, ..Tag::default() })
+    }
+
+    fn keep_answering(&self, _: &mut Vec<u8>) {
+        unreachable!("no MongoDB request changes what is answered behind it")
     }
 
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {

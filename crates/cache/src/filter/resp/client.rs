@@ -8,9 +8,9 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, form};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form};
 use crate::{
-    filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
     stats::WhyNot,
 };
@@ -31,7 +31,8 @@ impl Resp {
     ) -> Request<'m, Tag> {
         let asking = std::mem::take(&mut self.asking);
         let Some(command) = command::find(message) else {
-            return self.write(Write::to(self.namespace.whole_origin()));
+            let write = plain(Flow::Write(Write::to(self.namespace.whole_origin())));
+            return Request { tag: Tag::Unknown, ..write };
         };
         // Every server refuses the call before it touches a key.
         if !command.accepts(message.len()) {
@@ -61,14 +62,14 @@ impl Resp {
             }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
                 let write = self.written(command, message, scratch);
-                self.write(write)
+                self.write(command, write)
             }
             Effect::Transaction => self.transaction(command),
             Effect::Connection => self.connection(command, message),
-            Effect::PubSub => with_reply(Flow::Coordination, Tag::Plain, Reply::Stream),
+            Effect::PubSub => self.stream(command, message),
             // A configuration can change who may do what.
             Effect::Other if command.name == "config|set" => {
-                self.write(Write::to(self.namespace.whole_origin()))
+                self.write(command, Write::to(self.namespace.whole_origin()))
             }
             Effect::Other => match Topology::of(command.name) {
                 Some(topology) => {
@@ -191,7 +192,7 @@ impl Resp {
         let Ok(keys) = command.keys(message) else {
             return Write::to(self.namespace.whole_origin());
         };
-        let mut write = Write { scopes: SmallVec::new(), states: None };
+        let mut write = Write::to_all(SmallVec::new());
         for key in keys {
             if write.scopes.len() == KEYS_MAX {
                 return Write::to(Scope::Collection(self.namespace));
@@ -245,26 +246,50 @@ impl Resp {
         Some(Box::new(States { key, variant: scratch, answer, lives }))
     }
 
-    fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
-        let mut request = plain(Flow::Write(write));
-        request.holds_writes = self.in_transaction;
+    fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
+        let mut request = plain(Flow::Write(Write { name: command.name, ..write }));
+        if command.flags.contains(Flags::SCRIPT) {
+            request.tag = Tag::Script;
+        }
         request
     }
 
     fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
         let mut request = plain(Flow::Coordination);
         match command.name {
-            "multi" => self.in_transaction = true,
+            "multi" => {
+                self.in_transaction = true;
+                return with_reply(Flow::Coordination, Tag::Multi, Reply::Observed);
+            }
             "watch" => self.watched = true,
             "unwatch" => self.watched = self.in_transaction && self.watched,
             "exec" | "discard" => {
                 self.in_transaction = false;
                 self.watched = false;
-                request.settles_held = true;
+                let executes = command.name == "exec";
+                (request.tag, request.ends) = match executes {
+                    true => (Tag::Exec, Ends::Executes),
+                    false => (Tag::Discard, Ends::Discards),
+                };
             }
             _ => self.lost_track = true,
         }
         request
+    }
+
+    /// In the new protocol what the origin says unasked is marked, and a subscription is no stream.
+    fn stream<'m>(&self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
+        let settled = self.unsettled == 0 && !self.lost_track && !self.in_transaction;
+        let channels = message.len() - 1;
+        if command.name.ends_with("subscribe")
+            && self.version == Version::Resp3
+            && settled
+            && channels > 0
+        {
+            let reply = Reply::Confirmed(channels);
+            return with_reply(Flow::Coordination, Tag::Subscribe(command.name), reply);
+        }
+        with_reply(Flow::Coordination, Tag::Plain, Reply::Stream)
     }
 
     fn connection<'m>(&mut self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
@@ -286,7 +311,9 @@ impl Resp {
                 Tag::Reset
             }
             "client|reply" => {
-                let reply = if is(2, "ON") { Reply::Plain } else { Reply::Stream };
+                let hush = [("ON", Hush::Off), ("SKIP", Hush::Next), ("OFF", Hush::On)];
+                let hush = hush.into_iter().find(|(word, _)| is(2, word));
+                let reply = hush.map_or(Reply::Plain, |(_, hush)| Reply::Hush(hush));
                 return with_reply(Flow::Coordination, Tag::Plain, reply);
             }
             "client|tracking" => {
@@ -299,6 +326,7 @@ impl Resp {
                     command.name == "readonly" || (self.replica_reads && self.in_transaction);
                 return plain(Flow::Coordination);
             }
+            "quit" => return with_reply(Flow::Coordination, Tag::Plain, Reply::Last),
             "asking" => {
                 self.asking = true;
                 return plain(Flow::Coordination);
@@ -312,7 +340,9 @@ impl Resp {
         }
         self.unsettled += 1;
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
-        request.settles_held = command.name == "reset";
+        if command.name == "reset" {
+            request.ends = Ends::Discards;
+        }
         request
     }
 }

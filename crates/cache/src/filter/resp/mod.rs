@@ -9,12 +9,12 @@ use std::{
 };
 
 use wire::{
-    Result,
-    resp::{Frame, Limits, Request as Message, Scanner, Version, frame, request, response},
+    Error, Result,
+    resp::{Limits, Request as Message, Scanner, Version, request, response},
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -23,11 +23,15 @@ use crate::{
 
 mod client;
 mod cluster;
+mod message;
+mod refusal;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use cluster::{Addresses, Topology};
+
+use message::{begins_confirmation, confirms, has_line, is_queued, refuse_http, whole};
 
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
@@ -100,8 +104,10 @@ pub struct Resp {
     unsettled: u32,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
-    /// Between MULTI and EXEC.
+    /// Between MULTI and EXEC, as they were sent.
     in_transaction: bool,
+    /// Between MULTI and EXEC, as they were answered: the origin queues.
+    queues: bool,
     watched: bool,
     tracked: bool,
     replica_reads: bool,
@@ -140,6 +146,18 @@ pub enum Tag {
     Restore,
     /// RESET.
     Reset,
+    /// MULTI.
+    Multi,
+    /// EXEC.
+    Exec,
+    /// DISCARD.
+    Discard,
+    /// (P|S)(UN)SUBSCRIBE in the new protocol, by what its confirmations are called.
+    Subscribe(&'static str),
+    /// Code that runs at the origin: its errors are its own.
+    Script,
+    /// A command that no table has.
+    Unknown,
     /// Asks for the nodes of a cluster.
     Topology(Topology),
 }
@@ -158,6 +176,7 @@ impl Resp {
             unsettled: 0,
             lost_track: false,
             in_transaction: false,
+            queues: false,
             watched: false,
             tracked: false,
             replica_reads: false,
@@ -189,11 +208,19 @@ impl Filter for Resp {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
     ) -> Result<Request<'m, Tag>> {
-        Ok(self.name_flow(message, scratch))
+        let request = self.name_flow(message, scratch);
+        if matches!(request.tag, Tag::Unknown) {
+            refuse_http(message.name())?;
+        }
+        Ok(request)
     }
 
-    fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
-        if !self.mid_reply && self.may_be_redirection(bytes) && !has_line(bytes) {
+    fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
+        let incomplete = || {
+            self.may_be_redirection(bytes) && !has_line(bytes)
+                || begins_confirmation(tag, bytes, &self.settings.limits)
+        };
+        if !self.mid_reply && incomplete() {
             return Ok(Cut { bytes: 0, ends: false, answers: true, continues: false });
         }
         let progress = self.scanner.advance(bytes)?;
@@ -256,7 +283,31 @@ impl Filter for Resp {
             .is_some_and(|reply| !reply.is_error() && !is_queued(&reply))
     }
 
+    fn verdict(&mut self, tag: &Tag, reply: &[u8]) -> Verdict {
+        let verdict = refusal::verdict(tag, reply, self.queues);
+        if matches!(tag, Tag::Exec | Tag::Discard | Tag::Reset) {
+            self.queues &= verdict == Verdict::Unclear;
+        }
+        verdict
+    }
+
+    fn confirms(&self, tag: &Tag, message: &[u8]) -> bool {
+        matches!(tag, Tag::Subscribe(name) if confirms(name, message, &self.settings.limits))
+    }
+
+    fn fence(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
+    fn keep_answering(&self, out: &mut Vec<u8>) {
+        request::write_command(out, &["CLIENT", "REPLY", "ON"]);
+    }
+
     fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+        if matches!(tag, Tag::Multi) {
+            self.queues |= self.accepts(tag, reply);
+            return;
+        }
         if matches!(tag, Tag::Restore) {
             self.lost_track |= !self.accepts(tag, reply);
             return;
@@ -336,7 +387,7 @@ impl Filter for Resp {
         response::write_error(out, b"ERR enroute: the origin cannot be reached");
     }
 
-    fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
         out.extend_from_slice(&request::error_line(error));
     }
 
@@ -388,31 +439,13 @@ impl Resp {
             | Tag::Blocking
             | Tag::Topology(_)
             | Tag::Many
+            | Tag::Multi
+            | Tag::Exec
+            | Tag::Discard
+            | Tag::Subscribe(_)
+            | Tag::Script
+            | Tag::Unknown
             | Tag::Probe => {}
         }
     }
-}
-
-/// A transaction that was thought to be over has queued the command instead of running it.
-fn is_queued(reply: &Frame<'_>) -> bool {
-    reply.value_bytes() == b"+QUEUED\r\n"
-}
-
-/// Which of the two greetings belongs to a version.
-fn form(version: Version) -> Form {
-    match version {
-        Version::Resp2 => Form::Old,
-        Version::Resp3 => Form::New,
-    }
-}
-
-/// Is the line whole, or longer than any redirection?
-fn has_line(bytes: &[u8]) -> bool {
-    const REDIRECTION_BYTES_MAX: usize = 512;
-    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
-}
-
-/// The reply, if all of it is there.
-fn whole<'a>(reply: &'a [u8], limits: &Limits) -> Option<Frame<'a>> {
-    frame::decode(reply, limits).ok().flatten().map(|(reply, _)| reply)
 }
