@@ -63,11 +63,13 @@ pub enum WhyNot {
     Stream,
     /// The connection is changing its user, database or protocol.
     Unsettled,
+    /// The origin has not said, or not lately enough, what this connection may read.
+    Unproven,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NotStored,
         Self::WritePending,
         Self::NotHot,
@@ -86,6 +88,7 @@ impl WhyNot {
         Self::Watched,
         Self::Stream,
         Self::Unsettled,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -110,6 +113,7 @@ impl WhyNot {
             Self::Watched => "watched",
             Self::Stream => "stream",
             Self::Unsettled => "unsettled",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -134,11 +138,13 @@ pub enum NotFilled {
     Expiry,
     /// The memory refused it.
     Refused,
+    /// The origin has not said what the connection may read.
+    Unproven,
 }
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -147,6 +153,7 @@ impl NotFilled {
         Self::Derived,
         Self::Expiry,
         Self::Refused,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -161,6 +168,7 @@ impl NotFilled {
             Self::Derived => "derived",
             Self::Expiry => "expiry",
             Self::Refused => "refused",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -185,6 +193,8 @@ pub struct Stats {
     pub why_not: [Counter; WhyNot::ALL.len()],
     /// Replies not stored, by [`NotFilled`].
     pub not_filled: [Counter; NotFilled::ALL.len()],
+    /// Requests let go for connections that are not logged in: the origin refuses them.
+    pub refused_logins: Counter,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: Counter,
 }

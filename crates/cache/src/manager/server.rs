@@ -98,7 +98,8 @@ impl<F: Filter> Session<F> {
         let whole = reply.unwrap_or_default();
         if continues {
             if let Some(Expected { tag, action: Action::Rewrite, .. }) = self.expected.front() {
-                self.filter.rewrite(tag, whole, self.to_client.buffer(), now);
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
             }
             return;
         }
@@ -107,11 +108,20 @@ impl<F: Filter> Session<F> {
         match expected.action {
             Action::Forward | Action::Local(_) | Action::Stream => {}
             Action::Observe => {
-                self.filter.observe(tag, whole);
+                self.filter.observe(tag, whole, &mut self.standing);
                 self.filter.remember(tag, whole, now);
+                self.look_again();
             }
-            Action::Restore => self.filter.observe(tag, whole),
-            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
+            Action::Restore => self.filter.observe(tag, whole, &mut self.standing),
+            Action::Check { asked_at } => self.checked(tag, whole, asked_at, now),
+            Action::Refused { streams } => {
+                self.refused(expected.tag, whole, streams, storage);
+            }
+            Action::Rewrite => {
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
+                self.look_again();
+            }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
@@ -122,10 +132,12 @@ impl<F: Filter> Session<F> {
                 if self.filter.accepts(tag, whole)
                     && let Some(write) = expected.writes.pop()
                 {
-                    let key = stated.key.borrow();
-                    let (variant, answer) = (&stated.variant, &stated.answer);
-                    let expires_at = stated.expires_at;
-                    storage.write_settled_with(write, key, variant, answer, expires_at, now);
+                    match self.standing.receiver().filter(|receiver| receiver.is_unrestricted()) {
+                        Some(receiver) => {
+                            storage.write_settled_with(write, stated.given_to(receiver, now), now);
+                        }
+                        None => storage.write_settled(write),
+                    }
                 }
             }
         }
@@ -157,7 +169,7 @@ impl<F: Filter> Session<F> {
         if fill.probed {
             self.probing.push_back(fill);
         } else {
-            fill.store(None, storage, now);
+            fill.store(self.standing.receiver(), None, storage, now);
         }
     }
 
@@ -174,7 +186,7 @@ impl<F: Filter> Session<F> {
             Ok(probed) => {
                 storage.learn(&lease, probed.character);
                 fill.lease = Some(lease);
-                fill.store(probed.expires_at, storage, now);
+                fill.store(self.standing.receiver(), probed.expires_at, storage, now);
             }
             Err(reason) => {
                 if reason == NotFilled::Derived {
@@ -268,9 +280,12 @@ impl Action {
             Self::Fill(_) | Self::State(_) => (true, Capture::IfSmall),
             Self::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
             Self::Observe => (true, Capture::Always),
-            Self::Rewrite | Self::Restore | Self::Probe { .. } | Self::Merge(_) => {
-                (false, Capture::Always)
-            }
+            Self::Rewrite
+            | Self::Restore
+            | Self::Check { .. }
+            | Self::Refused { .. }
+            | Self::Probe { .. }
+            | Self::Merge(_) => (false, Capture::Always),
         };
         Seen { passes, capture }
     }

@@ -1,11 +1,11 @@
-//! How a session loses its origin, or ends: what waits is answered or let go, leases go back, and
+//! How a session gets and loses its origin, or ends: what waits is answered or let go, leases go back, and
 //! writes without an answer go into quarantine.
 
 use std::{mem, time::Duration};
 
-use super::{Reading, Session};
+use super::{Hold, Reading, Session};
 use crate::{
-    expected::Action,
+    expected::{Action, Expected},
     filter::Filter,
     input::Input,
     storage::{Storage, Write},
@@ -21,6 +21,25 @@ pub enum Afterlife {
 }
 
 impl<F: Filter> Session<F> {
+    /// A connection to the origin was made. Call it before writing to it.
+    pub fn origin_connected(&mut self, now: Duration) {
+        let mut first = Vec::new();
+        let restored = self.filter.restore(&mut first);
+        if self.standing.is_detached() {
+            // What was proven on another connection says nothing about this one.
+            let asked = self.standing.is_asked();
+            let check = if asked { None } else { self.filter.check(true, &mut first) };
+            self.standing.attach(asked || check.is_some());
+            if let Some(tag) = check {
+                self.expected.push_front(Expected::new(tag, Action::Check { asked_at: now }));
+            }
+        }
+        if let Some(tag) = restored {
+            self.expected.push_front(Expected::new(tag, Action::Restore));
+        }
+        self.to_server.put_first(&first);
+    }
+
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
     pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
@@ -32,12 +51,12 @@ impl<F: Filter> Session<F> {
             error.clear();
             match &expected.action {
                 Action::Local(answer) => out.extend_from_slice(answer),
-                Action::Probe { .. } | Action::Restore => {}
+                Action::Probe { .. } | Action::Restore | Action::Check { .. } => {}
                 action => {
                     filter.unavailable(&expected.tag, &mut error, now);
                     out.extend_from_slice(&error);
                     if matches!(action, Action::Rewrite | Action::Observe) {
-                        filter.observe(&expected.tag, &error);
+                        filter.observe(&expected.tag, &error, &mut self.standing);
                     }
                 }
             }
@@ -48,6 +67,9 @@ impl<F: Filter> Session<F> {
         for write in mem::take(&mut self.held) {
             storage.write_settled(write);
         }
+        self.standing.give_up();
+        self.unreachable = mem::replace(&mut self.hold, Hold::No) != Hold::No;
+        self.standing.presume(self.unreachable);
         // What the client believes to have set up, no origin knows of; and what came behind the
         // start of a stream has no place in the queue.
         let keeps = self.filter.is_stateless() && !self.streams;
@@ -62,6 +84,8 @@ impl<F: Filter> Session<F> {
         self.abandon(storage, now);
         self.to_server.clear();
         self.from_server = Input::default();
+        self.standing.detach();
+        self.hold = Hold::No;
         if waiting || !self.filter.is_stateless() { Afterlife::Close } else { Afterlife::Continue }
     }
 

@@ -12,6 +12,7 @@ use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, form};
 use crate::{
     filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
+    principal::{Login, Standing},
     stats::WhyNot,
 };
 
@@ -28,9 +29,20 @@ impl Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Request<'m, Tag> {
+        let command = command::find(message);
+        // A transaction was begun by who was logged in, and a question would become part of it.
+        if standing.login() != Login::Accepted
+            && !self.in_transaction
+            && let Some(held) = self.held(command, message)
+        {
+            return held;
+        }
+        self.between = self.in_transaction || self.lost_track || self.asking || self.caching;
         let asking = std::mem::take(&mut self.asking);
-        let Some(command) = command::find(message) else {
+        self.caching = false;
+        let Some(command) = command else {
             return self.write(Write::to(self.namespace.whole_origin()));
         };
         // Every server refuses the call before it touches a key.
@@ -38,10 +50,43 @@ impl Resp {
             return plain(Flow::Coordination);
         }
         let mut request = self.flow_of(command, message, asking, scratch);
+        if command.name == "reset" {
+            // Who it is then depends on the origin's default user.
+            standing.begin_again(Login::Unknown);
+        }
         if command.flags.contains(Flags::BLOCKING) {
             request.tag = Tag::Blocking;
         }
         request
+    }
+
+    /// What only a connection that is logged in may ask: everything that can write, and all that
+    /// changes how later requests are to be understood.
+    #[cold]
+    fn held<'m>(
+        &self,
+        command: Option<&Command>,
+        message: &Message<'_>,
+    ) -> Option<Request<'m, Tag>> {
+        let mut reply = Reply::Plain;
+        if let Some(command) = command {
+            let passes = match command.effect {
+                Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => true,
+                Effect::Connection => !matches!(
+                    command.name,
+                    "client|reply" | "client|tracking" | "client|caching" | "asking" | "readonly"
+                ),
+                Effect::Other => command.name != "config|set",
+                _ => false,
+            };
+            if passes || !command.accepts(message.len()) {
+                return None;
+            }
+            if command.effect == Effect::PubSub || command.name == "client|reply" {
+                reply = Reply::Stream;
+            }
+        }
+        Some(with_reply(Flow::NeedsLogin, Tag::Plain, reply))
     }
 
     #[inline]
@@ -60,7 +105,7 @@ impl Resp {
                 }
             }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
-                let write = self.written(command, message, scratch);
+                let write = self.written(command, message);
                 self.write(write)
             }
             Effect::Transaction => self.transaction(command),
@@ -106,7 +151,7 @@ impl Resp {
     ) -> Request<'m, Tag> {
         if command.name == "mget" {
             return match command.keys(message) {
-                Ok(keys) => self.read_many(keys, scratch),
+                Ok(keys) => self.read_many(keys),
                 Err(_) => plain(Flow::Bypass(WhyNot::Command)),
             };
         }
@@ -136,13 +181,8 @@ impl Resp {
         plain(Flow::Read(Read { key, variant: scratch, place: ("", "") }))
     }
 
-    fn read_many<'m>(
-        &self,
-        keys: impl Iterator<Item = &'m [u8]>,
-        scratch: &'m mut Scratch,
-    ) -> Request<'m, Tag> {
-        self.variant("get", scratch);
-        let mut read = ReadMany { keys: Vec::new(), variant: scratch };
+    fn read_many<'m>(&self, keys: impl Iterator<Item = &'m [u8]>) -> Request<'m, Tag> {
+        let mut read = ReadMany { keys: Vec::new(), variant: b"", restricted: b"mget" };
         for key in keys {
             if !self.settings.keys.allow(key) {
                 return plain(Flow::Bypass(WhyNot::Excluded));
@@ -155,30 +195,21 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, user, command. What most keys are read by, GET by the
-    /// default user, is the empty one: its answers are the same in both versions, and it is stored
-    /// with every such key.
+    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty one:
+    /// its answers are the same in both versions, and it is stored with every such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
-        if command == "get" && self.user.is_empty() {
+        if command == "get" {
             return;
         }
         scratch.push(match self.version {
             Version::Resp2 => 2,
             Version::Resp3 => 3,
         });
-        if !self.user.is_empty() {
-            scratch.extend_from_slice(&self.user);
-        }
         scratch.extend_from_slice(command.as_bytes());
     }
 
     /// All that a write can touch.
-    fn written<'m>(
-        &self,
-        command: &Command,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Write<'m> {
+    fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
         // Which database is meant is not known while SELECT is under way.
         if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
             return Write::to(self.namespace.whole_origin());
@@ -199,7 +230,7 @@ impl Resp {
             write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
         }
         if command.name == "set" {
-            write.states = self.stated(message, scratch);
+            write.states = self.stated(message);
         }
         write
     }
@@ -216,11 +247,7 @@ impl Resp {
 
     /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
     /// outcome depend on what was there.
-    fn stated<'m>(
-        &self,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Option<Box<States<'m>>> {
+    fn stated<'m>(&self, message: &'m Message<'_>) -> Option<Box<States<'m>>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {
@@ -237,12 +264,11 @@ impl Resp {
             }
             _ => return None,
         };
-        self.variant("get", scratch);
         let mut answer = Vec::with_capacity(1 + value.len());
         answer.push(b'$');
         answer.extend_from_slice(value);
         let key = Key::new(self.namespace, key);
-        Some(Box::new(States { key, variant: scratch, answer, lives }))
+        Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
     fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
@@ -299,6 +325,10 @@ impl Resp {
                     command.name == "readonly" || (self.replica_reads && self.in_transaction);
                 return plain(Flow::Coordination);
             }
+            "client|caching" => {
+                self.caching = true;
+                return plain(Flow::Coordination);
+            }
             "asking" => {
                 self.asking = true;
                 return plain(Flow::Coordination);
@@ -338,14 +368,10 @@ fn hello(message: &Message<'_>) -> Tag {
     Tag::Identify { version, user: identity, greets }
 }
 
-/// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the
-/// default user is the same with and without its name.
+/// Whom `AUTH [user] password` at argument `place` speaks for: without a name, the default user.
 fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     let named = place > 0 || message.len() > 2;
-    let name = message.argument(place + 1).filter(|name| named && *name != b"default");
-    let name = name.unwrap_or(b"default");
-    // A name may hold any byte; its length in front keeps two of them apart.
-    [&(name.len() as u32).to_le_bytes(), name].concat().into()
+    message.argument(place + 1).filter(|_| named).unwrap_or(b"default").into()
 }
 
 #[inline]

@@ -15,18 +15,21 @@ use wire::{
 
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
-    key::Namespace,
+    key::{Namespace, Scope},
     lease::Character,
+    principal::{Finding, Login, Standing},
     rules::Rules,
     stats::NotFilled,
 };
 
+mod check;
 mod client;
 mod cluster;
 mod server;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
 
 /// What all connections to one origin share.
@@ -53,6 +56,8 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Access,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -94,7 +99,8 @@ pub struct Resp {
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
-    user: Box<[u8]>,
+    /// Who has logged in last; none is the default user.
+    user: Option<Box<[u8]>>,
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
@@ -107,6 +113,10 @@ pub struct Resp {
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
+    /// The next command is the one that CLIENT CACHING speaks of.
+    caching: bool,
+    /// Nothing of ours may stand before the current command.
+    between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,
 }
@@ -125,6 +135,8 @@ pub enum Tag {
     Many,
     /// Our own PTTL.
     Probe,
+    /// Our own question who the connection speaks for.
+    Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),
     /// AUTH or HELLO, and what it asks for.
@@ -153,7 +165,7 @@ impl Resp {
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
-            user: Box::default(),
+            user: None,
             version: Version::Resp2,
             unsettled: 0,
             lost_track: false,
@@ -162,6 +174,8 @@ impl Resp {
             tracked: false,
             replica_reads: false,
             asking: false,
+            caching: false,
+            between: false,
             mid_reply: false,
             settings,
         }
@@ -178,6 +192,8 @@ impl Filter for Resp {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
 
+    const CHECKS_EARLY: bool = true;
+
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         self.decoder.decode(bytes, &self.settings.limits)
@@ -188,8 +204,9 @@ impl Filter for Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        Ok(self.name_flow(message, scratch))
+        Ok(self.name_flow(message, scratch, standing))
     }
 
     fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
@@ -256,7 +273,26 @@ impl Filter for Resp {
             .is_some_and(|reply| !reply.is_error() && !is_queued(&reply))
     }
 
-    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+    fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
+        self.ask_who(forced, out)
+    }
+
+    fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
+        match tag {
+            Tag::Check(asked) => self.answered_who(*asked, reply),
+            _ => Finding::LoggedIn,
+        }
+    }
+
+    fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
+        whole(reply, &self.settings.limits).is_some_and(|reply| check::is_refusal(&reply))
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        self.namespace.whole_origin()
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
         if matches!(tag, Tag::Restore) {
             self.lost_track |= !self.accepts(tag, reply);
             return;
@@ -267,13 +303,25 @@ impl Filter for Resp {
         self.unsettled = self.unsettled.saturating_sub(1);
         if self.accepts(tag, reply) {
             self.follow(tag);
+            match tag {
+                Tag::Identify { user: Some(_), .. } => standing.begin_again(Login::Accepted),
+                Tag::Reset => standing.begin_again(Login::Unknown),
+                _ => {}
+            }
         } else if matches!(tag, Tag::Reset) {
             // What a RESET ends was taken for ended when it was sent.
             self.lost_track = true;
         }
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
+    fn rewrite(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        _: &mut Standing,
+        _: Duration,
+    ) {
         match (tag, whole(reply, &self.settings.limits)) {
             (Tag::Topology(topology), Some(reply)) => {
                 self.settings.addresses.rewrite(*topology, &reply, out);
@@ -327,7 +375,7 @@ impl Filter for Resp {
     fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag
-            && self.user.is_empty()
+            && self.user.is_none()
             && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
         {
             out.extend_from_slice(&greeting);
@@ -346,7 +394,7 @@ impl Filter for Resp {
 
     fn is_stateless(&self) -> bool {
         self.database == 0
-            && self.user.is_empty()
+            && self.user.is_none()
             && self.unsettled == 0
             && !(self.lost_track
                 || self.in_transaction
@@ -372,7 +420,7 @@ impl Resp {
             Tag::Select(None) => self.lost_track = true,
             Tag::Identify { version, user, .. } => {
                 self.version = version.unwrap_or(self.version);
-                if let Some(user) = user {
+                if user.is_some() {
                     self.user.clone_from(user);
                 }
             }
@@ -380,7 +428,7 @@ impl Resp {
                 // The rest of the state was reset when it was sent: what was changed since stays.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
-                self.user = Box::default();
+                self.user = None;
                 self.version = Version::Resp2;
             }
             Tag::Plain
@@ -388,6 +436,7 @@ impl Resp {
             | Tag::Blocking
             | Tag::Topology(_)
             | Tag::Many
+            | Tag::Check(_)
             | Tag::Probe => {}
         }
     }
