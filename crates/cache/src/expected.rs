@@ -8,7 +8,9 @@ use crate::{
     filter::{Ends, Hush},
     key::{Key, Namespace},
     lease::Lease,
-    storage::{Storage, Write},
+    principal::Principal,
+    stats::NotFilled,
+    storage::{Given, Storage, Write},
 };
 
 /// What the session waits for from the origin, oldest first.
@@ -42,6 +44,17 @@ pub(crate) enum Action {
     },
     /// The reply to what a new connection was told first; shown to the filter, kept from the client.
     Restore,
+    /// The answer to our question who the connection speaks for; kept from the client.
+    Check {
+        /// When it was asked.
+        asked_at: Duration,
+    },
+    /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
+    /// asked can have touched anything.
+    Refused {
+        /// Replies cannot be told apart after it.
+        streams: bool,
+    },
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
@@ -73,6 +86,7 @@ pub(crate) struct Fill {
     pub(crate) packed: Vec<u8>,
     /// A probe follows that decides.
     pub(crate) probed: bool,
+    pub(crate) asked_at: Duration,
 }
 
 /// An answer of several parts, in the order asked for.
@@ -108,6 +122,20 @@ pub(crate) struct Stated {
     pub(crate) expires_at: Option<Duration>,
 }
 
+impl Stated {
+    /// As if the origin had given it to `principal`, who may read everything.
+    pub(crate) fn given_to<'a>(&'a self, principal: &'a Principal, now: Duration) -> Given<'a> {
+        Given {
+            key: self.key.borrow(),
+            variant: &self.variant,
+            principal,
+            answer: &self.answer,
+            asked_at: now,
+            expires_at: self.expires_at,
+        }
+    }
+}
+
 /// A key that outlives its request.
 #[derive(Debug)]
 pub(crate) struct OwnedKey {
@@ -129,21 +157,40 @@ impl From<Key<'_>> for OwnedKey {
 }
 
 impl Fill {
-    pub(crate) fn new(key: Key<'_>, variant: &[u8], lease: Option<Lease>, probed: bool) -> Self {
+    pub(crate) fn new(
+        key: Key<'_>,
+        variant: &[u8],
+        lease: Option<Lease>,
+        probed: bool,
+        asked_at: Duration,
+    ) -> Self {
         let variant = SmallVec::from_slice(variant);
-        Self { lease, key: key.into(), variant, packed: Vec::new(), probed }
+        Self { lease, key: key.into(), variant, packed: Vec::new(), probed, asked_at }
     }
 
-    /// Stores what is packed, or gives the lease back.
+    /// Stores what is packed for `receiver`, or gives the lease back.
     pub(crate) fn store<S: Storage>(
         self,
+        receiver: Option<&Principal>,
         expires_at: Option<Duration>,
         storage: &mut S,
         now: Duration,
     ) {
         let Some(lease) = self.lease else { return };
-        let key = self.key.borrow();
-        match storage.fill(lease, key, &self.variant, &self.packed, expires_at, now) {
+        let Some(principal) = receiver else {
+            storage.stats().not_filled(NotFilled::Unproven);
+            storage.release(lease);
+            return;
+        };
+        let given = Given {
+            key: self.key.borrow(),
+            variant: &self.variant,
+            principal,
+            answer: &self.packed,
+            asked_at: self.asked_at,
+            expires_at,
+        };
+        match storage.fill(lease, given, now) {
             Ok(()) => storage.stats().fills.add(1),
             Err(reason) => storage.stats().not_filled(reason),
         }
@@ -171,6 +218,8 @@ impl<T> Expected<T> {
             | Action::Rewrite
             | Action::Probe { .. }
             | Action::Restore
+            | Action::Check { .. }
+            | Action::Refused { .. }
             | Action::State(_)
             | Action::Hush(_)
             | Action::Fence { .. }

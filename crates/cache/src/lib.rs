@@ -9,7 +9,7 @@
 //! bytes and the time, and writes what it returns. So all of it runs under a simulated network from
 //! one seed, and its tests do.
 //!
-//! **Read first:** [`session`], then [`lease`].
+//! **Read first:** [`session`], then [`lease`] and [`principal`].
 #![forbid(unsafe_code)]
 
 mod expected;
@@ -20,6 +20,7 @@ pub mod key;
 pub mod lease;
 mod manager;
 mod output;
+pub mod principal;
 pub mod rules;
 pub mod session;
 pub mod stats;

@@ -25,6 +25,7 @@ use crate::{
     key::Sent,
     lease::Ticket,
     output::Output,
+    principal::Standing,
     storage::{Storage, Write},
 };
 
@@ -49,6 +50,8 @@ pub struct Config {
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
     pub coalesce_wait_max: Duration,
+    /// How long it is believed what the origin has said of a connection's rights.
+    pub authorization_lease: Duration,
 }
 
 impl Default for Config {
@@ -60,6 +63,7 @@ impl Default for Config {
             withheld_bytes_max: 513 << 20,
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
+            authorization_lease: Duration::from_secs(10),
         }
     }
 }
@@ -68,6 +72,10 @@ impl Default for Config {
 #[derive(Debug)]
 pub struct Session<F: Filter> {
     pub(crate) filter: F,
+    pub(crate) standing: Standing,
+    pub(crate) hold: Hold,
+    /// A request is held back, and the origin cannot be reached.
+    pub(crate) unreachable: bool,
     pub(crate) config: Arc<Config>,
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
@@ -108,6 +116,15 @@ pub struct Session<F: Filter> {
     from_server: Input,
 }
 
+/// Does the client's next request wait until the origin has said whether the connection is logged in?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    No,
+    Waits,
+    /// The origin has said it.
+    Judged,
+}
+
 /// Where in the origin's byte stream the session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -136,6 +153,9 @@ impl<F: Filter> Session<F> {
     pub fn new(filter: F, config: Arc<Config>, ticket: Ticket) -> Self {
         Self {
             filter,
+            standing: Standing::new(config.authorization_lease),
+            hold: Hold::No,
+            unreachable: false,
             config,
             expected: VecDeque::new(),
             to_client: Output::default(),
@@ -307,19 +327,11 @@ impl<F: Filter> Session<F> {
         self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
     }
 
-    /// A connection to the origin was made. Call it before writing to it.
-    pub fn origin_connected(&mut self) {
-        let mut first = Vec::new();
-        if let Some(tag) = self.filter.restore(&mut first) {
-            self.to_server.put_first(&first);
-            self.expected.push_front(Expected::new(tag, Action::Restore));
-        }
-    }
-
     fn may_take_request(&self) -> bool {
         self.parked.is_none()
             && !self.deserted
             && !self.is_blocked()
+            && self.hold != Hold::Waits
             && self.expected.len() < self.config.pipeline_max
             && self.to_server.len() < self.config.buffered_bytes_max
             && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
@@ -394,7 +406,8 @@ impl<F: Filter> Session<F> {
                 Err(error) => return Err(self.refuse(error)),
             };
             scratch.clear();
-            let request = match self.filter.request(&message, &mut scratch) {
+            let standing = &mut self.standing;
+            let request = match self.filter.request(&message, &mut scratch, standing) {
                 Ok(request) => request,
                 Err(error) => return Err(self.refuse(error)),
             };
@@ -402,7 +415,10 @@ impl<F: Filter> Session<F> {
                 return Err(Error::Stream);
             }
             let original = rest.get(..length).unwrap_or_default();
-            if !self.handle_request(request, original, storage, now) {
+            if self.unreachable && self.answers_held(&request.flow) {
+                self.answer_held(&request, now);
+            } else if !self.handle_request(request, original, storage, now) {
+                self.held_up = self.hold == Hold::Waits;
                 break;
             }
             self.waited = false;

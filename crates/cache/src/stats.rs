@@ -65,11 +65,13 @@ pub enum WhyNot {
     Stream,
     /// The connection is changing its user, database or protocol.
     Unsettled,
+    /// The origin has not said, or not lately enough, what this connection may read.
+    Unproven,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -89,6 +91,7 @@ impl WhyNot {
         Self::Watched,
         Self::Stream,
         Self::Unsettled,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -114,6 +117,7 @@ impl WhyNot {
             Self::Watched => "watched",
             Self::Stream => "stream",
             Self::Unsettled => "unsettled",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -138,11 +142,13 @@ pub enum NotFilled {
     Expiry,
     /// The memory refused it.
     Refused,
+    /// The origin has not said what the connection may read.
+    Unproven,
 }
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -151,6 +157,7 @@ impl NotFilled {
         Self::Derived,
         Self::Expiry,
         Self::Refused,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -165,6 +172,7 @@ impl NotFilled {
             Self::Derived => "derived",
             Self::Expiry => "expiry",
             Self::Refused => "refused",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -191,6 +199,8 @@ pub struct Stats {
     pub why_not: [Counter; WhyNot::ALL.len()],
     /// Replies not stored, by [`NotFilled`].
     pub not_filled: [Counter; NotFilled::ALL.len()],
+    /// Requests let go for connections that are not logged in: the origin refuses them.
+    pub refused_logins: Counter,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: Counter,
 }

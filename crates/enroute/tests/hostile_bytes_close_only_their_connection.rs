@@ -8,7 +8,7 @@ use std::thread;
 
 use support::enroute::Cache;
 use support::origins::{Mongo, Redis};
-use support::raw::Raw;
+use support::raw::{CHECK, RIGHTS, Raw};
 
 #[test]
 fn of_redis_clients() {
@@ -86,8 +86,8 @@ fn of_an_origin() {
         for reply in ["$3\r\nabcXX", "$-7\r\n", "hello\r\n", "*1\r\n>1\r\n"] {
             let (connection, _) = origin.accept().expect("a connection");
             let mut connection = Raw::from(connection);
-            connection.hear("GET k\r\n");
-            connection.say(reply);
+            connection.hear(format!("{CHECK}GET k\r\n"));
+            connection.say(format!("{RIGHTS}{reply}"));
             connection.hear_bytes_until_end();
         }
     });

@@ -10,7 +10,7 @@ use support::enroute::Cache;
 use support::message::{Client, Message};
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::raw::Raw;
+use support::raw::{CHECK, RIGHTS, Raw};
 use support::scripted::ScriptedOrigin;
 
 const SIGTERM: i32 = 15;
@@ -23,7 +23,8 @@ fn outstanding_replies_arrive_and_nobody_new_is_taken() {
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\nPING\r\n");
     let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\nPING\r\n");
+    origin.hear(format!("{CHECK}PING\r\nPING\r\n"));
+    origin.say(RIGHTS);
     cache.process().signal("TERM");
     idle.hear_end();
     origin.say("+PONG\r\n");
@@ -75,7 +76,7 @@ fn a_reply_that_does_not_come_in_time_is_given_up() {
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\n");
     let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\n");
+    origin.hear(format!("{CHECK}PING\r\n"));
     let ended = cache.terminate();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("closing connections that were still busy"), "{}", ended.stderr);
@@ -91,7 +92,7 @@ fn a_second_one_ends_it_at_once() {
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\n");
     let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\n");
+    origin.hear(format!("{CHECK}PING\r\n"));
     cache.process().signal("TERM");
     // Draining has begun.
     idle.hear_end();

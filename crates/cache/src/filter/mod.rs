@@ -12,6 +12,7 @@ use wire::Result;
 use crate::{
     key::{Key, Scope},
     lease::Character,
+    principal::{Finding, Standing},
     stats::{NotFilled, WhyNot},
 };
 
@@ -87,6 +88,9 @@ pub enum Flow<'a> {
     Bypass(WhyNot),
     /// Manipulation: a write.
     Write(Write<'a>),
+    /// What only a connection that is logged in may ask, of one of which that is not known: it waits
+    /// until it is.
+    NeedsLogin,
     /// Coordination.
     Coordination,
 }
@@ -117,6 +121,8 @@ pub struct ReadMany<'a> {
     pub keys: Vec<Key<'a>>,
     /// Which of each key's answers.
     pub variant: &'a [u8],
+    /// The same for who may not do everything: the right to read one key is not that to read many.
+    pub restricted: &'a [u8],
 }
 
 /// A write.
@@ -232,6 +238,10 @@ pub trait Filter {
     /// The bytes break the protocol or a limit; the connection cannot go on.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
+    /// Is the origin asked who a connection is with its first request, whatever that is? If not, with
+    /// the first that reads or writes.
+    const CHECKS_EARLY: bool;
+
     /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
     ///
     /// # Errors
@@ -240,6 +250,7 @@ pub trait Filter {
         &mut self,
         message: &'m Self::Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
 
     /// Server Filter: how far the current message of the origin reaches into `bytes`.
@@ -296,11 +307,33 @@ pub trait Filter {
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
     fn keep_answering(&self, out: &mut Vec<u8>);
 
+    /// Writes a question of our own that asks who the connection speaks for, and gives its tag; `None`
+    /// if it would come between what belongs together. It stands before the request named last, or, if
+    /// `forced`, behind everything that has been sent.
+    fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// Reads the answer to a check.
+    fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
+
+    /// Does the reply to a request of a connection that was not logged in say that it is not, or that
+    /// there is no such request?
+    fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
+
+    /// All that a request to this origin can touch.
+    fn everything(&self) -> Scope<'static>;
+
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
-    fn observe(&mut self, tag: &Self::Tag, reply: &[u8]);
+    fn observe(&mut self, tag: &Self::Tag, reply: &[u8], standing: &mut Standing);
 
     /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
-    fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration);
+    fn rewrite(
+        &mut self,
+        tag: &Self::Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        standing: &mut Standing,
+        now: Duration,
+    );
 
     /// Keeps what a reply says of the origin, for when it cannot be reached.
     fn remember(&self, tag: &Self::Tag, reply: &[u8], now: Duration);

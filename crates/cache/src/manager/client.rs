@@ -8,9 +8,9 @@ use crate::{
     expected::{Action, Expected, Fill, Merge, Part, Stated},
     filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
     lease::Closed,
-    session::Session,
+    session::{Reading, Session},
     stats::WhyNot,
-    storage::{Answer, Refusal, Storage, Write},
+    storage::{Answer, Grant, Question, Refusal, Storage, Write},
 };
 
 impl<F: Filter> Session<F> {
@@ -33,6 +33,7 @@ impl<F: Filter> Session<F> {
                 return true;
             }
             Flow::Bypass(reason) => storage.stats().why_not(*reason),
+            Flow::NeedsLogin => return self.await_login(request, original, storage, now),
             Flow::Write(_) | Flow::Coordination => {}
         }
         self.forward_request(request, original, storage, now);
@@ -48,14 +49,21 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
-        let first = self.has_turn();
+        let Some(principal) = self.standing.principal(now) else {
+            self.read_unproven(read, tag, original, storage, now);
+            return true;
+        };
+        let question =
+            Question { key: read.key, variant: read.variant, principal: Some(principal) };
+        // Not `has_turn`, which would borrow the principal too.
+        let first = self.expected.is_empty() && self.reading == Reading::Boundary;
         // A client with other replies outstanding does not wait: it would hold those up.
         let ticket = (first && !self.waited).then_some(self.ticket);
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         let filter = &mut self.filter;
         let hit = |packed: &[u8]| filter.answer(tag, packed, out);
-        match storage.read(read.key, read.variant, ticket, now, hit) {
+        match storage.read(question, ticket, now, hit) {
             Answer::Hit => {
                 storage.stats().hits.add(1);
                 if self.waited {
@@ -69,26 +77,60 @@ impl<F: Filter> Session<F> {
                 self.parked = Some(now + self.config.coalesce_wait_max);
                 return false;
             }
-            Answer::Miss(Ok(grant)) => {
-                storage.stats().why_not(WhyNot::NotStored);
-                self.forward(original);
-                let mut probe = Vec::new();
-                let probe_tag = self.filter.probe(read, grant.character, &mut probe);
-                let probed = probe_tag.is_some();
-                let fill = Fill::new(read.key, read.variant, Some(grant.lease), probed);
-                self.expect(tag.clone(), Action::Fill(Box::new(fill)));
-                if let Some(probe_tag) = probe_tag {
-                    self.forward(&probe);
-                    self.expect(probe_tag, Action::Probe { asked_at: now });
-                }
-            }
-            Answer::Miss(Err(refusal)) => {
-                storage.stats().why_not(refusal.into());
-                self.forward(original);
-                self.expect(tag.clone(), Action::Forward);
+            Answer::Miss(granted) => {
+                let reason = granted
+                    .as_ref()
+                    .map_or_else(|refusal| (*refusal).into(), |_| WhyNot::NotStored);
+                storage.stats().why_not(reason);
+                self.fetch(read, granted.ok(), tag, original, now);
             }
         }
         true
+    }
+
+    /// Passes a read whose answer may be stored if there is a grant.
+    fn fetch(
+        &mut self,
+        read: &Read<'_>,
+        grant: Option<Grant>,
+        tag: &F::Tag,
+        original: &[u8],
+        now: Duration,
+    ) {
+        self.forward(original);
+        let Some(grant) = grant else { return self.expect(tag.clone(), Action::Forward) };
+        let mut probe = Vec::new();
+        let probe_tag = self.filter.probe(read, grant.character, &mut probe);
+        let probed = probe_tag.is_some();
+        let fill = Fill::new(read.key, read.variant, Some(grant.lease), probed, now);
+        self.expect(tag.clone(), Action::Fill(Box::new(fill)));
+        if let Some(probe_tag) = probe_tag {
+            self.forward(&probe);
+            self.expect(probe_tag, Action::Probe { asked_at: now });
+        }
+    }
+
+    /// A read by a connection of which the origin has not said what it may read. If it is being asked,
+    /// it says so before it answers the read, whose answer can then be stored.
+    #[cold]
+    fn read_unproven<S: Storage>(
+        &mut self,
+        read: &Read<'_>,
+        tag: &F::Tag,
+        original: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) {
+        storage.stats().why_not(WhyNot::Unproven);
+        self.check_if_due(now);
+        let mut grant = None;
+        if self.standing.is_asked() {
+            let question = Question { key: read.key, variant: read.variant, principal: None };
+            if let Answer::Miss(Ok(granted)) = storage.read(question, None, now, |_| {}) {
+                grant = Some(granted);
+            }
+        }
+        self.fetch(read, grant, tag, original, now);
     }
 
     /// Asks storage for every key; what is missing is fetched alone, and put in its place.
@@ -100,6 +142,12 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
+        let Some(variant) = self.variant_of_many(read, now) else {
+            storage.stats().why_not(WhyNot::Unproven);
+            self.check_if_due(now);
+            self.forward(original);
+            return self.expect(tag, Action::Forward);
+        };
         let mut merge = Merge { parts: Vec::with_capacity(read.keys.len()), stored: Vec::new() };
         let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
@@ -109,18 +157,15 @@ impl<F: Filter> Session<F> {
             let start = merge.stored.len();
             let (filter, stored) = (&mut self.filter, &mut merge.stored);
             let hit = |packed: &[u8]| filter.answer(&tag, packed, stored);
-            let grant = match storage.read(key, read.variant, None, now, hit) {
+            let question = Question { key, variant, principal: self.standing.principal(now) };
+            let grant = match storage.read(question, None, now, hit) {
                 Answer::Hit => {
                     hits += 1;
                     merge.parts.push(Part::Stored(start..merge.stored.len()));
                     if merge.stored.len() > self.config.buffered_bytes_max {
                         // More than the client may have waiting: the origin paces it better.
-                        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
-                        let _nothing_written = expected.abandon(storage);
                         storage.stats().why_not(WhyNot::Option);
-                        self.forward(original);
-                        self.expect(tag, Action::Forward);
-                        return;
+                        return self.pass_whole(merge, tag, original, storage);
                     }
                     continue;
                 }
@@ -137,18 +182,22 @@ impl<F: Filter> Session<F> {
             missing.push(key.bytes);
             let mut probed = false;
             if let Some(grant) = &grant {
-                let single = Read { key, variant: read.variant, place: ("", "") };
+                let single = Read { key, variant, place: ("", "") };
                 let probe_tag = self.filter.probe(&single, grant.character, &mut probes);
                 probed = probe_tag.is_some();
                 probe_tags.extend(probe_tag);
             }
             let lease = grant.map(|grant| grant.lease);
-            merge.parts.push(Part::Missing(Fill::new(key, read.variant, lease, probed)));
+            merge.parts.push(Part::Missing(Fill::new(key, variant, lease, probed, now)));
         }
         storage.stats().hits.add(hits);
         if missing.is_empty() {
             self.answer_stored(&tag, &merge);
             return;
+        }
+        if self.standing.is_detached() {
+            // Who is given the answer will be known only of the next connection to the origin.
+            return self.pass_whole(merge, tag, original, storage);
         }
         if missing.len() == read.keys.len() {
             self.forward(original);
@@ -162,6 +211,29 @@ impl<F: Filter> Session<F> {
         for probe_tag in probe_tags {
             self.expect(probe_tag, Action::Probe { asked_at: now });
         }
+    }
+
+    /// Passes a read of several keys after all, with nothing to be stored of it.
+    fn pass_whole<S: Storage>(
+        &mut self,
+        merge: Merge,
+        tag: F::Tag,
+        original: &[u8],
+        storage: &mut S,
+    ) {
+        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
+        let _nothing_written = expected.abandon(storage);
+        self.forward(original);
+        self.expect(tag, Action::Forward);
+    }
+
+    /// By what each part of a read of several keys is stored; none if it has to pass.
+    fn variant_of_many<'r>(&self, read: &ReadMany<'r>, now: Duration) -> Option<&'r [u8]> {
+        let principal = self.standing.principal(now)?;
+        if principal.is_unrestricted() {
+            return Some(read.variant);
+        }
+        (principal.combines() || read.keys.len() == 1).then_some(read.restricted)
     }
 
     fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge) {
@@ -188,6 +260,9 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
+        if F::CHECKS_EARLY || !matches!(request.flow, Flow::Coordination) {
+            self.check_if_due(now);
+        }
         let Request { flow, tag, reply, ends } = request;
         let mut expected = Expected::new(tag, Action::of(reply));
         expected.ends = ends;
@@ -223,6 +298,7 @@ impl<F: Filter> Session<F> {
         self.expected.push_back(expected);
         if reply == Reply::Stream {
             self.streams = true;
+            self.standing.presume(true);
             self.advance_queue();
         }
     }

@@ -123,7 +123,8 @@ impl<F: Filter> Session<F> {
         let whole = reply.unwrap_or_default();
         if continues {
             if let Some(Expected { tag, action: Action::Rewrite, .. }) = self.expected.front() {
-                self.filter.rewrite(tag, whole, self.to_client.buffer(), now);
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
             }
             return;
         }
@@ -140,11 +141,20 @@ impl<F: Filter> Session<F> {
             | Action::Stream => {}
             Action::Hush(hush) => return self.hush(hush, tag, whole),
             Action::Observe => {
-                self.filter.observe(tag, whole);
+                self.filter.observe(tag, whole, &mut self.standing);
                 self.filter.remember(tag, whole, now);
+                self.look_again();
             }
-            Action::Restore => self.filter.observe(tag, whole),
-            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
+            Action::Restore => self.filter.observe(tag, whole, &mut self.standing),
+            Action::Check { asked_at } => self.checked(tag, whole, asked_at, now),
+            Action::Refused { streams } => {
+                self.refused(tag.clone(), whole, streams, storage);
+            }
+            Action::Rewrite => {
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
+                self.look_again();
+            }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
@@ -152,13 +162,12 @@ impl<F: Filter> Session<F> {
                 self.merge(tag, *merge, reply, storage, now);
             }
             Action::State(stated) => {
-                if self.filter.accepts(tag, whole)
+                let receiver = self.standing.receiver();
+                if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())
+                    && self.filter.accepts(tag, whole)
                     && let Some(write) = writes.pop()
                 {
-                    let key = stated.key.borrow();
-                    let (variant, answer) = (&stated.variant, &stated.answer);
-                    let expires_at = stated.expires_at;
-                    storage.write_settled_with(write, key, variant, answer, expires_at, now);
+                    storage.write_settled_with(write, stated.given_to(receiver, now), now);
                 }
             }
         }
@@ -189,7 +198,7 @@ impl<F: Filter> Session<F> {
     }
 
     /// A reply that the client did not want to hear has gone by.
-    fn hear(&mut self) {
+    pub(crate) fn hear(&mut self) {
         if self.hush == Hush::Next {
             self.hush = Hush::Off;
         }
@@ -217,7 +226,7 @@ impl<F: Filter> Session<F> {
         if fill.probed {
             self.probing.push_back(fill);
         } else {
-            fill.store(None, storage, now);
+            fill.store(self.standing.receiver(), None, storage, now);
         }
     }
 
@@ -234,7 +243,7 @@ impl<F: Filter> Session<F> {
             Ok(probed) => {
                 storage.learn(&lease, probed.character);
                 fill.lease = Some(lease);
-                fill.store(probed.expires_at, storage, now);
+                fill.store(self.standing.receiver(), probed.expires_at, storage, now);
             }
             Err(reason) => {
                 if reason == NotFilled::Derived {
@@ -341,6 +350,8 @@ impl<T> Expected<T> {
             Action::Rewrite
             | Action::Hush(_)
             | Action::Restore
+            | Action::Check { .. }
+            | Action::Refused { .. }
             | Action::Probe { .. }
             | Action::Merge(_) => (false, Capture::Always),
         };
@@ -351,6 +362,9 @@ impl<T> Expected<T> {
 impl Action {
     /// Is it about a request that the client knows nothing of?
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::Fence { .. } | Self::Probe { .. } | Self::Restore)
+        matches!(
+            self,
+            Self::Fence { .. } | Self::Probe { .. } | Self::Restore | Self::Check { .. }
+        )
     }
 }

@@ -1,12 +1,12 @@
-//! How a session loses its origin, or ends: what waits is answered or let go, leases go back, and
+//! How a session gets and loses its origin, or ends: what waits is answered or let go, leases go back, and
 //! writes without an answer go into quarantine.
 
 use std::{mem, time::Duration};
 
-use super::{Reading, Session};
+use super::{Hold, Reading, Session};
 use crate::{
-    expected::Action,
-    filter::{Filter, Hush},
+    expected::{Action, Expected},
+    filter::{Ends, Filter, Hush},
     input::Input,
     key::Sent,
     lease::Outcome,
@@ -41,6 +41,25 @@ pub struct Lost {
 }
 
 impl<F: Filter> Session<F> {
+    /// A connection to the origin was made. Call it before writing to it.
+    pub fn origin_connected(&mut self, now: Duration) {
+        let mut first = Vec::new();
+        let restored = self.filter.restore(&mut first);
+        if self.standing.is_detached() {
+            // What was proven on another connection says nothing about this one.
+            let asked = self.standing.is_asked();
+            let check = if asked { None } else { self.filter.check(true, &mut first) };
+            self.standing.attach(asked || check.is_some());
+            if let Some(tag) = check {
+                self.expected.push_front(Expected::new(tag, Action::Check { asked_at: now }));
+            }
+        }
+        if let Some(tag) = restored {
+            self.expected.push_front(Expected::new(tag, Action::Restore));
+        }
+        self.to_server.put_first(&first);
+    }
+
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
     pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
@@ -57,9 +76,12 @@ impl<F: Filter> Session<F> {
                     filter.unavailable(&expected.tag, &mut error, now);
                     out.extend_from_slice(&error);
                     if matches!(action, Action::Rewrite | Action::Observe) {
-                        filter.observe(&expected.tag, &error);
+                        filter.observe(&expected.tag, &error, &mut self.standing);
                     }
                 }
+            }
+            if expected.ends != Ends::Nothing {
+                self.filter.verdict(&expected.tag, &error);
             }
             for write in expected.abandon(storage) {
                 storage.write_settled(write, Outcome::Refused);
@@ -69,6 +91,9 @@ impl<F: Filter> Session<F> {
         for write in mem::take(&mut self.held) {
             storage.write_settled(write, Outcome::Refused);
         }
+        self.standing.give_up();
+        self.unreachable = mem::replace(&mut self.hold, Hold::No) != Hold::No;
+        self.standing.presume(self.unreachable);
         // What the client believes to have set up, no origin knows of; and what came behind the
         // start of a stream has no place in the queue.
         let keeps = self.filter.is_stateless() && !self.streams;
@@ -88,6 +113,8 @@ impl<F: Filter> Session<F> {
         self.abandon(loss, storage, now);
         self.to_server.clear();
         self.from_server = Input::default();
+        self.standing.detach();
+        self.hold = Hold::No;
         let keeps = !waiting && !self.ended && self.filter.is_stateless();
         if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
@@ -113,10 +140,13 @@ impl<F: Filter> Session<F> {
         self.ended
     }
 
-    /// Is a write under way whose answer is to come?
+    /// Is a write under way whose answer is to come, or what is thought to be refused and may be one?
     #[must_use]
     pub fn awaits_writes(&self) -> bool {
-        !self.held.is_empty() || self.expected.iter().any(|expected| !expected.writes.is_empty())
+        let awaits = |expected: &Expected<F::Tag>| {
+            !expected.writes.is_empty() || matches!(expected.action, Action::Refused { .. })
+        };
+        !self.held.is_empty() || self.expected.iter().any(awaits)
     }
 
     /// The first write lost since the last call.

@@ -53,6 +53,7 @@ fn redis(conversation: &[u8]) {
     say(Side::Client, &format!("AUTH \"{NEIGHBOUR}\" secret\r\n"), &mut storage);
     say(Side::Server, "+OK\r\n", &mut storage);
     say(Side::Client, "GET a\r\n", &mut storage);
+    say(Side::Server, "*2\r\n$4\r\nkeys\r\n$2\r\n~a\r\n", &mut storage);
     say(Side::Server, "$5\r\nright\r\n:-1\r\n", &mut storage);
 
     hold(filter(), conversation, &mut storage);

@@ -35,6 +35,10 @@ pub(crate) struct Server {
     aborted: bool,
 }
 
+/// May do everything.
+const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+    $4\r\nkeys\r\n$2\r\n~*\r\n";
+
 // How a read is answered.
 const GET: usize = 0;
 const STRLEN: usize = 1;
@@ -247,6 +251,7 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }
         "PING" => out.extend_from_slice(b"+PONG\r\n"),
+        "ACL" => out.extend_from_slice(RIGHTS),
         "SELECT" => {
             server.database = number(1) as usize;
             out.extend_from_slice(ok);

@@ -98,6 +98,7 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
         captured_bytes_max: [1 << 20, 150][random.below(2)],
         pipeline_max: [4_096, 3][random.below(2)],
         held_writes_max: [1_024, 1][random.below(2)],
+        authorization_lease: Duration::from_secs([1, 30][random.below(2)]),
         ..session::Config::default()
     };
     let mut world = World::<P> {
@@ -236,7 +237,7 @@ impl<P: Protocol> World<P> {
                 return;
             }
             seat.link = Some(Connection::new());
-            seat.session.origin_connected();
+            seat.session.origin_connected(self.origin.now);
         }
         let output = seat.session.output(Side::Server);
         let count = length(output.len(), &mut self.random);

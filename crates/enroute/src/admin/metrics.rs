@@ -43,6 +43,11 @@ pub fn exposition(statistics: &Statistics) -> String {
     text.plain(writes.lost);
     text.counter("refused_frames_total", "Frames that break the protocol or a limit.");
     text.plain(statistics.refused_frames);
+    text.counter(
+        "refused_logins_total",
+        "Requests of connections that are not logged in; they touched nothing.",
+    );
+    text.plain(statistics.refused_logins);
 
     text.gauge("items", "Items held.");
     text.plain(storage.items);

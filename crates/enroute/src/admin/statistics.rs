@@ -21,6 +21,8 @@ pub struct Statistics {
     pub writes: Writes,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: u64,
+    /// Requests of connections that are not logged in, which the origin refused.
+    pub refused_logins: u64,
     /// What is stored.
     pub storage: Storage,
     /// Every listener, in the order of the configuration.
@@ -165,6 +167,7 @@ impl Statistics {
                 lost: all.of(|stats| &stats.writes_lost),
             },
             refused_frames: all.of(|stats| &stats.refused_frames),
+            refused_logins: all.of(|stats| &stats.refused_logins),
             storage: Storage {
                 items: memory.items,
                 items_max: (items_max != usize::MAX).then_some(items_max),

@@ -227,6 +227,7 @@ fn print_statistics(shared: &Shared) {
     for (name, count) in [
         ("writes-lost", sum(&|stats| stats.writes_lost.value())),
         ("refused-frames", sum(&|stats| stats.refused_frames.value())),
+        ("refused-logins", sum(&|stats| stats.refused_logins.value())),
     ] {
         if count > 0 {
             line.push_str(&format!(" {name}={count}"));

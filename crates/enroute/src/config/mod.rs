@@ -71,6 +71,9 @@ pub struct StorageDocument {
     pub value_max: Option<Bytes>,
     /// Longest time an answer is served without asking the origin again.
     pub ttl: Option<Time>,
+    /// How long it is believed what the origin has said of a connection's rights.
+    #[serde(deserialize_with = "value::above_zero")]
+    pub authorization_lease: Option<Time>,
     /// Which item leaves when there is no more room.
     pub replacement: Option<Replacement>,
     /// When keys come into storage.
@@ -327,6 +330,10 @@ impl Document {
             coalesce_wait_max: written
                 .coalesce_wait_max
                 .map_or(default.coalesce_wait_max, Time::duration),
+            authorization_lease: self
+                .storage
+                .authorization_lease
+                .map_or(default.authorization_lease, Time::duration),
             ..default
         }
     }
@@ -393,6 +400,7 @@ impl Document {
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
                     transactions: Arc::default(),
+                    access: Arc::default(),
                 }))
             }
             Scheme::Redis => {
@@ -414,6 +422,7 @@ impl Document {
                     } else {
                         Arc::clone(addresses)
                     },
+                    access: resp::Access::default(),
                 }))
             }
         }

@@ -156,7 +156,7 @@ impl<F: Filter> Served for Connection<F> {
         match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
             Ok(origin) => {
                 self.origin = Link::Up(origin);
-                self.session.origin_connected();
+                self.session.origin_connected(worker.now());
             }
             Err(error) => self.unreachable(worker, &error),
         }

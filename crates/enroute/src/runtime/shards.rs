@@ -7,10 +7,10 @@
 use std::{sync::Arc, time::Duration};
 
 use cache::{
-    key::{Key, Sent},
+    key::Sent,
     lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
-    storage::{self, Answer, MemoryStorage, Storage},
+    storage::{self, Answer, Given, MemoryStorage, Question, Storage},
 };
 use parking_lot::Mutex;
 
@@ -149,25 +149,16 @@ impl Handle {
 impl Storage for Handle {
     fn read(
         &mut self,
-        key: Key<'_>,
-        variant: &[u8],
+        question: Question<'_>,
         ticket: Option<Ticket>,
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
-        self.shards.of(key.hash).lock().read(key, variant, ticket, now, hit)
+        self.shards.of(question.key.hash).lock().read(question, ticket, now, hit)
     }
 
-    fn fill(
-        &mut self,
-        lease: Lease,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) -> Result<(), NotFilled> {
-        self.with(key.hash, |shard| shard.fill(lease, key, variant, answer, expires_at, now))
+    fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
+        self.with(given.key.hash, |shard| shard.fill(lease, given, now))
     }
 
     fn release(&mut self, lease: Lease) {
@@ -196,19 +187,10 @@ impl Storage for Handle {
         self.for_each_of(write, |shard, write| shard.write_settled(write, outcome));
     }
 
-    fn write_settled_with(
-        &mut self,
-        write: storage::Write,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) {
-        if matches!(write.scope, Sent::Key { hash, .. } if hash == key.hash) {
-            self.with(key.hash, |shard| {
-                shard.write_settled_with(write, key, variant, answer, expires_at, now);
-            });
+    fn write_settled_with(&mut self, write: storage::Write, given: Given<'_>, now: Duration) {
+        let key = given.key.hash;
+        if matches!(write.scope, Sent::Key { hash, .. } if hash == key) {
+            self.with(key, |shard| shard.write_settled_with(write, given, now));
         } else {
             self.write_settled(write, Outcome::Applied);
         }

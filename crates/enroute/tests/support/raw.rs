@@ -5,6 +5,12 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use super::process::PATIENCE;
 
+/// What a Redis origin is asked before the first request of each client, and what it says where
+/// everything is allowed.
+pub const CHECK: &str = "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
+pub const RIGHTS: &str = "*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+    $4\r\nkeys\r\n$2\r\n~*\r\n";
+
 pub struct Raw(TcpStream);
 
 impl Raw {

@@ -13,10 +13,11 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, greeting, principal::Step, transaction::Extent};
+use super::{Mongo, Tag, greeting, identity::Step, transaction::Extent};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
+    principal::{Login, Standing},
     stats::WhyNot,
 };
 
@@ -34,6 +35,7 @@ impl Mongo {
         &mut self,
         command: &Command<'m>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
         let mut tag = Tag {
             request_id: command.header.request_id,
@@ -46,6 +48,10 @@ impl Mongo {
         let acknowledged = command.acknowledged();
         let mut reply = if acknowledged { Reply::Plain } else { Reply::Never };
         let reads = !matches!(command.effect(), Effect::Pipeline | Effect::Write(_));
+        let harmless = reads && command.effect() != Effect::TransactionEnd;
+        if standing.login() != Login::Accepted && (!harmless || in_transaction(command)) {
+            return Ok(Request { reply, ..Request::new(Flow::NeedsLogin, tag) });
+        }
         if reads && in_transaction(command) {
             self.settings.transactions.note(command, self.user(), &Extent::default());
         }
@@ -69,8 +75,11 @@ impl Mongo {
                 tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
                 tag.greets = if handshake { greeting::form(command) } else { None };
                 match (tag.step.is_some(), acknowledged) {
-                    (true, true) => self.principal.begin(),
-                    (true, false) => self.principal.lose_track(),
+                    (true, true) => self.identity.begin(),
+                    (true, false) => {
+                        self.identity.lose_track();
+                        standing.begin_again(Login::Unknown);
+                    }
                     (false, _) => {}
                 }
                 if acknowledged {
@@ -102,7 +111,9 @@ impl Mongo {
         if is_internal(database, collection) {
             return Ok(Err(WhyNot::Command));
         }
-        let Some(user) = self.principal.mark() else { return Ok(Err(WhyNot::Unsettled)) };
+        if !self.identity.is_followed() {
+            return Ok(Err(WhyNot::Unsettled));
+        }
         let mut options = Options::default();
         for element in command.body.elements().skip(1) {
             if let Err(reason) = options.read(&element?)? {
@@ -130,8 +141,6 @@ impl Mongo {
         key::append(&value, scratch)?;
         let key_bytes = scratch.len();
         scratch.extend_from_slice(&[options.read_concern, options.read_preference]);
-        scratch.extend_from_slice(&(user.len() as u32).to_le_bytes());
-        scratch.extend_from_slice(user);
         if let Some(projection) = options.projection {
             if projection.bytes().len() > VARIANT_BYTES_MAX {
                 return Ok(Err(WhyNot::Option));
@@ -423,7 +432,7 @@ fn is_plain(projection: &Document<'_>) -> Result<bool> {
 }
 
 /// A frame that is no command: a find of the days before commands, or what we do not know.
-pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64) -> Request<'m, Tag> {
+pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64, login: Login) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
     const KILL_CURSORS: i32 = 2007;
     let header = frame.header();
@@ -440,6 +449,12 @@ pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64) -> Request<'m, Tag> {
         _ if header.opcode == KILL_CURSORS => {
             Request { reply: Reply::Never, ..Request::new(Flow::Coordination, tag) }
         }
-        _ => Request { reply, ..Request::new(Flow::Write(Write::to(Scope::Origin(origin))), tag) },
+        _ => {
+            let flow = match login {
+                Login::Accepted => Flow::Write(Write::to(Scope::Origin(origin))),
+                Login::Unknown | Login::Refused => Flow::NeedsLogin,
+            };
+            Request { reply, ..Request::new(flow, tag) }
+        }
     }
 }

@@ -16,20 +16,23 @@ use wire::{
 
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
-    key::{self, Namespace},
+    key::{self, Namespace, Scope},
     lease::Character,
+    principal::{Finding, Standing},
     rules::Rules,
     stats::NotFilled,
 };
 
+mod check;
 mod client;
 mod greeting;
-mod principal;
+mod identity;
 mod server;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
+pub use check::Access;
 pub use transaction::Transactions;
 
 /// What all connections to one origin share.
@@ -54,6 +57,8 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// What open transactions have written.
     pub transactions: Arc<Transactions>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Arc<Access>,
 }
 
 /// A field that has a unique index.
@@ -71,7 +76,7 @@ pub struct Mongo {
     settings: Arc<Settings>,
     /// What scopes name the origin by.
     origin: u64,
-    principal: principal::Principal,
+    identity: identity::Identity,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
     /// The current reply is one that somebody asked for.
@@ -104,7 +109,9 @@ pub struct Tag {
     /// Asks what every client is told.
     greets: Option<Form>,
     /// Its part in authentication.
-    step: Option<principal::Step>,
+    step: Option<identity::Step>,
+    /// Our own question who the connection speaks for.
+    asked: Option<check::Asked>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
 }
@@ -116,7 +123,7 @@ impl Mongo {
         Self {
             origin: key::origin(settings.secret, &settings.origin),
             settings,
-            principal: principal::Principal::default(),
+            identity: identity::Identity::default(),
             reply_left: 0,
             reply_answers: true,
             reply_continues: false,
@@ -136,7 +143,7 @@ impl Mongo {
 
     /// Whom the connection speaks for, as far as that is settled.
     fn user(&self) -> &[u8] {
-        self.principal.mark().unwrap_or_default()
+        self.identity.name().unwrap_or_default()
     }
 
     fn next_id(&mut self) -> i32 {
@@ -148,6 +155,9 @@ impl Mongo {
 impl Filter for Mongo {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
+
+    // Drivers watch servers by connections that never read.
+    const CHECKS_EARLY: bool = false;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         let Some((frame, length)) = frame::decode(bytes, &self.settings.limits)? else {
@@ -161,12 +171,13 @@ impl Filter for Mongo {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
         let bytes = message.inflated.as_deref().unwrap_or(message.original);
         let frame = whole(bytes, &self.settings.limits)?;
         match Command::parse(&frame)? {
-            Some(command) => self.name_flow(&command, scratch),
-            None => Ok(client::opaque(&frame, self.origin)),
+            Some(command) => self.name_flow(&command, scratch, standing),
+            None => Ok(client::opaque(&frame, self.origin, standing.login())),
         }
     }
 
@@ -270,12 +281,38 @@ impl Filter for Mongo {
         unreachable!("no MongoDB request changes what is answered behind it")
     }
 
-    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
-        self.settle(tag, reply, false);
+    fn check(&mut self, _: bool, out: &mut Vec<u8>) -> Option<Tag> {
+        self.ask_who(out)
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration) {
-        self.settle(tag, reply, true);
+    fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
+        tag.asked.map_or(Finding::LoggedIn, |asked| self.answered_who(asked, reply))
+    }
+
+    fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
+        server::read(reply, &self.settings.limits, |response| {
+            check::is_refusal(&response.body, response.ok)
+        })
+        .unwrap_or(false)
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        Scope::Origin(self.origin)
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
+        self.settle(tag, reply, false, standing);
+    }
+
+    fn rewrite(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        standing: &mut Standing,
+        now: Duration,
+    ) {
+        self.settle(tag, reply, true, standing);
         let start = out.len();
         let address = |_: &str| self.settings.advertise.clone();
         let rewritten = whole(reply, &self.settings.limits)
@@ -324,7 +361,7 @@ impl Filter for Mongo {
 
     fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
-        let greeting = tag.greets.filter(|_| self.principal.is_anonymous());
+        let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
         if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
         {
             return self.answer(tag, &body, out);
@@ -350,17 +387,19 @@ impl Filter for Mongo {
     }
 
     fn is_stateless(&self) -> bool {
-        self.principal.is_anonymous()
+        self.identity.is_anonymous()
     }
 }
 
 impl Mongo {
-    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool) {
+    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool, standing: &mut Standing) {
         let Some(step) = &tag.step else { return };
         let told = server::read(reply, &self.settings.limits, |response| {
-            principal::Told::by(&response.body, response.ok, speculative)
+            identity::Told::by(&response.body, response.ok, speculative)
         });
-        self.principal.settle(step, told.unwrap_or_default());
+        if let Some(login) = self.identity.settle(step, told.unwrap_or_default()) {
+            standing.begin_again(login);
+        }
     }
 
     /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None

@@ -12,6 +12,7 @@ use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form};
 use crate::{
     filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
+    principal::{Login, Standing},
     stats::WhyNot,
 };
 
@@ -28,9 +29,20 @@ impl Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Request<'m, Tag> {
+        let command = command::find(message);
+        // A transaction was begun by who was logged in, and a question would become part of it.
+        if standing.login() != Login::Accepted
+            && !self.may_queue()
+            && let Some(held) = self.held(command, message)
+        {
+            return held;
+        }
+        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
         let asking = std::mem::take(&mut self.asking);
-        let Some(command) = command::find(message) else {
+        self.caching = false;
+        let Some(command) = command else {
             let write = plain(Flow::Write(Write::to(self.namespace.whole_origin())));
             return Request { tag: Tag::Unknown, ..write };
         };
@@ -39,10 +51,45 @@ impl Resp {
             return plain(Flow::Coordination);
         }
         let mut request = self.flow_of(command, message, asking, scratch);
+        if command.name == "reset" {
+            // Who it is then depends on the origin's default user.
+            standing.begin_again(Login::Unknown);
+        }
         if command.flags.contains(Flags::BLOCKING) {
             request.tag = Tag::Blocking;
         }
         request
+    }
+
+    /// What only a connection that is logged in may ask: everything that can write, and all that
+    /// changes how later requests are to be understood.
+    #[cold]
+    fn held<'m>(
+        &self,
+        command: Option<&Command>,
+        message: &Message<'_>,
+    ) -> Option<Request<'m, Tag>> {
+        let Some(command) = command else {
+            return Some(Request::new(Flow::NeedsLogin, Tag::Unknown));
+        };
+        let passes = match command.effect {
+            Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => true,
+            Effect::Connection => !matches!(
+                command.name,
+                "client|reply" | "client|tracking" | "client|caching" | "asking" | "readonly"
+            ),
+            Effect::Other => command.name != "config|set",
+            _ => false,
+        };
+        if passes || !command.accepts(message.len()) {
+            return None;
+        }
+        let reply = match hush(command, message) {
+            Some(hush) => Reply::Hush(hush),
+            None if command.effect == Effect::PubSub => Reply::Stream,
+            None => Reply::Plain,
+        };
+        Some(with_reply(Flow::NeedsLogin, Tag::Plain, reply))
     }
 
     #[inline]
@@ -61,7 +108,7 @@ impl Resp {
                 }
             }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
-                let write = self.written(command, message, scratch);
+                let write = self.written(command, message);
                 self.write(command, write)
             }
             Effect::Transaction => self.transaction(command),
@@ -85,7 +132,7 @@ impl Resp {
     fn why_not(&self, asking: bool) -> Option<WhyNot> {
         if self.unsettled > 0 || self.lost_track {
             Some(WhyNot::Unsettled)
-        } else if self.in_transaction {
+        } else if self.may_queue() {
             Some(WhyNot::Transaction)
         } else if self.watched || self.tracked {
             Some(WhyNot::Watched)
@@ -107,7 +154,7 @@ impl Resp {
     ) -> Request<'m, Tag> {
         if command.name == "mget" {
             return match command.keys(message) {
-                Ok(keys) => self.read_many(keys, scratch),
+                Ok(keys) => self.read_many(keys),
                 Err(_) => plain(Flow::Bypass(WhyNot::Command)),
             };
         }
@@ -137,13 +184,8 @@ impl Resp {
         plain(Flow::Read(Read { key, variant: scratch, place: ("", "") }))
     }
 
-    fn read_many<'m>(
-        &self,
-        keys: impl Iterator<Item = &'m [u8]>,
-        scratch: &'m mut Scratch,
-    ) -> Request<'m, Tag> {
-        self.variant("get", scratch);
-        let mut read = ReadMany { keys: Vec::new(), variant: scratch };
+    fn read_many<'m>(&self, keys: impl Iterator<Item = &'m [u8]>) -> Request<'m, Tag> {
+        let mut read = ReadMany { keys: Vec::new(), variant: b"", restricted: b"mget" };
         for key in keys {
             if !self.settings.keys.allow(key) {
                 return plain(Flow::Bypass(WhyNot::Excluded));
@@ -156,30 +198,21 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, user, command. What most keys are read by, GET by the
-    /// default user, is the empty one: its answers are the same in both versions, and it is stored
-    /// with every such key.
+    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty one:
+    /// its answers are the same in both versions, and it is stored with every such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
-        if command == "get" && self.user.is_empty() {
+        if command == "get" {
             return;
         }
         scratch.push(match self.version {
             Version::Resp2 => 2,
             Version::Resp3 => 3,
         });
-        if !self.user.is_empty() {
-            scratch.extend_from_slice(&self.user);
-        }
         scratch.extend_from_slice(command.as_bytes());
     }
 
     /// All that a write can touch.
-    fn written<'m>(
-        &self,
-        command: &Command,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Write<'m> {
+    fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
         // Which database is meant is not known while SELECT is under way.
         if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
             return Write::to(self.namespace.whole_origin());
@@ -200,7 +233,7 @@ impl Resp {
             write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
         }
         if command.name == "set" {
-            write.states = self.stated(message, scratch);
+            write.states = self.stated(message);
         }
         write
     }
@@ -217,11 +250,7 @@ impl Resp {
 
     /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
     /// outcome depend on what was there.
-    fn stated<'m>(
-        &self,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Option<Box<States<'m>>> {
+    fn stated<'m>(&self, message: &'m Message<'_>) -> Option<Box<States<'m>>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {
@@ -238,12 +267,11 @@ impl Resp {
             }
             _ => return None,
         };
-        self.variant("get", scratch);
         let mut answer = Vec::with_capacity(1 + value.len());
         answer.push(b'$');
         answer.extend_from_slice(value);
         let key = Key::new(self.namespace, key);
-        Some(Box::new(States { key, variant: scratch, answer, lives }))
+        Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
     fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
@@ -262,9 +290,10 @@ impl Resp {
                 return with_reply(Flow::Coordination, Tag::Multi, Reply::Observed);
             }
             "watch" => self.watched = true,
-            "unwatch" => self.watched = self.in_transaction && self.watched,
+            "unwatch" => self.watched = self.may_queue() && self.watched,
             "exec" | "discard" => {
                 self.in_transaction = false;
+                self.endings += 1;
                 self.watched = false;
                 let executes = command.name == "exec";
                 (request.tag, request.ends) = match executes {
@@ -279,7 +308,7 @@ impl Resp {
 
     /// In the new protocol what the origin says unasked is marked, and a subscription is no stream.
     fn stream<'m>(&self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
-        let settled = self.unsettled == 0 && !self.lost_track && !self.in_transaction;
+        let settled = self.unsettled == 0 && !self.lost_track && !self.may_queue();
         let channels = message.len() - 1;
         if command.name.ends_with("subscribe")
             && self.version == Version::Resp3
@@ -311,29 +340,31 @@ impl Resp {
                 Tag::Reset
             }
             "client|reply" => {
-                let hush = [("ON", Hush::Off), ("SKIP", Hush::Next), ("OFF", Hush::On)];
-                let hush = hush.into_iter().find(|(word, _)| is(2, word));
-                let reply = hush.map_or(Reply::Plain, |(_, hush)| Reply::Hush(hush));
+                let reply = hush(command, message).map_or(Reply::Plain, Reply::Hush);
                 return with_reply(Flow::Coordination, Tag::Plain, reply);
             }
             "client|tracking" => {
                 // Inside a transaction it may never take effect.
-                self.tracked = !is(2, "OFF") || (self.tracked && self.in_transaction);
+                self.tracked = !is(2, "OFF") || (self.tracked && self.may_queue());
                 return plain(Flow::Coordination);
             }
             "readonly" | "readwrite" => {
                 self.replica_reads =
-                    command.name == "readonly" || (self.replica_reads && self.in_transaction);
+                    command.name == "readonly" || (self.replica_reads && self.may_queue());
                 return plain(Flow::Coordination);
             }
             "quit" => return with_reply(Flow::Coordination, Tag::Plain, Reply::Last),
+            "client|caching" => {
+                self.caching = true;
+                return plain(Flow::Coordination);
+            }
             "asking" => {
                 self.asking = true;
                 return plain(Flow::Coordination);
             }
             _ => return plain(Flow::Coordination),
         };
-        if self.in_transaction {
+        if self.in_transaction || (self.queues && self.endings == 0) {
             // It takes effect at EXEC, or never: from here on the state is anybody's guess.
             self.lost_track = true;
             return plain(Flow::Coordination);
@@ -341,10 +372,19 @@ impl Resp {
         self.unsettled += 1;
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
         if command.name == "reset" {
+            self.endings += 1;
             request.ends = Ends::Discards;
         }
         request
     }
+}
+
+/// Which replies `CLIENT REPLY` asks for.
+fn hush(command: &Command, message: &Message<'_>) -> Option<Hush> {
+    let word = message.argument(2).filter(|_| command.name == "client|reply")?;
+    let words = [("ON", Hush::Off), ("SKIP", Hush::Next), ("OFF", Hush::On)];
+    let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    words.into_iter().find_map(|(name, hush)| is(name).then_some(hush))
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`.
@@ -368,14 +408,10 @@ fn hello(message: &Message<'_>) -> Tag {
     Tag::Identify { version, user: identity, greets }
 }
 
-/// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the
-/// default user is the same with and without its name.
+/// Whom `AUTH [user] password` at argument `place` speaks for: without a name, the default user.
 fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     let named = place > 0 || message.len() > 2;
-    let name = message.argument(place + 1).filter(|name| named && *name != b"default");
-    let name = name.unwrap_or(b"default");
-    // A name may hold any byte; its length in front keeps two of them apart.
-    [&(name.len() as u32).to_le_bytes(), name].concat().into()
+    message.argument(place + 1).filter(|_| named).unwrap_or(b"default").into()
 }
 
 #[inline]

@@ -15,12 +15,14 @@ use wire::{
 
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
-    key::Namespace,
+    key::{Namespace, Scope},
     lease::Character,
+    principal::{Finding, Login, Standing},
     rules::Rules,
     stats::NotFilled,
 };
 
+mod check;
 mod client;
 mod cluster;
 mod message;
@@ -29,6 +31,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
 
 use message::{begins_confirmation, confirms, has_line, is_queued, refuse_http, whole};
@@ -57,6 +60,8 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Access,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -98,7 +103,8 @@ pub struct Resp {
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
-    user: Box<[u8]>,
+    /// Who has logged in last; none is the default user.
+    user: Option<Box<[u8]>>,
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
@@ -108,11 +114,17 @@ pub struct Resp {
     in_transaction: bool,
     /// Between MULTI and EXEC, as they were answered: the origin queues.
     queues: bool,
+    /// Requests under way that end a transaction, if the origin lets them.
+    endings: u32,
     watched: bool,
     tracked: bool,
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
+    /// The next command is the one that CLIENT CACHING speaks of.
+    caching: bool,
+    /// Nothing of ours may stand before the current command.
+    between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,
 }
@@ -131,6 +143,8 @@ pub enum Tag {
     Many,
     /// Our own PTTL.
     Probe,
+    /// Our own question who the connection speaks for.
+    Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),
     /// AUTH or HELLO, and what it asks for.
@@ -171,16 +185,19 @@ impl Resp {
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
-            user: Box::default(),
+            user: None,
             version: Version::Resp2,
             unsettled: 0,
             lost_track: false,
             in_transaction: false,
             queues: false,
+            endings: 0,
             watched: false,
             tracked: false,
             replica_reads: false,
             asking: false,
+            caching: false,
+            between: false,
             mid_reply: false,
             settings,
         }
@@ -197,6 +214,8 @@ impl Filter for Resp {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
 
+    const CHECKS_EARLY: bool = true;
+
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         self.decoder.decode(bytes, &self.settings.limits)
@@ -207,8 +226,9 @@ impl Filter for Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        let request = self.name_flow(message, scratch);
+        let request = self.name_flow(message, scratch, standing);
         if matches!(request.tag, Tag::Unknown) {
             refuse_http(message.name())?;
         }
@@ -286,6 +306,7 @@ impl Filter for Resp {
     fn verdict(&mut self, tag: &Tag, reply: &[u8]) -> Verdict {
         let verdict = refusal::verdict(tag, reply, self.queues);
         if matches!(tag, Tag::Exec | Tag::Discard | Tag::Reset) {
+            self.endings = self.endings.saturating_sub(1);
             self.queues &= verdict == Verdict::Unclear;
         }
         verdict
@@ -303,7 +324,26 @@ impl Filter for Resp {
         request::write_command(out, &["CLIENT", "REPLY", "ON"]);
     }
 
-    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+    fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
+        self.ask_who(forced, out)
+    }
+
+    fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
+        match tag {
+            Tag::Check(asked) => self.answered_who(*asked, reply),
+            _ => Finding::LoggedIn,
+        }
+    }
+
+    fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
+        whole(reply, &self.settings.limits).is_some_and(|reply| check::is_refusal(&reply))
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        self.namespace.whole_origin()
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
         if matches!(tag, Tag::Multi) {
             self.queues |= self.accepts(tag, reply);
             return;
@@ -316,15 +356,30 @@ impl Filter for Resp {
             return;
         }
         self.unsettled = self.unsettled.saturating_sub(1);
+        // A transaction that was thought to be over has it: it takes effect at EXEC, or never.
+        self.lost_track |=
+            whole(reply, &self.settings.limits).is_some_and(|reply| is_queued(&reply));
         if self.accepts(tag, reply) {
             self.follow(tag);
+            match tag {
+                Tag::Identify { user: Some(_), .. } => standing.begin_again(Login::Accepted),
+                Tag::Reset => standing.begin_again(Login::Unknown),
+                _ => {}
+            }
         } else if matches!(tag, Tag::Reset) {
             // What a RESET ends was taken for ended when it was sent.
             self.lost_track = true;
         }
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
+    fn rewrite(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        _: &mut Standing,
+        _: Duration,
+    ) {
         match (tag, whole(reply, &self.settings.limits)) {
             (Tag::Topology(topology), Some(reply)) => {
                 self.settings.addresses.rewrite(*topology, &reply, out);
@@ -378,7 +433,7 @@ impl Filter for Resp {
     fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag
-            && self.user.is_empty()
+            && self.user.is_none()
             && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
         {
             out.extend_from_slice(&greeting);
@@ -397,10 +452,10 @@ impl Filter for Resp {
 
     fn is_stateless(&self) -> bool {
         self.database == 0
-            && self.user.is_empty()
+            && self.user.is_none()
             && self.unsettled == 0
             && !(self.lost_track
-                || self.in_transaction
+                || self.may_queue()
                 || self.watched
                 || self.tracked
                 || self.replica_reads)
@@ -410,6 +465,12 @@ impl Filter for Resp {
 impl Resp {
     fn may_be_redirection(&self, reply: &[u8]) -> bool {
         reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
+    }
+
+    /// May the origin queue the next command? Only its reply to what ends a transaction says that it
+    /// does not: a user may lack the right to DISCARD.
+    fn may_queue(&self) -> bool {
+        self.in_transaction || self.queues || self.endings > 0
     }
 
     /// The origin agreed to a change of the connection's state.
@@ -423,7 +484,7 @@ impl Resp {
             Tag::Select(None) => self.lost_track = true,
             Tag::Identify { version, user, .. } => {
                 self.version = version.unwrap_or(self.version);
-                if let Some(user) = user {
+                if user.is_some() {
                     self.user.clone_from(user);
                 }
             }
@@ -431,7 +492,7 @@ impl Resp {
                 // The rest of the state was reset when it was sent: what was changed since stays.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
-                self.user = Box::default();
+                self.user = None;
                 self.version = Version::Resp2;
             }
             Tag::Plain
@@ -445,6 +506,7 @@ impl Resp {
             | Tag::Subscribe(_)
             | Tag::Script
             | Tag::Unknown
+            | Tag::Check(_)
             | Tag::Probe => {}
         }
     }

@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
-use cache::{
+use super::{Answer, Given, Grant, MemoryStorage, Question, Storage, Write};
+use crate::{
     key::{Key, Namespace, Sent},
     lease::Outcome,
-    storage::{self, Answer, Grant, MemoryStorage, Storage, Write},
+    principal::{Finding, Principal, Proof, Standing},
+    storage,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ struct Client {
 
 struct World {
     storage: MemoryStorage,
+    principal: Principal,
     now: Duration,
     /// What the origin holds; each write gives another number.
     value: u32,
@@ -72,7 +75,10 @@ impl World {
             ..storage::Config::default()
         };
         let storage = MemoryStorage::new(config, 1);
-        Self { storage, now: Duration::ZERO, value: 0, key: Vec::new() }
+        let mut standing = Standing::new(QUARANTINE);
+        standing.settle(Finding::Proven(Proof::Unrestricted), Duration::ZERO);
+        let principal = standing.receiver().expect("proven").clone();
+        Self { storage, principal, now: Duration::ZERO, value: 0, key: Vec::new() }
     }
 
     fn key(key: &[u8]) -> Key<'_> {
@@ -124,15 +130,24 @@ impl World {
                 self.now += QUARANTINE;
                 storage.advance(self.now);
             }
-            Take => match storage.read(key, b"", None, now, |_| {}) {
-                Answer::Miss(grant) => client.grant = grant.ok(),
-                Answer::Hit | Answer::Pending(_) => {}
-            },
+            Take => {
+                let question = Question { key, variant: b"", principal: Some(&self.principal) };
+                if let Answer::Miss(grant) = storage.read(question, None, now, |_| {}) {
+                    client.grant = grant.ok();
+                }
+            }
             Reply => client.reply = self.value,
             Fill => {
                 if let Some(grant) = client.grant.take() {
-                    let answer = client.reply.to_le_bytes();
-                    let _either = storage.fill(grant.lease, key, b"", &answer, None, now);
+                    let given = Given {
+                        key,
+                        variant: b"",
+                        principal: &self.principal,
+                        answer: &client.reply.to_le_bytes(),
+                        asked_at: now,
+                        expires_at: None,
+                    };
+                    let _either = storage.fill(grant.lease, given, now);
                 }
             }
         }
@@ -143,7 +158,9 @@ impl World {
         let mut served = None;
         let hit =
             |answer: &[u8]| served = Some(u32::from_le_bytes(answer.try_into().expect("a number")));
-        let answer = self.storage.read(Self::key(&self.key), b"", None, self.now, hit);
+        let key = Self::key(&self.key);
+        let question = Question { key, variant: b"", principal: Some(&self.principal) };
+        let answer = self.storage.read(question, None, self.now, hit);
         if let Answer::Miss(Ok(grant)) = answer {
             self.storage.release(grant.lease);
         }
