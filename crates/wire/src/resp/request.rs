@@ -291,6 +291,18 @@ enum Begun<'a> {
     Inline(Request<'a>),
 }
 
+/// Is it a line of HTTP, sent by a web page or a scanner? Close the connection and answer nothing, as
+/// Redis does: what follows would be taken for commands that somebody else's page chose.
+#[cold]
+pub fn is_http(request: &Request<'_>) -> bool {
+    let is = |word: &[u8]| request.name().eq_ignore_ascii_case(word);
+    let is_request_line = || {
+        request.argument(1).is_some_and(|target| target.starts_with(b"/"))
+            && request.argument(2).is_some_and(|version| version.starts_with(b"HTTP/1."))
+    };
+    is(b"post") || is(b"host:") || (request.len() == 3 && is_request_line())
+}
+
 /// Appends a command in the form every server reads, an array of bulk strings.
 pub fn write_command(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
     length::write(out, b'*', arguments.len());
