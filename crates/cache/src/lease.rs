@@ -26,7 +26,7 @@ pub const NAMESPACES_MAX: usize = 16_384;
 pub const WAITERS_MAX: usize = 1_024;
 
 /// At most this many lost writes are in quarantine one by one; beyond, a lost write to a key closes
-/// its collection, and beyond [`NAMESPACES_MAX`] of those everything, for as long.
+/// its collection, and beyond [`NAMESPACES_MAX`] of those its origin, for as long.
 pub const QUARANTINE_MAX: usize = 65_536;
 
 /// Someone who waits for a fill: the session's number, chosen by tier 2.
@@ -91,6 +91,7 @@ struct Flight {
 /// One collection.
 #[derive(Debug)]
 struct Territory {
+    origin: u64,
     database: u64,
     generation: u64,
     character: Character,
@@ -106,8 +107,9 @@ pub struct Leases {
     generations: u64,
     flights: HashMap<u64, Flight>,
     territories: HashMap<u64, Territory>,
+    /// Writes under way to whole databases and whole origins; nothing is here without one.
     databases: HashMap<u64, u32>,
-    everything: u32,
+    origins: HashMap<u64, u32>,
     quarantine: BinaryHeap<Reverse<(Duration, Sent)>>,
     /// Scopes in `quarantine` for many writes together, and until when.
     merged: HashMap<Sent, Duration>,
@@ -130,7 +132,7 @@ impl Leases {
     /// [`Closed`] says why nothing may be stored.
     pub fn take(&mut self, key: Key<'_>, ticket: Option<Ticket>) -> Result<Lease, Closed> {
         let namespace = key.namespace;
-        if self.everything > 0 || self.databases.contains_key(&namespace.database) {
+        if self.is_closed_above(namespace) {
             return Err(Closed::WritePending);
         }
         let events = self.events;
@@ -203,27 +205,26 @@ impl Leases {
                 self.generations += 1;
                 let generation = self.generations;
                 let territory = self.territories.entry(namespace.collection);
-                let territory =
-                    territory.or_insert_with(|| Territory::new(namespace.database, generation));
+                let territory = territory.or_insert_with(|| Territory::new(namespace, generation));
                 territory.writes += 1;
                 territory.renew(generation, events);
             }
-            Sent::Database(database) => {
+            Sent::Database { database, .. } => {
                 *self.databases.entry(database).or_default() += 1;
-                for territory in self.territories.values_mut() {
-                    if territory.database == database {
-                        self.generations += 1;
-                        territory.renew(self.generations, events);
-                    }
-                }
+                self.renew(|territory| territory.database == database);
             }
-            Sent::Everything => {
-                self.everything += 1;
-                for territory in self.territories.values_mut() {
-                    self.generations += 1;
-                    territory.renew(self.generations, events);
-                }
+            Sent::Origin(origin) => {
+                *self.origins.entry(origin).or_default() += 1;
+                self.renew(|territory| territory.origin == origin);
             }
+        }
+    }
+
+    /// Begins a generation for each collection that `is_touched`.
+    fn renew(&mut self, is_touched: impl Fn(&Territory) -> bool) {
+        for territory in self.territories.values_mut().filter(|territory| is_touched(territory)) {
+            self.generations += 1;
+            territory.renew(self.generations, self.events);
         }
     }
 
@@ -247,15 +248,8 @@ impl Leases {
                     }
                 }
             }
-            Sent::Database(database) => {
-                if let Some(writes) = self.databases.get_mut(&database) {
-                    *writes -= 1;
-                    if *writes == 0 {
-                        self.databases.remove(&database);
-                    }
-                }
-            }
-            Sent::Everything => self.everything -= 1,
+            Sent::Database { database, .. } => open(&mut self.databases, database),
+            Sent::Origin(origin) => open(&mut self.origins, origin),
         }
     }
 
@@ -267,7 +261,7 @@ impl Leases {
             return;
         }
         let merged = match scope {
-            _ if self.merged.len() >= NAMESPACES_MAX => Sent::Everything,
+            _ if self.merged.len() >= NAMESPACES_MAX => Sent::Origin(scope.origin()),
             Sent::Key { namespace, .. } => Sent::Collection(namespace),
             wider => wider,
         };
@@ -335,9 +329,7 @@ impl Leases {
                     && territory.revoked_at <= sent_at
                     && territory.character != Character::Derived
             });
-        let database_is_quiet =
-            self.everything == 0 && !self.databases.contains_key(&namespace.database);
-        key_is_quiet && collection_is_quiet && database_is_quiet
+        key_is_quiet && collection_is_quiet && !self.is_closed_above(namespace)
     }
 
     /// The number of write events so far.
@@ -356,7 +348,7 @@ impl Leases {
     pub fn is_idle(&self) -> bool {
         self.flights.is_empty()
             && self.databases.is_empty()
-            && self.everything == 0
+            && self.origins.is_empty()
             && self.territories.values().all(|territory| territory.leases + territory.writes == 0)
     }
 
@@ -364,11 +356,16 @@ impl Leases {
         let after = |revoked_at: u64| lease.taken_at >= revoked_at;
         let flight = self.flights.get(&lease.hash);
         let territory = self.territories.get(&lease.namespace.collection);
-        self.everything == 0
-            && !self.databases.contains_key(&lease.namespace.database)
+        !self.is_closed_above(lease.namespace)
             && flight.is_some_and(|flight| flight.writes == 0 && after(flight.revoked_at))
             && territory
                 .is_some_and(|territory| territory.writes == 0 && after(territory.revoked_at))
+    }
+
+    /// Is a write to the whole database or origin of `namespace` under way?
+    fn is_closed_above(&self, namespace: Namespace) -> bool {
+        self.databases.contains_key(&namespace.database)
+            || self.origins.contains_key(&namespace.origin)
     }
 
     /// The record of `namespace`, made if there is room.
@@ -381,7 +378,7 @@ impl Leases {
                 return None;
             }
             self.generations += 1;
-            let mut territory = Territory::new(namespace.database, self.generations);
+            let mut territory = Territory::new(namespace, self.generations);
             // What happened to it before it was forgotten is not known any more.
             territory.revoked_at = self.events;
             self.territories.insert(namespace.collection, territory);
@@ -396,10 +393,21 @@ impl Leases {
     }
 }
 
+/// One of the writes to what `closed` counts them of is settled.
+fn open(closed: &mut HashMap<u64, u32>, scope: u64) {
+    if let Some(writes) = closed.get_mut(&scope) {
+        *writes -= 1;
+        if *writes == 0 {
+            closed.remove(&scope);
+        }
+    }
+}
+
 impl Territory {
-    fn new(database: u64, generation: u64) -> Self {
+    fn new(namespace: Namespace, generation: u64) -> Self {
+        let Namespace { origin, database, .. } = namespace;
         let character = Character::Unknown;
-        Self { database, generation, character, leases: 0, writes: 0, revoked_at: 0 }
+        Self { origin, database, generation, character, leases: 0, writes: 0, revoked_at: 0 }
     }
 
     /// Leaves the old generation behind, with what was known of it.

@@ -174,7 +174,8 @@ pub struct Stats {
     pub coalesced: Counter,
     /// Replies stored.
     pub fills: Counter,
-    /// Writes seen, by how much they could touch: a key, a collection, a database, everything.
+    /// Writes seen, by how much they could touch: a key, a collection, a database, everything of
+    /// their origin.
     pub writes: [Counter; 4],
     /// Invalidations that a feed named.
     pub fed: Counter,
@@ -209,8 +210,8 @@ impl Stats {
         let counter = match scope {
             Scope::Key(_) => key,
             Scope::Collection(_) => collection,
-            Scope::Database(_) => database,
-            Scope::Everything => everything,
+            Scope::Database { .. } => database,
+            Scope::Origin(_) => everything,
         };
         counter.add(1);
     }

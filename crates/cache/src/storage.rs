@@ -145,6 +145,13 @@ pub trait Storage {
     /// The write was answered.
     fn write_settled(&mut self, write: Write);
 
+    /// A write that this cache did not forward has happened at the origin: drops what it can have
+    /// touched and revokes the leases there, and closes nothing.
+    fn written_elsewhere(&mut self, scope: Scope<'_>) {
+        let write = self.write_sent(scope);
+        self.write_settled(write);
+    }
+
     /// The write was answered and states the whole value of its key: stores it, if population says
     /// so and no other write was under way.
     fn write_settled_with(
@@ -393,9 +400,8 @@ impl Storage for MemoryStorage {
                     self.memory.remove(key.hash, generation.before(key));
                 }
             }
-            // A new generation hides what is stored; only everything is worth giving back at once.
-            Scope::Collection(_) | Scope::Database(_) => {}
-            Scope::Everything => self.memory.clear(),
+            // A new generation hides what is stored; replacement gives its memory back.
+            Scope::Collection(_) | Scope::Database { .. } | Scope::Origin(_) => {}
         }
         let scope = Sent::from(scope);
         self.leases.write_sent(scope);

@@ -23,8 +23,8 @@ fn scopes_above() -> [Sent; 4] {
     [
         sent(key(b"a")),
         Sent::Collection(namespace),
-        Sent::Database(namespace.database),
-        Sent::Everything,
+        namespace.whole_database().into(),
+        namespace.whole_origin().into(),
     ]
 }
 
@@ -61,7 +61,8 @@ fn a_write_elsewhere_leaves_the_lease_alone() {
     for scope in [
         sent(key(b"b")),
         Sent::Collection(elsewhere),
-        Sent::Database(elsewhere.database),
+        elsewhere.whole_database().into(),
+        Sent::Origin(crate::key::origin(0, "another origin")),
         Sent::Key { namespace: elsewhere, hash: Key::new(elsewhere, b"a").hash },
     ] {
         leases.write_sent(scope);

@@ -247,8 +247,10 @@ impl<F: Filter> Session<F> {
     /// Keeps writes until a later reply settles them.
     fn hold<S: Storage>(&mut self, writes: &mut SmallVec<[Write; 1]>, storage: &mut S) {
         self.held.extend(mem::take(writes));
-        if self.held.len() > self.config.held_writes_max {
-            let everything = storage.write_sent(Scope::Everything);
+        if let Some(first) = self.held.first()
+            && self.held.len() > self.config.held_writes_max
+        {
+            let everything = storage.write_sent(Scope::Origin(first.scope.origin()));
             for write in mem::replace(&mut self.held, vec![everything]) {
                 storage.write_settled(write);
             }

@@ -61,7 +61,7 @@ impl Mongo {
             Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
             Effect::TransactionEnd if command.name != "abortTransaction" => {
                 let extent = self.settings.transactions.published(command, self.user());
-                Flow::Write(Write { scopes: extent.scopes(), states: None })
+                Flow::Write(Write { scopes: extent.scopes(self.origin), states: None })
             }
             Effect::Authentication | Effect::Handshake => {
                 let handshake = command.effect() == Effect::Handshake;
@@ -162,7 +162,7 @@ impl Mongo {
         if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        Flow::Write(Write { scopes: touched.scopes(scratch), states: None })
+        Flow::Write(Write { scopes: touched.scopes(self.origin, scratch), states: None })
     }
 }
 
@@ -272,15 +272,16 @@ impl Touched {
         Extent { collections, databases: self.databases, everything: self.everything }
     }
 
-    fn scopes<'m>(self, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 1]> {
+    fn scopes<'m>(self, origin: u64, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
-            return SmallVec::from_iter([Scope::Everything]);
+            return SmallVec::from_iter([Scope::Origin(origin)]);
         }
         let keys = self.keys.into_iter().map(|(namespace, place)| {
             Scope::Key(Key::new(namespace, scratch.get(place).unwrap_or_default()))
         });
         let collections = self.collections.into_iter().map(Scope::Collection);
-        let databases = self.databases.into_iter().map(Scope::Database);
+        let databases = self.databases.into_iter();
+        let databases = databases.map(|database| Scope::Database { origin, database });
         keys.chain(collections).chain(databases).collect()
     }
 }
@@ -419,7 +420,7 @@ fn is_plain(projection: &Document<'_>) -> Result<bool> {
 }
 
 /// A frame that is no command: a find of the days before commands, or what we do not know.
-pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
+pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
     let header = frame.header();
     let request_id = header.request_id;
@@ -429,7 +430,7 @@ pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),
         // Legacy writes are never answered; what is unknown counts as one.
         _ => {
-            let flow = Flow::Write(Write::to(Scope::Everything));
+            let flow = Flow::Write(Write::to(Scope::Origin(origin)));
             Request { reply: Reply::Never, ..Request::new(flow, tag) }
         }
     }

@@ -16,7 +16,7 @@ use wire::{
 
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
-    key::Namespace,
+    key::{self, Namespace},
     lease::Character,
     rules::Rules,
     stats::NotFilled,
@@ -69,6 +69,8 @@ pub struct UniqueField {
 #[derive(Debug)]
 pub struct Mongo {
     settings: Arc<Settings>,
+    /// What scopes name the origin by.
+    origin: u64,
     principal: principal::Principal,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
@@ -112,6 +114,7 @@ impl Mongo {
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
+            origin: key::origin(settings.secret, &settings.origin),
             settings,
             principal: principal::Principal::default(),
             reply_left: 0,
@@ -163,7 +166,7 @@ impl Filter for Mongo {
         let frame = whole(bytes, &self.settings.limits)?;
         match Command::parse(&frame)? {
             Some(command) => self.name_flow(&command, scratch),
-            None => Ok(client::opaque(&frame)),
+            None => Ok(client::opaque(&frame, self.origin)),
         }
     }
 

@@ -31,7 +31,7 @@ impl Resp {
     ) -> Request<'m, Tag> {
         let asking = std::mem::take(&mut self.asking);
         let Some(command) = command::find(message) else {
-            return self.write(Write::to(Scope::Everything));
+            return self.write(Write::to(self.namespace.whole_origin()));
         };
         // Every server refuses the call before it touches a key.
         if !command.accepts(message.len()) {
@@ -68,7 +68,7 @@ impl Resp {
             Effect::PubSub => with_reply(Flow::Coordination, Tag::Plain, Reply::Stream),
             // A configuration can change who may do what.
             Effect::Other if command.name == "config|set" => {
-                self.write(Write::to(Scope::Everything))
+                self.write(Write::to(self.namespace.whole_origin()))
             }
             Effect::Other => match Topology::of(command.name) {
                 Some(topology) => {
@@ -181,14 +181,16 @@ impl Resp {
     ) -> Write<'m> {
         // Which database is meant is not known while SELECT is under way.
         if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
-            return Write::to(Scope::Everything);
+            return Write::to(self.namespace.whole_origin());
         }
         match command.effect {
             Effect::Write => {}
             Effect::WriteDatabase => return Write::to(Scope::Collection(self.namespace)),
-            _ => return Write::to(Scope::Everything),
+            _ => return Write::to(self.namespace.whole_origin()),
         }
-        let Ok(keys) = command.keys(message) else { return Write::to(Scope::Everything) };
+        let Ok(keys) = command.keys(message) else {
+            return Write::to(self.namespace.whole_origin());
+        };
         let mut write = Write { scopes: SmallVec::new(), states: None };
         for key in keys {
             if write.scopes.len() == KEYS_MAX {
