@@ -102,6 +102,11 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
+    /// Bytes it takes beside its record.
+    fn held_bytes(&self) -> usize {
+        if self.bytes.spilled() { self.bytes.len() } else { 0 }
+    }
+
     pub(crate) fn borrow(&self) -> Key<'_> {
         Key { namespace: self.namespace, bytes: &self.bytes, hash: self.hash }
     }
@@ -131,6 +136,30 @@ impl Fill {
         match storage.fill(lease, key, &self.variant, &self.packed, expires_at, now) {
             Ok(()) => storage.stats().fills.add(1),
             Err(reason) => storage.stats().not_filled(reason),
+        }
+    }
+}
+
+impl Action {
+    /// Bytes it keeps until the reply has come.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Fill(fill) => fill.key.held_bytes(),
+            Self::State(stated) => stated.key.held_bytes() + stated.answer.len(),
+            Self::Merge(merge) => {
+                let missing = merge.parts.iter().map(|part| match part {
+                    Part::Stored(_) => 0,
+                    Part::Missing(fill) => fill.key.held_bytes(),
+                });
+                missing.sum::<usize>() + merge.stored.len()
+            }
+            Self::Local(answer) => answer.len(),
+            Self::Forward
+            | Self::Observe
+            | Self::Rewrite
+            | Self::Probe { .. }
+            | Self::Restore
+            | Self::Stream => 0,
         }
     }
 }

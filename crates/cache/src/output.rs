@@ -42,6 +42,17 @@ impl Output {
         self.bytes.len() - self.written
     }
 
+    /// Bytes of memory it takes; about, where that is little: its buffer may be lent.
+    #[inline]
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        const COUNTED_BYTES_MIN: usize = 16 << 10;
+        match self.bytes.len() {
+            little @ ..COUNTED_BYTES_MIN => little,
+            _ => self.bytes.capacity(),
+        }
+    }
+
     /// Is everything written?
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -58,6 +69,9 @@ impl Output {
             // smaller half keeps the cost of all moves linear.
             self.bytes.drain(..self.written);
             self.written = 0;
+            if self.bytes.capacity() > KEPT_BYTES && self.bytes.len() < self.bytes.capacity() / 4 {
+                self.bytes.shrink_to(self.bytes.capacity() / 2);
+            }
         }
     }
 

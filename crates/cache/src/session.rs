@@ -28,6 +28,10 @@ use crate::{
 };
 
 mod end;
+mod held;
+mod large;
+
+use large::Passage;
 
 pub use end::Afterlife;
 
@@ -44,6 +48,11 @@ pub struct Config {
     /// changed before the client sees it; a larger one ends the session. As much as a client can
     /// claim by one request.
     pub withheld_bytes_max: usize,
+    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
+    /// tells, and what it writes is dropped by the collection or more.
+    pub request_held_bytes_max: usize,
+    /// The same for a client that the origin has not accepted yet.
+    pub stranger_held_bytes_max: usize,
     /// Writes held back by MULTI; beyond, they count as one write to everything.
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
@@ -57,6 +66,8 @@ impl Default for Config {
             buffered_bytes_max: 1 << 20,
             captured_bytes_max: 1 << 20,
             withheld_bytes_max: 513 << 20,
+            request_held_bytes_max: 1 << 20,
+            stranger_held_bytes_max: 16 << 10,
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
         }
@@ -78,7 +89,7 @@ pub struct Session<F: Filter> {
     pub(crate) reading: Reading,
     /// What has come of a reply that is to be seen as a whole.
     pub(crate) captured: Captured,
-    /// Bytes of stored answers that wait in `expected` for their turn.
+    /// Bytes of keys and answers that wait in `expected`.
     pub(crate) waiting_bytes: usize,
     pub(crate) ticket: Ticket,
     /// Until when the client waits for another's fill.
@@ -89,6 +100,12 @@ pub struct Session<F: Filter> {
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
+    /// The rest of a request is passing on.
+    passing: bool,
+    /// See [`Self::is_proven`].
+    pub(crate) proven: bool,
+    /// Bytes that may wait to be written to one side now.
+    room: usize,
     /// Requests have arrived that there was no room for.
     held_up: bool,
     from_client: Input,
@@ -123,6 +140,7 @@ impl<F: Filter> Session<F> {
     pub fn new(filter: F, config: Arc<Config>, ticket: Ticket) -> Self {
         Self {
             filter,
+            room: config.buffered_bytes_max,
             config,
             expected: VecDeque::new(),
             to_client: Output::default(),
@@ -137,6 +155,8 @@ impl<F: Filter> Session<F> {
             waited: false,
             streams: false,
             streaming: false,
+            passing: false,
+            proven: false,
             held_up: false,
             from_client: Input::default(),
             from_server: Input::default(),
@@ -189,7 +209,7 @@ impl<F: Filter> Session<F> {
     pub fn wants(&self, side: Side) -> bool {
         match side {
             Side::Client => self.may_take_request(),
-            Side::Server => self.to_client.len() < self.config.buffered_bytes_max,
+            Side::Server => self.to_client.len() < self.room,
         }
     }
 
@@ -256,21 +276,18 @@ impl<F: Filter> Session<F> {
             && self.reading == Reading::Boundary
             && !self.streams
             && !self.held_up
+            && !self.passing
     }
 
-    /// Is all that is outstanding such that it may never come? Then draining does not wait for it.
+    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
+    /// what stands behind it: that comes later still.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let waits = |expected: &Expected<F::Tag>| {
+        let stuck = self.expected.front().map_or(self.streams, |expected| {
             matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
-        };
-        self.is_quiet()
-            || (self.to_client.is_empty()
-                && self.to_server.is_empty()
-                && self.reading == Reading::Boundary
-                && !self.held_up
-                && self.waits()
-                && self.expected.iter().all(waits))
+        });
+        let unwritten = !self.to_client.is_empty() || self.reading != Reading::Boundary;
+        self.is_quiet() || (stuck && !unwritten)
     }
 
     /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
@@ -292,8 +309,8 @@ impl<F: Filter> Session<F> {
     fn may_take_request(&self) -> bool {
         self.parked.is_none()
             && self.expected.len() < self.config.pipeline_max
-            && self.to_server.len() < self.config.buffered_bytes_max
-            && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
+            && self.to_server.len() < self.room
+            && self.to_client.len() + self.waiting_bytes < self.room
     }
 
     /// May an answer of ours leave now, or would it overtake something?
@@ -356,9 +373,22 @@ impl<F: Filter> Session<F> {
                 self.held_up = true;
                 break;
             }
+            if self.passing {
+                match self.pass(rest)? {
+                    Passage::Taken(length) => taken += length,
+                    Passage::Wait => break,
+                }
+                continue;
+            }
             let (message, length) = match self.filter.message(rest) {
                 Ok(Some(found)) => found,
-                Ok(None) => break,
+                Ok(None) => match self.begin_passing(rest, &mut scratch, storage, now)? {
+                    Passage::Taken(length) => {
+                        taken += length;
+                        continue;
+                    }
+                    Passage::Wait => break,
+                },
                 Err(error) => return Err(self.refuse(error)),
             };
             scratch.clear();

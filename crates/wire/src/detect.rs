@@ -5,6 +5,7 @@
 //! it understands, instead of leaving it to wait for a reply until its timeout.
 
 use crate::{
+    Error, Result,
     mongo::{frame::opcode, response},
     resp::{self, Limits, command, request},
 };
@@ -80,6 +81,27 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
         return Look::Expected;
     }
     look(expected, bytes)
+}
+
+/// As [`client`], for a codec: true once nothing speaks against `expected`.
+///
+/// # Errors
+/// [`Error::Foreign`]; [`refuse`] writes what the client is to be told.
+#[inline]
+pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
+    match client(expected, bytes) {
+        Look::Expected => Ok(true),
+        Look::More => Ok(false),
+        Look::Found(found) => Err(foreign(expected, found, bytes)),
+    }
+}
+
+/// The error that says so.
+#[cold]
+pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
+    let mut first = [0; LOOK_BYTES];
+    first.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    Error::Foreign { expected, found, first }
 }
 
 #[cold]

@@ -157,7 +157,6 @@ impl<F: Filter> Session<F> {
             let out = self.to_server.buffer();
             self.filter.request_missing(&tag, missing.iter().copied(), out);
         }
-        self.waiting_bytes += merge.stored.len();
         self.expect(tag, Action::Merge(Box::new(merge)));
         self.forward(&probes);
         for probe_tag in probe_tags {
@@ -177,7 +176,6 @@ impl<F: Filter> Session<F> {
     }
 
     fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
-        self.waiting_bytes += answer.len();
         self.expect(tag, Action::Local(answer));
     }
 
@@ -222,6 +220,7 @@ impl<F: Filter> Session<F> {
         if request.holds_writes {
             self.hold(&mut writes, storage);
         }
+        self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected { tag: request.tag, action, writes });
         if request.reply == Reply::Stream {
             self.streams = true;
@@ -257,11 +256,12 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    fn forward(&mut self, bytes: &[u8]) {
+    pub(crate) fn forward(&mut self, bytes: &[u8]) {
         self.to_server.buffer().extend_from_slice(bytes);
     }
 
     fn expect(&mut self, tag: F::Tag, action: Action) {
+        self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
     }
 }

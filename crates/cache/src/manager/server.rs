@@ -32,6 +32,10 @@ impl<F: Filter> Session<F> {
             }
             return Ok(());
         };
+        if !self.proven && self.reading == Reading::Boundary {
+            let tag = self.expected.front().map(|expected| &expected.tag);
+            self.proven = tag.is_some_and(|tag| self.filter.proves(tag, part));
+        }
         if seen.passes {
             self.to_client.buffer().extend_from_slice(part);
         }
@@ -103,6 +107,7 @@ impl<F: Filter> Session<F> {
             return;
         }
         let Some(mut expected) = self.expected.pop_front() else { return };
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(expected.action.held_bytes());
         let tag = &expected.tag;
         match expected.action {
             Action::Forward | Action::Local(_) | Action::Stream => {}
@@ -115,7 +120,6 @@ impl<F: Filter> Session<F> {
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
-                self.waiting_bytes = self.waiting_bytes.saturating_sub(merge.stored.len());
                 self.merge(tag, *merge, reply, storage, now);
             }
             Action::State(stated) => {

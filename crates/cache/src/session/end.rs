@@ -50,7 +50,7 @@ impl<F: Filter> Session<F> {
         }
         // What the client believes to have set up, no origin knows of; and what came behind the
         // start of a stream has no place in the queue.
-        let keeps = self.filter.is_stateless() && !self.streams;
+        let keeps = self.filter.is_stateless() && !self.streams && !self.passing;
         (self.streams, self.streaming) = (false, false);
         if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
@@ -59,6 +59,7 @@ impl<F: Filter> Session<F> {
     pub fn origin_lost<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
         let waiting =
             !self.expected.is_empty() || self.reading != Reading::Boundary || self.streams;
+        let waiting = waiting || self.passing;
         self.abandon(storage, now);
         self.to_server.clear();
         self.from_server = Input::default();

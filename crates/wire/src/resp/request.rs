@@ -9,9 +9,12 @@ use std::{borrow::Cow, mem, ops::Range, slice};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
-use crate::{Error, Result};
+use crate::{Error, Result, detect};
 
 mod inline;
+mod passing;
+
+pub use passing::{Beginning, Passed, Passing};
 
 /// One command with its arguments, borrowed from the buffer it was decoded from.
 #[derive(Debug, Clone)]
@@ -330,6 +333,11 @@ pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
         Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
         Error::Malformed { got, .. } => got.clone(),
+        Error::Foreign { found, first, .. } => {
+            let mut told = Vec::new();
+            detect::refuse(*found, first, &error.to_string(), &mut told);
+            return told;
+        }
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
         Error::TooLarge { what: BULK_BYTES, .. } => "invalid bulk length".to_owned(),
         Error::TooLarge { what: INLINE_BYTES, .. } => "too big inline request".to_owned(),

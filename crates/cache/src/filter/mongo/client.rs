@@ -41,6 +41,10 @@ impl Mongo {
             exhaust: command.flags.exhaust_allowed(),
             waits: command.effect() == Effect::Handshake
                 && !matches!(command.body.element("maxAwaitTimeMS"), Ok(None)),
+            needs_rights: matches!(
+                command.effect(),
+                Effect::Read { .. } | Effect::Pipeline | Effect::Write(_) | Effect::Cursor
+            ),
             ..Tag::default()
         };
         let acknowledged = command.acknowledged();
@@ -147,6 +151,14 @@ impl Mongo {
         u16::try_from(place).ok()
     }
 
+    /// The collection that `command` is about, as the scopes of a write.
+    pub(super) fn collection_of<'m>(&self, command: &Command<'_>) -> SmallVec<[Scope<'m>; 1]> {
+        static NO_KEYS: Scratch = Scratch::new();
+        let mut touched = Touched::default();
+        touched.visit(self, Touch::Collection(command.namespace), &mut Scratch::new());
+        touched.scopes(self.origin, &NO_KEYS)
+    }
+
     /// The flow of a command that may write.
     fn written<'m>(&self, command: &Command<'m>, scratch: &'m mut Scratch) -> Flow<'m> {
         let mut touched = Touched::default();
@@ -166,7 +178,7 @@ impl Mongo {
     }
 }
 
-fn in_transaction(command: &Command<'_>) -> bool {
+pub(super) fn in_transaction(command: &Command<'_>) -> bool {
     !matches!(command.body.element("autocommit"), Ok(None))
 }
 

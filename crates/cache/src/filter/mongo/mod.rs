@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
+    detect::{self, Protocol},
     mongo::{
         bson::{Document, Writer},
         frame::{self, Body, Frame, HEADER_BYTES, Header, Limits, opcode},
@@ -12,8 +13,10 @@ use wire::{
         request::Request as Command,
         response,
     },
+    resp::request::Passed,
 };
 
+use self::large::Inflated;
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::{self, Namespace},
@@ -24,6 +27,7 @@ use crate::{
 
 mod client;
 mod greeting;
+mod large;
 mod principal;
 mod server;
 #[cfg(test)]
@@ -72,6 +76,10 @@ pub struct Mongo {
     /// What scopes name the origin by.
     origin: u64,
     principal: principal::Principal,
+    /// The first bytes of the client were MongoDB's.
+    recognised: bool,
+    /// Bytes still to come of a request that is too long to be held.
+    request_left: usize,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
     /// The current reply is one that somebody asked for.
@@ -88,7 +96,7 @@ pub struct Mongo {
 #[derive(Debug)]
 pub struct Message<'a> {
     original: &'a [u8],
-    inflated: Option<Vec<u8>>,
+    inflated: Option<Inflated>,
 }
 
 /// What must be remembered of a request until its reply.
@@ -101,6 +109,8 @@ pub struct Tag {
     exhaust: bool,
     /// It is answered when something has changed.
     waits: bool,
+    /// Where clients log in, it is refused to those that have not.
+    needs_rights: bool,
     /// Asks what every client is told.
     greets: Option<Form>,
     /// Its part in authentication.
@@ -117,6 +127,8 @@ impl Mongo {
             origin: key::origin(settings.secret, &settings.origin),
             settings,
             principal: principal::Principal::default(),
+            recognised: false,
+            request_left: 0,
             reply_left: 0,
             reply_answers: true,
             reply_continues: false,
@@ -150,11 +162,49 @@ impl Filter for Mongo {
     type Message<'a> = Message<'a>;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        if !self.recognised {
+            if !detect::expect(Protocol::Mongo, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
         let Some((frame, length)) = frame::decode(bytes, &self.settings.limits)? else {
             return Ok(None);
         };
-        let inflated = inflate(&frame, &self.settings.limits)?;
+        let inflated = match frame.body() {
+            Body::Compressed(compressed) => Some(Inflated::of(compressed, &self.settings.limits)?),
+            _ => None,
+        };
         Ok(Some((Message { original: frame.bytes(), inflated }, length)))
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        _: &'m mut Scratch,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        let Some(length) = frame::frame_bytes(bytes, &self.settings.limits)? else {
+            return Ok(None);
+        };
+        let taken = bytes.len().min(length);
+        self.request_left = length - taken;
+        Ok(Some((self.name_incoming(bytes), taken)))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let passed = bytes.len().min(self.request_left);
+        self.request_left -= passed;
+        Ok(Passed { bytes: passed, ends: self.request_left == 0 })
+    }
+
+    fn proves(&self, tag: &Tag, part: &[u8]) -> bool {
+        // What is not whole yet is no error.
+        let refused = server::read(part, &self.settings.limits, |response| !response.ok);
+        tag.needs_rights && !refused.unwrap_or(false)
+    }
+
+    fn overloaded(&mut self, _: &mut Vec<u8>) {
+        // A reply names its request, and no request is known to be waiting.
     }
 
     fn request<'m>(
@@ -162,7 +212,11 @@ impl Filter for Mongo {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
     ) -> Result<Request<'m, Tag>> {
-        let bytes = message.inflated.as_deref().unwrap_or(message.original);
+        let bytes = match &message.inflated {
+            None => message.original,
+            Some(Inflated::Whole(inflated)) => inflated,
+            Some(Inflated::Beginning(beginning)) => return Ok(self.name_beginning(beginning)),
+        };
         let frame = whole(bytes, &self.settings.limits)?;
         match Command::parse(&frame)? {
             Some(command) => self.name_flow(&command, scratch),
@@ -311,8 +365,12 @@ impl Filter for Mongo {
         self.answer(tag, &body, out);
     }
 
-    fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
-        // A server closes the connection without a word, and so do we.
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        // A server closes the connection without a word, and so do we, but to who speaks another
+        // protocol.
+        if let Error::Foreign { found, first, .. } = error {
+            detect::refuse(*found, first, &error.to_string(), out);
+        }
     }
 
     fn waits(&self, tag: &Tag) -> bool {

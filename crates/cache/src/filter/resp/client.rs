@@ -245,13 +245,13 @@ impl Resp {
         Some(Box::new(States { key, variant: scratch, answer, lives }))
     }
 
-    fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
+    pub(super) fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
         let mut request = plain(Flow::Write(write));
         request.holds_writes = self.in_transaction;
         request
     }
 
-    fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
+    pub(super) fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
         let mut request = plain(Flow::Coordination);
         match command.name {
             "multi" => self.in_transaction = true,

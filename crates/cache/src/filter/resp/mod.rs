@@ -10,11 +10,16 @@ use std::{
 
 use wire::{
     Result,
-    resp::{Frame, Limits, Request as Message, Scanner, Version, frame, request, response},
+    detect::{self, Protocol},
+    resp::{
+        Frame, Limits, Passing, Request as Message, Scanner, Version, frame,
+        request::{self, Passed},
+        response,
+    },
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
+    filter::{Cut, Filter, Form, Greetings, OVERLOADED, Probed, Read, Request, Scratch},
     key::Namespace,
     lease::Character,
     rules::Rules,
@@ -23,6 +28,7 @@ use crate::{
 
 mod client;
 mod cluster;
+mod large;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -91,6 +97,10 @@ pub enum Scripts {
 pub struct Resp {
     settings: Arc<Settings>,
     decoder: request::Decoder,
+    /// The rest of a request that is too long to be held.
+    passing: Option<Passing>,
+    /// The first bytes of the client were Redis's.
+    recognised: bool,
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
@@ -150,6 +160,8 @@ impl Resp {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             decoder: request::Decoder::default(),
+            passing: None,
+            recognised: false,
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
@@ -180,7 +192,46 @@ impl Filter for Resp {
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        self.decoder.decode(bytes, &self.settings.limits)
+        if !self.recognised {
+            if !detect::expect(Protocol::Resp, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
+        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
+        if let Some((message, _)) = &decoded
+            && message.bytes().first() != Some(&b'*')
+            && request::is_http(message)
+        {
+            return Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()));
+        }
+        Ok(decoded)
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        scratch: &'m mut Scratch,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        Ok(self.name_beginning(bytes, scratch))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let Some(passing) = &mut self.passing else { return Ok(Passed { bytes: 0, ends: true }) };
+        let passed = passing.advance(bytes, &self.settings.limits)?;
+        if passed.ends {
+            self.passing = None;
+        }
+        Ok(passed)
+    }
+
+    fn proves(&self, tag: &Tag, part: &[u8]) -> bool {
+        // RESET is answered to strangers, and makes one.
+        !matches!(tag, Tag::Reset) && !matches!(part.first(), None | Some(b'-' | b'!' | b'|'))
+    }
+
+    fn overloaded(&mut self, out: &mut Vec<u8>) {
+        response::write_error(out, format!("ERR enroute: {OVERLOADED}").as_bytes());
     }
 
     #[inline]
