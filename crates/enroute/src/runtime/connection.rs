@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Listener,
+    budget::COUNTED_BYTES,
     connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
@@ -44,6 +45,12 @@ pub(super) trait Served {
     /// When it wants to be called whatever happens.
     fn alarm(&self) -> Option<Duration>;
 
+    /// Bytes it keeps for its client, as they were counted last.
+    fn held_bytes(&self) -> usize;
+
+    /// Tells the client that it is closed to make room, and gives up what it keeps.
+    fn shed(&mut self, worker: &mut Worker);
+
     /// Is there nothing left to do for it?
     fn is_over(&self, worker: &Worker) -> bool;
 
@@ -63,6 +70,8 @@ pub(super) struct Connection<F: Filter> {
     /// The origin was told that nothing more comes.
     origin_told: bool,
     address: Arc<Origin>,
+    /// What it was counted for among [`Clients`](super::budget::Clients).
+    counted: usize,
     /// The fill it waited for is over, and it does not know yet.
     filled: bool,
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
@@ -119,6 +128,7 @@ impl<F: Filter + 'static> Connection<F> {
             origin: Link::Down,
             origin_told: false,
             address: behind.origin,
+            counted: 0,
             filled: false,
             closing: None,
             listener,
@@ -151,6 +161,7 @@ impl<F: Filter> Served for Connection<F> {
     }
 
     fn read(&mut self, worker: &mut Worker) {
+        self.session.set_room(worker.room);
         self.wait(worker);
         self.read_origin(worker);
         self.read_client(worker);
@@ -158,6 +169,7 @@ impl<F: Filter> Served for Connection<F> {
             self.write_client();
             worker.take_back(&mut self.session);
         }
+        self.count(worker);
     }
 
     fn write(&mut self, worker: &mut Worker) {
@@ -168,6 +180,17 @@ impl<F: Filter> Served for Connection<F> {
             self.act(worker, |session, storage| session.proceed(storage, now));
         }
         worker.take_back(&mut self.session);
+        self.count(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.counted
+    }
+
+    fn shed(&mut self, worker: &mut Worker) {
+        worker.shared.clients.tell(self.peer, self.counted);
+        self.session.shed();
+        self.write_client();
     }
 
     fn can_go_on(&self) -> bool {
@@ -206,6 +229,7 @@ impl<F: Filter> Served for Connection<F> {
         self.session.close(&mut worker.storage, now);
         worker.deliver();
         worker.take_back(&mut self.session);
+        worker.shared.clients.count(self.counted, 0);
         self.listener.left();
     }
 }
@@ -213,6 +237,16 @@ impl<F: Filter> Served for Connection<F> {
 impl<F: Filter> Connection<F> {
     fn reads_client(&self) -> bool {
         matches!(self.client_state, ClientState::Silent | ClientState::Speaking)
+    }
+
+    /// Counts what it keeps for its client.
+    fn count(&mut self, worker: &mut Worker) {
+        let held = self.session.held_bytes();
+        if held.abs_diff(self.counted) >= COUNTED_BYTES {
+            worker.shared.clients.count(self.counted, held);
+            self.counted = held;
+            worker.look_for_room();
+        }
     }
 
     /// Looks at what it waited for.
@@ -288,7 +322,10 @@ impl<F: Filter> Connection<F> {
     /// A protocol error closes this connection and no other.
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
         if let Err(error) = outcome {
-            warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
+            warn!(
+                peer = %self.peer, listen = %self.listener.address, origin = %self.address,
+                "closing: {error}"
+            );
             self.begin_close(now);
         }
     }

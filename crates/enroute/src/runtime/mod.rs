@@ -22,7 +22,10 @@ use std::{
 use cache::{feed::Feed, stats::Stats, storage};
 use tokio::{sync::mpsc, time::Instant};
 
+use crate::memory;
+
 mod behind;
+mod budget;
 mod connection;
 mod connector;
 mod feed;
@@ -33,10 +36,12 @@ pub(crate) mod reactor;
 mod shards;
 mod worker;
 
+pub use budget::process_bytes;
 pub use listener::{Listener, Protocol};
 pub use origin::Origin;
 pub use shards::{Handle, Shards, StorageLimits};
 
+use budget::{Budget, Clients};
 use inbox::Post;
 
 /// Limits of the whole process.
@@ -57,6 +62,7 @@ pub struct Shared {
     /// One set of counters for each worker, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
+    clients: Clients,
     post: Post,
     draining: AtomicBool,
 }
@@ -75,6 +81,9 @@ impl Shared {
 
 /// Clients that may wait to be accepted; the system bounds it further.
 const BACKLOG: i32 = 4_096;
+
+/// Heaps of the C library that the threads share: each keeps a little that is free.
+const HEAPS_MAX: i32 = 8;
 
 /// A cache that serves, until [`Runtime::stop`].
 pub struct Runtime {
@@ -111,6 +120,7 @@ impl Runtime {
             // dropped, and try again a second later.
             rustix::net::listen(socket, BACKLOG)?;
         }
+        memory::heap::share(i32::try_from(setup.workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
         let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
@@ -118,6 +128,7 @@ impl Runtime {
             listeners: listeners.clone(),
             stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
+            clients: Clients::default(),
             post: Post::new(setup.workers)?,
             draining: AtomicBool::new(false),
         });
@@ -189,7 +200,13 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Does what time asks of storage.
 fn keep(shared: &Shared) {
+    let mut budget = Budget::new();
+    let mut measured = None;
     while !shared.is_draining() {
+        if measured.is_none_or(|at: std::time::Instant| at.elapsed() >= TICK) {
+            measured = Some(std::time::Instant::now());
+            budget.keep(&shared.shards, &shared.clients);
+        }
         // A storage that is being made smaller has more to do at once; between its steps requests
         // get their turn at the lock.
         if shared.shards.advance(shared.start.elapsed()) {
