@@ -103,7 +103,8 @@ fn values_that_are_all_but_whole_and_replies_that_nobody_reads() {
         let mut stream = client.stream().try_clone().expect("a descriptor");
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
         let head = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1040000\r\n";
-        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[b'v'; 1_039_000]));
+        let _ =
+            stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[b'v'; 1_039_000]));
         stream
     });
     check(&cache, "150 values of 1 MB that are not whole");
@@ -127,7 +128,9 @@ fn deep_pipelines_whose_replies_never_come() {
     let cache = Cache::start("redis", silent_origin(), OPTIONS);
     let _open = at_once(40, |number| {
         let value = "v".repeat(2_000);
-        let set = |at: usize| format!("*3\r\n$3\r\nSET\r\n$9\r\n{number:04}{at:05}\r\n$2000\r\n{value}\r\n");
+        let set = |at: usize| {
+            format!("*3\r\n$3\r\nSET\r\n$9\r\n{number:04}{at:05}\r\n$2000\r\n{value}\r\n")
+        };
         insist(cache.address(), (0..4_000).map(|at| set(at).into_bytes()))
     });
     check(&cache, "40 pipelines of 4,000 values of 2 kB");
@@ -137,7 +140,8 @@ fn deep_pipelines_whose_replies_never_come() {
 fn replies_that_must_be_withheld() {
     let Some(redis) = Redis::start() else { return };
     let mut direct = redis.connection();
-    let () = redis::cmd("SETRANGE").arg("huge").arg(100_000_000).arg("x").query(&mut direct).unwrap();
+    let () =
+        redis::cmd("SETRANGE").arg("huge").arg(100_000_000).arg("x").query(&mut direct).unwrap();
     let cache = Cache::start("redis", redis.address(), OPTIONS);
     let mut witness = Raw::connect(cache.address());
     witness.ask("SET small v", "+OK\r\n");

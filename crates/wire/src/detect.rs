@@ -48,7 +48,7 @@ impl Protocol {
                 "this port speaks no TLS: turn TLS off at the other end, or put a TLS proxy between"
             }
             (Self::Http, _) => {
-                "possible SECURITY ATTACK: it looks like a web page or scanner that sends POST or \
+                "Possible SECURITY ATTACK detected: it looks like a web page or scanner that sends POST or \
                  Host: commands; keep this port from browsers"
             }
             _ => {

@@ -282,7 +282,7 @@ pub trait Filter {
 
     /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
     /// said lately, where a client could not go on without it.
-    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>, now: Duration);
+    fn unavailable(&mut self, tag: &Self::Tag, why: &str, out: &mut Vec<u8>, now: Duration);
 
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);

@@ -23,7 +23,14 @@ pub enum Afterlife {
 impl<F: Filter> Session<F> {
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
-    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
+    ///
+    /// `why` is what they are told, without a full stop.
+    pub fn origin_unreachable<S: Storage>(
+        &mut self,
+        why: &str,
+        storage: &mut S,
+        now: Duration,
+    ) -> Afterlife {
         self.to_server.clear();
         self.waiting_bytes = 0;
         let mut error = Vec::new();
@@ -34,7 +41,7 @@ impl<F: Filter> Session<F> {
                 Action::Local(answer) => out.extend_from_slice(answer),
                 Action::Probe { .. } | Action::Restore => {}
                 action => {
-                    filter.unavailable(&expected.tag, &mut error, now);
+                    filter.unavailable(&expected.tag, why, &mut error, now);
                     out.extend_from_slice(&error);
                     if matches!(action, Action::Rewrite | Action::Observe) {
                         filter.observe(&expected.tag, &error);

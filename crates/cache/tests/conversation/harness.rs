@@ -247,7 +247,11 @@ impl<S: Speech> Play<S> {
                 let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let _ = session.origin_unreachable(&mut self.storage, now);
+                let _ = session.origin_unreachable(
+                    "the origin cannot be reached",
+                    &mut self.storage,
+                    now,
+                );
                 self.connection(number).0.origin_gone();
                 self.settle();
             }

@@ -125,7 +125,10 @@ impl Budget {
         let granted = self.overhead.for_shards(process).min(wanted);
         let gives_way = granted < wanted;
         if gives_way && !self.gives_way {
-            info!(resident, granted, wanted, "storage gives way: all else takes more than its base");
+            info!(
+                resident,
+                granted, wanted, "storage gives way: all else takes more than its base"
+            );
         }
         self.gives_way = gives_way;
         shards.grant(granted as usize);

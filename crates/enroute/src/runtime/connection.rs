@@ -33,6 +33,9 @@ pub(super) trait Served {
     /// The way to its origin that it asked for, or why there is none; its events carry `token`.
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
 
+    /// The origin was looked at since a connection to it was made.
+    fn confirmed(&mut self);
+
     /// Reads what has come and acts on it.
     fn read(&mut self, worker: &mut Worker);
 
@@ -70,6 +73,8 @@ pub(super) struct Connection<F: Filter> {
     /// The origin was told that nothing more comes.
     origin_told: bool,
     address: Arc<Origin>,
+    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
+    unconfirmed: usize,
     /// What it was counted for among [`Clients`](super::budget::Clients).
     counted: usize,
     /// The fill it waited for is over, and it does not know yet.
@@ -129,6 +134,7 @@ impl<F: Filter + 'static> Connection<F> {
             origin_told: false,
             address: behind.origin,
             counted: 0,
+            unconfirmed: 0,
             filled: false,
             closing: None,
             listener,
@@ -154,10 +160,18 @@ impl<F: Filter> Served for Connection<F> {
         match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
             Ok(origin) => {
                 self.origin = Link::Up(origin);
+                self.unconfirmed += usize::from(self.address.confirm(self.ticket));
                 self.session.origin_connected();
             }
-            Err(error) => self.unreachable(worker, &error),
+            Err(error) => {
+                self.unconfirmed = 0;
+                self.unreachable(worker, &error);
+            }
         }
+    }
+
+    fn confirmed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
     }
 
     fn read(&mut self, worker: &mut Worker) {
@@ -196,7 +210,9 @@ impl<F: Filter> Served for Connection<F> {
     fn can_go_on(&self) -> bool {
         let session = &self.session;
         let (reads, writes) = match &self.origin {
-            Link::Up(origin) => (origin.is_readable(), origin.is_writable()),
+            Link::Up(origin) => {
+                (origin.is_readable() && self.unconfirmed == 0, origin.is_writable())
+            }
             // It is asked for when there is something to write.
             Link::Down => (false, self.closing.is_none()),
             Link::Connecting => (false, false),
@@ -287,7 +303,7 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_origin(&mut self, worker: &mut Worker) {
-        if self.closing.is_some() || !self.session.wants(Side::Server) {
+        if self.closing.is_some() || self.unconfirmed > 0 || !self.session.wants(Side::Server) {
             return;
         }
         let Link::Up(origin) = &mut self.origin else { return };
@@ -381,7 +397,8 @@ impl<F: Filter> Connection<F> {
         self.origin = Link::Down;
         self.address.report(error);
         let now = worker.now();
-        let afterlife = self.session.origin_unreachable(&mut worker.storage, now);
+        let why = self.address.excuse(error);
+        let afterlife = self.session.origin_unreachable(&why, &mut worker.storage, now);
         worker.deliver();
         if afterlife == Afterlife::Close {
             self.begin_close(now);

@@ -34,6 +34,7 @@ mod listener;
 mod origin;
 pub(crate) mod reactor;
 mod shards;
+mod watch;
 mod worker;
 
 pub use budget::process_bytes;
@@ -134,7 +135,7 @@ impl Runtime {
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         // Closed before the first client is let in.
-        runtime.start_feeds()?;
+        runtime.start_origins()?;
         let (wish, wishes) = mpsc::unbounded_channel();
         for (index, stats) in shared.stats[..setup.workers].iter().enumerate() {
             let (shared, stats, wish) = (Arc::clone(&shared), Arc::clone(stats), wish.clone());
@@ -171,7 +172,7 @@ impl Runtime {
         }
     }
 
-    fn start_feeds(&mut self) -> io::Result<()> {
+    fn start_origins(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let Some(stats) = shared.stats.last().map(Arc::clone) else { return Ok(()) };
         let mut storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(&stats));
@@ -183,10 +184,13 @@ impl Runtime {
                 (source, feed)
             })
             .collect();
-        if feeds.is_empty() {
-            return Ok(());
-        }
-        self.spawn("feeds", move || feed::run(&shared, &stats, feeds))
+        let watches = shared.listeners.iter().filter_map(|listener| {
+            let source = listener.watch_source()?;
+            let questions = source.origin.watched();
+            Some((source, questions))
+        });
+        let watches = watches.collect();
+        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -245,7 +245,9 @@ impl Round {
     fn read_note(&mut self, worker: &mut Worker, note: Note) {
         let ticket = match &note {
             Note::Accepted(_) => None,
-            Note::Connected(ticket, _) | Note::Filled(ticket) => Some(*ticket),
+            Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => {
+                Some(*ticket)
+            }
         };
         let seat = ticket.map(|ticket| Seat::of(ticket).number);
         // Who has left since is told nothing.
@@ -255,6 +257,10 @@ impl Round {
             (Note::Accepted(accepted), ..) => self.seat(worker, *accepted),
             (Note::Connected(_, connected), Some(seated), Some(seat)) => {
                 seated.served.connected(worker, connected, token(seat, Side::Server));
+                call(seated, seat, &mut self.called);
+            }
+            (Note::Confirmed(_), Some(seated), Some(seat)) => {
+                seated.served.confirmed();
                 call(seated, seat, &mut self.called);
             }
             (Note::Filled(_), Some(seated), Some(seat)) => {

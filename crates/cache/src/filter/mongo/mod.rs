@@ -346,7 +346,7 @@ impl Filter for Mongo {
         None
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         let greeting = tag.greets.filter(|_| self.principal.is_anonymous());
         if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
@@ -358,7 +358,7 @@ impl Filter for Mongo {
         let mut body = Vec::new();
         Writer::write(&mut body, |body| {
             body.f64("ok", 0.0);
-            body.str("errmsg", "enroute: the origin cannot be reached");
+            body.str("errmsg", &format!("enroute: {why}"));
             body.i32("code", HOST_UNREACHABLE);
             body.str("codeName", "HostUnreachable");
         });

@@ -375,7 +375,7 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag
             && self.user.is_empty()
@@ -384,7 +384,7 @@ impl Filter for Resp {
             out.extend_from_slice(&greeting);
             return;
         }
-        response::write_error(out, b"ERR enroute: the origin cannot be reached");
+        response::write_error(out, format!("ERR enroute: {why}").as_bytes());
     }
 
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
