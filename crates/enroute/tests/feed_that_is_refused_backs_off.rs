@@ -14,7 +14,7 @@ fn feed_that_is_refused_backs_off() {
     let mut direct = redis.connection();
     let set = "SETUSER feed on >right +@all allkeys allchannels";
     let mut command = redis::cmd("ACL");
-    set.split(' ').for_each(|word| drop(command.arg(word)));
+    command.arg(set.split(' ').collect::<Vec<_>>());
     let () = command.query(&mut direct).expect("a user");
     let file = std::env::temp_dir().join(format!("enroute-feed-{}", std::process::id()));
     std::fs::write(&file, "wrong\n").expect("a writable directory");

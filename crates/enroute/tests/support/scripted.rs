@@ -185,7 +185,7 @@ fn play(mut connection: &TcpStream, stage: &Stage) -> io::Result<()> {
     let mut replies = 0;
     while let Some(request) = Message::read(&mut connection)? {
         // The cache's own connection, which asks who this is, is no part of the script.
-        if request.body.get_str("comment") == Ok("enroute: watch") {
+        if request.body.get_str("comment").is_ok_and(|comment| comment == "enroute: watch") {
             let process = stage.lock().process;
             let body = doc! { "ok": 1.0, "topologyVersion": { "processId": process } };
             reply_to(&request, body, &mut replies).write(&mut connection)?;
