@@ -66,7 +66,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "5:8",
         "a feed follows one node",
     ),
-    ("[storage]\nmemory = \"900TB\"\n", "2:10", "the machine has"),
+    ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
     ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
     (
         "[admin]\nlisten = \"127.0.0.1:6380\"\n[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\n\

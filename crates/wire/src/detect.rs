@@ -162,7 +162,7 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
             }
         }
         Protocol::Memcache => {
-            out.extend_from_slice(format!("SERVER_ERROR {reason}\r\n").as_bytes())
+            out.extend_from_slice(format!("SERVER_ERROR {reason}\r\n").as_bytes());
         }
         Protocol::Http => {
             let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n";

@@ -6,8 +6,8 @@ use wire::{
     Error, Result,
     detect::{self, Protocol},
     mongo::{
-        bson::{Document, Writer},
-        frame::{self, Body, Frame, HEADER_BYTES, Header, Limits, opcode},
+        bson::Writer,
+        frame::{self, Body, HEADER_BYTES, Limits, opcode},
         handshake::{self, Compression},
         message,
         request::Request as Command,
@@ -16,7 +16,10 @@ use wire::{
     resp::request::Passed,
 };
 
-use self::large::Inflated;
+use self::{
+    frames::{canonical, flags, header, inflate, whole},
+    large::Inflated,
+};
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
     key::{self, Namespace},
@@ -26,6 +29,7 @@ use crate::{
 };
 
 mod client;
+mod frames;
 mod greeting;
 mod large;
 mod principal;
@@ -426,42 +430,3 @@ impl Mongo {
 
 /// OP_MSG flag: another reply follows unasked.
 const MORE_TO_COME: u32 = 1 << 1;
-
-fn header(head: &[u8], length: usize) -> Header {
-    let field = |at: usize| {
-        let bytes = head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
-        i32::from_le_bytes(bytes)
-    };
-    Header { length, request_id: field(4), response_to: field(8), opcode: field(12) }
-}
-
-fn flags(frame: &[u8]) -> u32 {
-    let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
-    u32::from_le_bytes(bytes.unwrap_or_default())
-}
-
-/// The frame inside a compressed one.
-fn inflate(frame: &Frame<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
-    let Body::Compressed(compressed) = frame.body() else { return Ok(None) };
-    let mut inflated = Vec::new();
-    compressed.inflate(limits, &mut inflated)?;
-    Ok(Some(inflated))
-}
-
-/// The one frame that `bytes` are.
-fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>> {
-    frame::decode(bytes, limits)?.map(|(frame, _)| frame).ok_or_else(|| Error::Malformed {
-        protocol: "mongodb",
-        offset: bytes.len(),
-        expected: "a whole frame",
-        got: "its beginning".to_owned(),
-    })
-}
-
-/// The value a document has for `field`, in canonical form.
-fn canonical(document: &Document<'_>, field: &str) -> Result<Option<Vec<u8>>> {
-    let Some(element) = document.element(field)? else { return Ok(None) };
-    let mut key = Vec::new();
-    wire::mongo::key::append(&element, &mut key)?;
-    Ok(Some(key))
-}

@@ -12,7 +12,7 @@ use wire::{
     Result,
     detect::{self, Protocol},
     resp::{
-        Frame, Limits, Passing, Request as Message, Scanner, Version, frame,
+        Limits, Passing, Request as Message, Scanner, Version,
         request::{self, Passed},
         response,
     },
@@ -29,11 +29,14 @@ use crate::{
 mod client;
 mod cluster;
 mod large;
+mod replies;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use cluster::{Addresses, Topology};
+
+use replies::{form, has_line, is_queued, whole};
 
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
@@ -442,28 +445,4 @@ impl Resp {
             | Tag::Probe => {}
         }
     }
-}
-
-/// A transaction that was thought to be over has queued the command instead of running it.
-fn is_queued(reply: &Frame<'_>) -> bool {
-    reply.value_bytes() == b"+QUEUED\r\n"
-}
-
-/// Which of the two greetings belongs to a version.
-fn form(version: Version) -> Form {
-    match version {
-        Version::Resp2 => Form::Old,
-        Version::Resp3 => Form::New,
-    }
-}
-
-/// Is the line whole, or longer than any redirection?
-fn has_line(bytes: &[u8]) -> bool {
-    const REDIRECTION_BYTES_MAX: usize = 512;
-    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
-}
-
-/// The reply, if all of it is there.
-fn whole<'a>(reply: &'a [u8], limits: &Limits) -> Option<Frame<'a>> {
-    frame::decode(reply, limits).ok().flatten().map(|(reply, _)| reply)
 }
