@@ -24,6 +24,8 @@ pub(crate) struct Expected<T> {
     pub(crate) name: &'static str,
     /// What it does with what the origin has queued.
     pub(crate) ends: Ends,
+    /// Its request has not left whole: no origin can have carried it out.
+    pub(crate) partial: bool,
 }
 
 /// What is done with a reply.
@@ -145,6 +147,11 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
+    /// Bytes it takes beside its record.
+    fn held_bytes(&self) -> usize {
+        if self.bytes.spilled() { self.bytes.len() } else { 0 }
+    }
+
     pub(crate) fn borrow(&self) -> Key<'_> {
         Key { namespace: self.namespace, bytes: &self.bytes, hash: self.hash }
     }
@@ -197,9 +204,38 @@ impl Fill {
     }
 }
 
+impl Action {
+    /// Bytes it keeps until the reply has come.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Fill(fill) => fill.key.held_bytes(),
+            Self::State(stated) => stated.key.held_bytes() + stated.answer.len(),
+            Self::Merge(merge) => {
+                let missing = merge.parts.iter().map(|part| match part {
+                    Part::Stored(_) => 0,
+                    Part::Missing(fill) => fill.key.held_bytes(),
+                });
+                missing.sum::<usize>() + merge.stored.len()
+            }
+            Self::Local(answer) => answer.len(),
+            Self::Forward
+            | Self::Observe
+            | Self::Rewrite
+            | Self::Probe { .. }
+            | Self::Restore
+            | Self::Check { .. }
+            | Self::Refused { .. }
+            | Self::Hush(_)
+            | Self::Fence { .. }
+            | Self::Confirmed(_)
+            | Self::Stream => 0,
+        }
+    }
+}
+
 impl<T> Expected<T> {
     pub(crate) fn new(tag: T, action: Action) -> Self {
-        Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing }
+        Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing, partial: false }
     }
 
     /// The reply will never come: gives back its leases, and hands its writes over.

@@ -43,6 +43,11 @@ impl Input {
         *self = all;
     }
 
+    /// Bytes of memory it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -53,7 +53,7 @@ pub const WAITERS_MAX: usize = 1_024;
 
 /// At most this many lost writes are in quarantine one by one; beyond, a lost write to a key closes
 /// its collection, and beyond [`NAMESPACES_MAX`] of those its origin, for as long.
-pub const QUARANTINE_MAX: usize = 65_536;
+pub const QUARANTINE_MAX: usize = 4_096;
 
 /// Someone who waits for a fill: the session's number, chosen by tier 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

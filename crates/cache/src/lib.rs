@@ -26,6 +26,7 @@ pub mod session;
 pub mod stats;
 pub mod storage;
 mod variants;
+pub mod watch;
 
 pub use output::Output;
 pub use session::Session;

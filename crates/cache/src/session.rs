@@ -30,6 +30,10 @@ use crate::{
 };
 
 mod end;
+mod held;
+mod large;
+
+use large::Passage;
 
 pub use end::{Afterlife, Loss, Lost};
 
@@ -46,6 +50,11 @@ pub struct Config {
     /// changed before the client sees it; a larger one ends the session. As much as a client can
     /// claim by one request.
     pub withheld_bytes_max: usize,
+    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
+    /// tells, and what it writes is dropped by the collection or more.
+    pub request_held_bytes_max: usize,
+    /// The same for a client that the origin has not accepted yet.
+    pub stranger_held_bytes_max: usize,
     /// Writes held back by MULTI; beyond, they count as one write to everything.
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
@@ -61,6 +70,8 @@ impl Default for Config {
             buffered_bytes_max: 1 << 20,
             captured_bytes_max: 1 << 20,
             withheld_bytes_max: 513 << 20,
+            request_held_bytes_max: 1 << 20,
+            stranger_held_bytes_max: 16 << 10,
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
             authorization_lease: Duration::from_secs(10),
@@ -74,8 +85,8 @@ pub struct Session<F: Filter> {
     pub(crate) filter: F,
     pub(crate) standing: Standing,
     pub(crate) hold: Hold,
-    /// A request is held back, and the origin cannot be reached.
-    pub(crate) unreachable: bool,
+    /// A request is held back, and the origin cannot be reached: why.
+    pub(crate) unreachable: Option<String>,
     pub(crate) config: Arc<Config>,
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
@@ -99,7 +110,7 @@ pub struct Session<F: Filter> {
     pub(crate) reading: Reading,
     /// What has come of a reply that is to be seen as a whole.
     pub(crate) captured: Captured,
-    /// Bytes of stored answers that wait in `expected` for their turn.
+    /// Bytes of keys and answers that wait in `expected`.
     pub(crate) waiting_bytes: usize,
     pub(crate) ticket: Ticket,
     /// Until when the client waits for another's fill.
@@ -110,6 +121,12 @@ pub struct Session<F: Filter> {
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
+    /// The rest of a request is passing on.
+    pub(crate) passing: bool,
+    /// What is to be sent behind it.
+    pub(crate) behind: Vec<u8>,
+    /// Bytes that may wait to be written to one side now.
+    room: usize,
     /// Requests have arrived that there was no room for.
     held_up: bool,
     from_client: Input,
@@ -155,7 +172,8 @@ impl<F: Filter> Session<F> {
             filter,
             standing: Standing::new(config.authorization_lease),
             hold: Hold::No,
-            unreachable: false,
+            unreachable: None,
+            room: config.buffered_bytes_max,
             config,
             expected: VecDeque::new(),
             to_client: Output::default(),
@@ -176,6 +194,8 @@ impl<F: Filter> Session<F> {
             waited: false,
             streams: false,
             streaming: false,
+            passing: false,
+            behind: Vec::new(),
             held_up: false,
             from_client: Input::default(),
             from_server: Input::default(),
@@ -233,10 +253,9 @@ impl<F: Filter> Session<F> {
             // Behind a request that waits, the client is read for its end.
             Side::Client => {
                 self.may_take_request()
-                    || (self.is_blocked()
-                        && self.from_client.len() < self.config.buffered_bytes_max)
+                    || (self.is_blocked() && self.from_client.len() < self.room)
             }
-            Side::Server => self.to_client.len() < self.config.buffered_bytes_max,
+            Side::Server => self.to_client.len() < self.room,
         }
     }
 
@@ -303,21 +322,18 @@ impl<F: Filter> Session<F> {
             && self.reading == Reading::Boundary
             && !self.streams
             && !self.held_up
+            && !self.passing
     }
 
-    /// Is all that is outstanding such that it may never come? Then draining does not wait for it.
+    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
+    /// what stands behind it: that comes later still.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let waits = |expected: &Expected<F::Tag>| {
+        let stuck = self.expected.front().map_or(self.streams, |expected| {
             matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
-        };
-        self.is_quiet()
-            || (self.to_client.is_empty()
-                && self.to_server.is_empty()
-                && self.reading == Reading::Boundary
-                && !self.held_up
-                && self.waits()
-                && self.expected.iter().all(waits))
+        });
+        let unwritten = !self.to_client.is_empty() || self.reading != Reading::Boundary;
+        self.is_quiet() || (stuck && !unwritten)
     }
 
     /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
@@ -328,13 +344,16 @@ impl<F: Filter> Session<F> {
     }
 
     fn may_take_request(&self) -> bool {
-        self.parked.is_none()
+        // The rest of a request goes where its beginning went.
+        let may_begin = self.passing
+            || (self.parked.is_none()
+                && !self.is_blocked()
+                && self.hold != Hold::Waits
+                && self.expected.len() < self.config.pipeline_max);
+        may_begin
             && !self.deserted
-            && !self.is_blocked()
-            && self.hold != Hold::Waits
-            && self.expected.len() < self.config.pipeline_max
-            && self.to_server.len() < self.config.buffered_bytes_max
-            && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
+            && self.to_server.len() < self.room
+            && self.to_client.len() + self.waiting_bytes < self.room
     }
 
     /// May an answer of ours leave now, or would it overtake something?
@@ -400,9 +419,25 @@ impl<F: Filter> Session<F> {
                 self.held_up = true;
                 break;
             }
+            if self.passing {
+                match self.pass(rest)? {
+                    Passage::Taken(length) => taken += length,
+                    Passage::Wait => break,
+                }
+                continue;
+            }
             let (message, length) = match self.filter.message(rest) {
                 Ok(Some(found)) => found,
-                Ok(None) => break,
+                Ok(None) => match self.begin_passing(rest, &mut scratch, storage, now)? {
+                    Passage::Taken(length) => {
+                        taken += length;
+                        continue;
+                    }
+                    Passage::Wait => {
+                        self.held_up = self.hold == Hold::Waits;
+                        break;
+                    }
+                },
                 Err(error) => return Err(self.refuse(error)),
             };
             scratch.clear();
@@ -415,8 +450,10 @@ impl<F: Filter> Session<F> {
                 return Err(Error::Stream);
             }
             let original = rest.get(..length).unwrap_or_default();
-            if self.unreachable && self.answers_held(&request.flow) {
-                self.answer_held(&request, now);
+            if self.unreachable.is_some()
+                && let Some(why) = self.answers_held(&request.flow)
+            {
+                self.answer_held(&request, &why, now);
             } else if !self.handle_request(request, original, storage, now) {
                 self.held_up = self.hold == Hold::Waits;
                 break;

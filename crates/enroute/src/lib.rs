@@ -27,6 +27,7 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
+//! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
 
 // Allowed again in the files which need it, `link/tunnel/device.rs` and `database/ring.rs`.
@@ -45,6 +46,7 @@ pub mod intercept;
 pub mod keyserver;
 pub mod link;
 mod logging;
+mod memory;
 pub mod report;
 pub mod runtime;
 pub mod state;

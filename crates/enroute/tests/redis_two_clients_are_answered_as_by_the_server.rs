@@ -108,7 +108,7 @@ fn command(random: &mut Random) -> String {
 
 const USERS: [&str; 5] = [
     "ACL SETUSER alice reset on >pw ~* +@all",
-    "ACL SETUSER bob reset on >pw ~a* +@read +select +multi +exec +discard",
+    "ACL SETUSER bob reset on >pw ~a* +@read +select +multi +exec",
     "ACL SETUSER carol reset on >pw ~* +get +strlen +set +pttl",
     "ACL SETUSER dave reset on >pw ~* +mget +pttl +acl|getuser",
     "ACL SETUSER default reset on nopass ~* &* +@all",

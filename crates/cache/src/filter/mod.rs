@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use wire::Result;
+use wire::{Result, resp::request::Passed};
 
 use crate::{
     key::{Key, Scope},
@@ -27,6 +27,10 @@ pub const VERDICT_BYTES: usize = 4 << 10;
 
 /// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
+
+/// Why a client is closed to make room.
+const OVERLOADED: &str = "closing: what clients keep waiting has reached its limit, and this one \
+                          keeps the most; ask for less at once, or read replies sooner";
 
 /// One message of the client, understood as far as the cache must.
 #[derive(Debug)]
@@ -253,6 +257,29 @@ pub trait Filter {
         standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
 
+    /// Looks at the beginning of a message that is too long to be held: what it does as far as that
+    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them. `None`
+    /// asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes. Such a
+    /// message is never a read to be answered from storage.
+    ///
+    /// # Errors
+    /// As [`Self::message`].
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Self::Tag>, usize)>>;
+
+    /// How many of the next `bytes` belong to that message, and whether it ends with them.
+    ///
+    /// # Errors
+    /// As [`Self::message`].
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed>;
+
+    /// Writes the protocol's own error for a client that is closed to make room, where it has one.
+    fn overloaded(&mut self, out: &mut Vec<u8>);
+
     /// Server Filter: how far the current message of the origin reaches into `bytes`.
     /// `tag` is the request at the head of the queue.
     ///
@@ -362,7 +389,7 @@ pub trait Filter {
 
     /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
     /// said lately, where a client could not go on without it.
-    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>, now: Duration);
+    fn unavailable(&mut self, tag: &Self::Tag, why: &str, out: &mut Vec<u8>, now: Duration);
 
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);

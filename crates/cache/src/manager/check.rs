@@ -46,7 +46,9 @@ impl<F: Filter> Session<F> {
             }
             let streams = request.reply == Reply::Stream;
             if !matches!(request.reply, Reply::Never | Reply::Unknown) {
-                self.expected.push_back(Expected::new(request.tag, Action::Refused { streams }));
+                let action = Action::Refused { streams };
+                let partial = self.passing;
+                self.expected.push_back(Expected { partial, ..Expected::new(request.tag, action) });
             }
             return true;
         }
@@ -64,22 +66,22 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// The origin cannot be reached, and a request of this flow was held back: is it answered here?
-    /// What changes the connection's state goes the usual way.
-    pub(crate) fn answers_held(&mut self, flow: &Flow<'_>) -> bool {
-        self.unreachable = false;
+    /// The origin cannot be reached, and a request of this flow was held back: if it is answered here, why
+    /// that is. What changes the connection's state goes the usual way.
+    #[cold]
+    pub(crate) fn answers_held(&mut self, flow: &Flow<'_>) -> Option<String> {
         self.standing.presume(self.streams);
-        matches!(flow, Flow::Write(_))
+        self.unreachable.take().filter(|_| matches!(flow, Flow::Write(_)))
     }
 
     /// The origin cannot be reached, and a request was held back: it is answered like any other that
     /// could not be sent, and has touched nothing.
-    pub(crate) fn answer_held(&mut self, request: &Request<'_, F::Tag>, now: Duration) {
+    pub(crate) fn answer_held(&mut self, request: &Request<'_, F::Tag>, why: &str, now: Duration) {
         if matches!(request.reply, Reply::Never | Reply::Unknown) {
             return;
         }
         if self.hush == Hush::Off {
-            self.filter.unavailable(&request.tag, self.to_client.buffer(), now);
+            self.filter.unavailable(&request.tag, why, self.to_client.buffer(), now);
         }
         self.hear();
     }
@@ -95,8 +97,8 @@ impl<F: Filter> Session<F> {
         let finding = self.filter.checked(tag, reply);
         let again = finding == Finding::AskAgain;
         self.standing.settle(finding, asked_at);
-        // Behind a request that waits nothing is sent; the next request is due for a check then.
-        if again && !self.is_blocked() {
+        // Nothing is sent behind a request that waits, nor inside one: the next is due for a check then.
+        if again && !self.is_blocked() && !self.passing {
             self.check(true, now);
         }
         if self.hold == Hold::Waits && !self.standing.is_asked() {

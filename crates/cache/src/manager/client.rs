@@ -205,7 +205,6 @@ impl<F: Filter> Session<F> {
             let out = self.to_server.buffer();
             self.filter.request_missing(&tag, missing.iter().copied(), out);
         }
-        self.waiting_bytes += merge.stored.len();
         self.expect(tag, Action::Merge(Box::new(merge)));
         self.forward(&probes);
         for probe_tag in probe_tags {
@@ -248,7 +247,6 @@ impl<F: Filter> Session<F> {
     }
 
     fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
-        self.waiting_bytes += answer.len();
         self.expect(tag, Action::Local(answer));
     }
 
@@ -265,7 +263,7 @@ impl<F: Filter> Session<F> {
         }
         let Request { flow, tag, reply, ends } = request;
         let mut expected = Expected::new(tag, Action::of(reply));
-        expected.ends = ends;
+        (expected.ends, expected.partial) = (ends, self.passing);
         // The scope is closed before the bytes leave: the origin must not apply what storage still answers.
         if let Flow::Write(write) = flow {
             expected.name = write.name;
@@ -295,6 +293,7 @@ impl<F: Filter> Session<F> {
             return;
         }
         self.ended |= reply == Reply::Last;
+        self.waiting_bytes += expected.action.held_bytes();
         self.expected.push_back(expected);
         if reply == Reply::Stream {
             self.streams = true;
@@ -311,7 +310,9 @@ impl<F: Filter> Session<F> {
         if expected.writes.is_empty() {
             return false;
         }
-        let Some(tag) = self.filter.fence(self.to_server.buffer()) else { return false };
+        // Behind the whole request, of which only the beginning may have come.
+        let out = if self.passing { &mut self.behind } else { self.to_server.buffer() };
+        let Some(tag) = self.filter.fence(out) else { return false };
         expected.tag = tag;
         true
     }
@@ -331,11 +332,12 @@ impl<F: Filter> Session<F> {
             .collect()
     }
 
-    fn forward(&mut self, bytes: &[u8]) {
+    pub(crate) fn forward(&mut self, bytes: &[u8]) {
         self.to_server.buffer().extend_from_slice(bytes);
     }
 
     fn expect(&mut self, tag: F::Tag, action: Action) {
+        self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
     }
 }

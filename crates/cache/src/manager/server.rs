@@ -129,6 +129,7 @@ impl<F: Filter> Session<F> {
             return;
         }
         let Some(expected) = self.expected.pop_front() else { return };
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(expected.action.held_bytes());
         let Expected { tag, action, mut writes, ends, .. } = expected;
         let tag = &tag;
         let (heard, ours) = (self.to_client.len(), action.is_ours());
@@ -158,7 +159,6 @@ impl<F: Filter> Session<F> {
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
-                self.waiting_bytes = self.waiting_bytes.saturating_sub(merge.stored.len());
                 self.merge(tag, *merge, reply, storage, now);
             }
             Action::State(stated) => {

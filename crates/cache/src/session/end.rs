@@ -62,7 +62,14 @@ impl<F: Filter> Session<F> {
 
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
-    pub fn origin_unreachable<S: Storage>(&mut self, storage: &mut S, now: Duration) -> Afterlife {
+    ///
+    /// `why` is what they are told, without a full stop.
+    pub fn origin_unreachable<S: Storage>(
+        &mut self,
+        why: &str,
+        storage: &mut S,
+        now: Duration,
+    ) -> Afterlife {
         self.to_server.clear();
         self.waiting_bytes = 0;
         let mut error = Vec::new();
@@ -73,7 +80,7 @@ impl<F: Filter> Session<F> {
                 action if action.is_ours() || self.hush == Hush::On => {}
                 Action::Local(answer) => out.extend_from_slice(answer),
                 action => {
-                    filter.unavailable(&expected.tag, &mut error, now);
+                    filter.unavailable(&expected.tag, why, &mut error, now);
                     out.extend_from_slice(&error);
                     if matches!(action, Action::Rewrite | Action::Observe) {
                         filter.observe(&expected.tag, &error, &mut self.standing);
@@ -92,11 +99,12 @@ impl<F: Filter> Session<F> {
             storage.write_settled(write, Outcome::Refused);
         }
         self.standing.give_up();
-        self.unreachable = mem::replace(&mut self.hold, Hold::No) != Hold::No;
-        self.standing.presume(self.unreachable);
+        let held = mem::replace(&mut self.hold, Hold::No) != Hold::No;
+        self.unreachable = held.then(|| why.to_owned());
+        self.standing.presume(held);
         // What the client believes to have set up, no origin knows of; and what came behind the
         // start of a stream has no place in the queue.
-        let keeps = self.filter.is_stateless() && !self.streams;
+        let keeps = self.filter.is_stateless() && !self.streams && !self.passing;
         (self.streams, self.streaming) = (false, false);
         if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
@@ -110,6 +118,7 @@ impl<F: Filter> Session<F> {
     ) -> Afterlife {
         let waiting =
             !self.expected.is_empty() || self.reading != Reading::Boundary || self.streams;
+        let waiting = waiting || self.passing;
         self.abandon(loss, storage, now);
         self.to_server.clear();
         self.from_server = Input::default();
@@ -144,7 +153,9 @@ impl<F: Filter> Session<F> {
     #[must_use]
     pub fn awaits_writes(&self) -> bool {
         let awaits = |expected: &Expected<F::Tag>| {
-            !expected.writes.is_empty() || matches!(expected.action, Action::Refused { .. })
+            let writes =
+                !expected.writes.is_empty() || matches!(expected.action, Action::Refused { .. });
+            writes && !expected.partial
         };
         !self.held.is_empty() || self.expected.iter().any(awaits)
     }
@@ -160,8 +171,9 @@ impl<F: Filter> Session<F> {
         self.queued = Vec::new();
         for expected in mem::take(&mut self.expected) {
             let name = expected.name;
-            let refused =
-                loss == Loss::Ended && matches!(expected.action, Action::Fence { known: false });
+            let refused = expected.partial
+                || (loss == Loss::Ended
+                    && matches!(expected.action, Action::Fence { known: false }));
             for write in expected.abandon(storage) {
                 if refused {
                     storage.stats().writes_refused.add(1);

@@ -109,6 +109,8 @@ impl Config {
             ("captured-bytes-max", &mut config.captured_bytes_max),
             ("withheld-bytes-max", &mut config.withheld_bytes_max),
             ("held-writes-max", &mut config.held_writes_max),
+            ("request-held-bytes-max", &mut config.request_held_bytes_max),
+            ("stranger-held-bytes-max", &mut config.stranger_held_bytes_max),
         ];
         for (name, place) in places {
             *place = self.number(name).unwrap_or(*place);
@@ -272,7 +274,11 @@ impl<S: Speech> Play<S> {
                 let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let _ = session.origin_unreachable(&mut self.storage, now);
+                let _ = session.origin_unreachable(
+                    "the origin cannot be reached",
+                    &mut self.storage,
+                    now,
+                );
                 self.connection(number).0.origin_gone();
                 self.settle();
             }

@@ -108,7 +108,7 @@ fn happen<F: Filter>(
         1 => session.output(Side::Client).advance(usize::MAX / 2),
         2 => session.output(Side::Server).advance(usize::MAX / 2),
         3 => {
-            let _either = session.origin_unreachable(storage, *now);
+            let _either = session.origin_unreachable("the origin cannot be reached", storage, *now);
         }
         4 => {
             let _either = session.origin_lost(session::Loss::Broken, storage, *now);

@@ -231,7 +231,12 @@ impl<P: Protocol> World<P> {
         if seat.link.is_none() {
             if !self.ending && self.random.one_in(10 * self.calm) {
                 let now = self.origin.now;
-                if seat.session.origin_unreachable(&mut self.storage, now) == Afterlife::Close {
+                if seat.session.origin_unreachable(
+                    "the origin cannot be reached",
+                    &mut self.storage,
+                    now,
+                ) == Afterlife::Close
+                {
                     self.cut_client(at);
                 }
                 return;

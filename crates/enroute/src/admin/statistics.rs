@@ -4,7 +4,10 @@
 use cache::stats::{self, Counter, NotFilled, WhyNot};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::runtime::{Shared, StorageLimits};
+use crate::{
+    memory::resident_bytes,
+    runtime::{Shared, StorageLimits},
+};
 
 /// What happened since the start, and sizes now. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -210,11 +213,4 @@ impl Sum<'_> {
     fn of(&self, counter: impl Fn(&stats::Stats) -> &Counter) -> u64 {
         self.0.stats.iter().map(|stats| counter(stats).value()).sum()
     }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Listener,
+    budget::COUNTED_BYTES,
     connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
@@ -37,6 +38,9 @@ pub(super) trait Served {
     /// The way to its origin that it asked for, or why there is none; its events carry `token`.
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
 
+    /// The origin was looked at since a connection to it was made.
+    fn confirmed(&mut self);
+
     /// Reads what has come and acts on it.
     fn read(&mut self, worker: &mut Worker);
 
@@ -48,6 +52,12 @@ pub(super) trait Served {
 
     /// When it wants to be called whatever happens.
     fn alarm(&self) -> Option<Duration>;
+
+    /// Bytes it keeps for its client, as they were counted last.
+    fn held_bytes(&self) -> usize;
+
+    /// Tells the client that it is closed to make room, and gives up what it keeps.
+    fn shed(&mut self, worker: &mut Worker);
 
     /// Is there nothing left to do for it?
     fn is_over(&self, worker: &Worker) -> bool;
@@ -68,6 +78,10 @@ pub(super) struct Connection<F: Filter> {
     /// The origin was told that nothing more comes.
     origin_told: bool,
     address: Arc<Origin>,
+    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
+    unconfirmed: usize,
+    /// What it was counted for among [`Clients`](super::budget::Clients).
+    counted: usize,
     /// The fill it waited for is over, and it does not know yet.
     filled: bool,
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
@@ -130,6 +144,8 @@ impl<F: Filter + 'static> Connection<F> {
             origin: Link::Down,
             origin_told: false,
             address: behind.origin,
+            counted: 0,
+            unconfirmed: 0,
             filled: false,
             closing: None,
             afterlife: None,
@@ -156,13 +172,22 @@ impl<F: Filter> Served for Connection<F> {
         match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
             Ok(origin) => {
                 self.origin = Link::Up(origin);
+                self.unconfirmed += usize::from(self.address.confirm(self.ticket));
                 self.session.origin_connected(worker.now());
             }
-            Err(error) => self.unreachable(worker, &error),
+            Err(error) => {
+                self.unconfirmed = 0;
+                self.unreachable(worker, &error);
+            }
         }
     }
 
+    fn confirmed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+    }
+
     fn read(&mut self, worker: &mut Worker) {
+        self.session.set_room(worker.room);
         self.wait(worker);
         self.read_origin(worker);
         self.read_client(worker);
@@ -170,6 +195,7 @@ impl<F: Filter> Served for Connection<F> {
             self.write_client();
             worker.take_back(&mut self.session);
         }
+        self.count(worker);
     }
 
     fn write(&mut self, worker: &mut Worker) {
@@ -181,12 +207,25 @@ impl<F: Filter> Served for Connection<F> {
         }
         self.outlive(worker);
         worker.take_back(&mut self.session);
+        self.count(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.counted
+    }
+
+    fn shed(&mut self, worker: &mut Worker) {
+        worker.shared.clients.tell(self.peer, self.counted);
+        self.session.shed();
+        self.write_client();
     }
 
     fn can_go_on(&self) -> bool {
         let session = &self.session;
         let (reads, writes) = match &self.origin {
-            Link::Up(origin) => (origin.is_readable(), origin.is_writable()),
+            Link::Up(origin) => {
+                (origin.is_readable() && self.unconfirmed == 0, origin.is_writable())
+            }
             // It is asked for when there is something to write.
             Link::Down => (false, self.closing.is_none()),
             Link::Connecting => (false, false),
@@ -221,12 +260,13 @@ impl<F: Filter> Served for Connection<F> {
         }
         if !matches!(self.origin, Link::Up(_)) {
             // What waits for an answer was never sent.
-            let _over = self.session.origin_unreachable(&mut worker.storage, now);
+            let _over = self.session.origin_unreachable("", &mut worker.storage, now);
         }
         self.session.close(&mut worker.storage, now);
         self.tell_lost();
         worker.deliver();
         worker.take_back(&mut self.session);
+        worker.shared.clients.count(self.counted, 0);
         self.listener.left();
     }
 }
@@ -277,6 +317,16 @@ impl<F: Filter> Connection<F> {
         }
     }
 
+    /// Counts what it keeps for its client.
+    fn count(&mut self, worker: &mut Worker) {
+        let held = self.session.held_bytes();
+        if held.abs_diff(self.counted) >= COUNTED_BYTES {
+            worker.shared.clients.count(self.counted, held);
+            self.counted = held;
+            worker.look_for_room();
+        }
+    }
+
     /// Looks at what it waited for.
     fn wait(&mut self, worker: &mut Worker) {
         if std::mem::take(&mut self.filled) {
@@ -315,7 +365,7 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_origin(&mut self, worker: &mut Worker) {
-        if !self.reads_origin() || !self.session.wants(Side::Server) {
+        if !self.reads_origin() || self.unconfirmed > 0 || !self.session.wants(Side::Server) {
             return;
         }
         let Link::Up(origin) = &mut self.origin else { return };
@@ -353,7 +403,10 @@ impl<F: Filter> Connection<F> {
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
         self.tell_lost();
         if let Err(error) = outcome {
-            warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
+            warn!(
+                peer = %self.peer, listen = %self.listener.address, origin = %self.address,
+                "closing: {error}"
+            );
             self.begin_close(now);
         }
     }
@@ -409,7 +462,8 @@ impl<F: Filter> Connection<F> {
         self.origin = Link::Down;
         self.address.report(error);
         let now = worker.now();
-        let afterlife = self.session.origin_unreachable(&mut worker.storage, now);
+        let why = self.address.excuse(error);
+        let afterlife = self.session.origin_unreachable(&why, &mut worker.storage, now);
         worker.deliver();
         if afterlife == Afterlife::Close {
             self.begin_close(now);

@@ -4,7 +4,13 @@
 //! choose the shard, so two workers rarely meet. Writes to more than a key visit every shard before
 //! they are sent, which is what the lease contract asks for.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use cache::{
     key::Sent,
@@ -17,8 +23,11 @@ use parking_lot::Mutex;
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
+    /// What was asked for.
     limits: Mutex<StorageLimits>,
     quarantine: Duration,
+    /// What of its memory the process can spare.
+    granted_bytes: AtomicUsize,
 }
 
 /// What all shards together may hold.
@@ -62,7 +71,12 @@ impl Shards {
             Mutex::new(MemoryStorage::new(each, seed ^ index as u64))
         };
         let quarantine = config.quarantine;
-        Self { shards: (0..count).map(shard).collect(), limits: Mutex::new(limits), quarantine }
+        Self {
+            shards: (0..count).map(shard).collect(),
+            limits: Mutex::new(limits),
+            quarantine,
+            granted_bytes: AtomicUsize::new(usize::MAX),
+        }
     }
 
     /// Does what time asks for; says whether there is more to do at once.
@@ -89,12 +103,28 @@ impl Shards {
         // Held throughout, so that of two changes at once the later holds for every shard.
         let mut limits = self.limits.lock();
         change(&mut limits);
-        let count = self.shards.len();
+        self.share_out(&limits);
+        *limits
+    }
+
+    /// Lets storage have no more than `bytes` of the memory asked for.
+    pub(super) fn grant(&self, bytes: usize) {
+        let before = self.granted_bytes.load(Relaxed);
+        let limits = self.limits.lock();
+        self.granted_bytes.store(bytes, Relaxed);
+        // What is more than was asked for changes nothing.
+        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
+            self.share_out(&limits);
+        }
+    }
+
+    fn share_out(&self, limits: &StorageLimits) {
+        let bytes_max = limits.bytes_max.min(self.granted_bytes.load(Relaxed));
+        let (limits, count) = (StorageLimits { bytes_max, ..*limits }, self.shards.len());
         for (index, shard) in self.shards.iter().enumerate() {
             let share = limits.share(index, count);
             shard.lock().resize(share.items_max, share.bytes_max);
         }
-        *limits
     }
 
     /// Forgets every stored answer.

@@ -1,7 +1,7 @@
 //! A connection that says exactly what a test wants and hears exactly what comes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use super::process::PATIENCE;
 
@@ -130,4 +130,20 @@ impl From<TcpStream> for Raw {
 
 fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}
+
+/// The next connection of a cache to this origin that belongs to one of its clients. The cache's own,
+/// which watch the origin, stay open and are told nothing.
+pub fn accept_client(origin: &TcpListener) -> TcpStream {
+    loop {
+        let (connection, _) = origin.accept().expect("the cache connects");
+        let mut first = [0; 256];
+        let length = connection.peek(&mut first).expect("it says something");
+        let said = String::from_utf8_lossy(&first[..length]);
+        let watches = ["$4\r\nINFO\r\n", "$4\r\nAUTH\r\n", "enroute: watch"];
+        if !watches.iter().any(|mark| said.contains(mark)) {
+            return connection;
+        }
+        std::mem::forget(connection);
+    }
 }

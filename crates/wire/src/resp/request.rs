@@ -9,9 +9,12 @@ use std::{borrow::Cow, mem, ops::Range, slice};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
-use crate::{Error, Result};
+use crate::{Error, Result, detect};
 
 mod inline;
+mod passing;
+
+pub use passing::{Beginning, Passed, Passing};
 
 /// One command with its arguments, borrowed from the buffer it was decoded from.
 #[derive(Debug, Clone)]
@@ -291,6 +294,18 @@ enum Begun<'a> {
     Inline(Request<'a>),
 }
 
+/// Is it a line of HTTP, sent by a web page or a scanner? Close the connection and answer nothing, as
+/// Redis does: what follows would be taken for commands that somebody else's page chose.
+#[cold]
+pub fn is_http(request: &Request<'_>) -> bool {
+    let is = |word: &[u8]| request.name().eq_ignore_ascii_case(word);
+    let is_request_line = || {
+        request.argument(1).is_some_and(|target| target.starts_with(b"/"))
+            && request.argument(2).is_some_and(|version| version.starts_with(b"HTTP/1."))
+    };
+    is(b"post") || is(b"host:") || (request.len() == 3 && is_request_line())
+}
+
 /// Appends a command in the form every server reads, an array of bulk strings.
 pub fn write_command(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
     length::write(out, b'*', arguments.len());
@@ -318,6 +333,11 @@ pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
         Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
         Error::Malformed { got, .. } => got.clone(),
+        Error::Foreign { found, first, .. } => {
+            let mut told = Vec::new();
+            detect::refuse(*found, first, &error.to_string(), &mut told);
+            return told;
+        }
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
         Error::TooLarge { what: BULK_BYTES, .. } => "invalid bulk length".to_owned(),
         Error::TooLarge { what: INLINE_BYTES, .. } => "too big inline request".to_owned(),

@@ -159,6 +159,14 @@ impl Mongo {
         u16::try_from(place).ok()
     }
 
+    /// The collection that `command` is about, as the scopes of a write.
+    pub(super) fn collection_of<'m>(&self, command: &Command<'_>) -> SmallVec<[Scope<'m>; 1]> {
+        static NO_KEYS: Scratch = Scratch::new();
+        let mut touched = Touched::default();
+        touched.visit(self, Touch::Collection(command.namespace), &mut Scratch::new());
+        touched.scopes(self.origin, &NO_KEYS)
+    }
+
     /// The flow of a command that may write.
     fn written<'m>(&self, command: &Command<'m>, scratch: &'m mut Scratch) -> Flow<'m> {
         let mut touched = Touched::default();
@@ -178,7 +186,7 @@ impl Mongo {
     }
 }
 
-fn in_transaction(command: &Command<'_>) -> bool {
+pub(super) fn in_transaction(command: &Command<'_>) -> bool {
     !matches!(command.body.element("autocommit"), Ok(None))
 }
 
@@ -431,6 +439,15 @@ fn is_plain(projection: &Document<'_>) -> Result<bool> {
     Ok(true)
 }
 
+/// What comes back for a frame of an opcode that is not answered.
+pub(super) fn unanswered(opcode: i32) -> Reply {
+    match opcode {
+        // Writes of the days before commands: update, insert, delete.
+        2001 | 2002 | 2006 => Reply::Never,
+        _ => Reply::Unknown,
+    }
+}
+
 /// A frame that is no command: a find of the days before commands, or what we do not know.
 pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64, login: Login) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
@@ -438,11 +455,7 @@ pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64, login: Login) -> Reques
     let header = frame.header();
     let request_id = header.request_id;
     let tag = Tag { request_id, legacy: true, ..Tag::default() };
-    let reply = match header.opcode {
-        // Writes of those days, which are never answered: update, insert, delete.
-        2001 | 2002 | 2006 => Reply::Never,
-        _ => Reply::Unknown,
-    };
+    let reply = unanswered(header.opcode);
     match frame.body() {
         Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),

@@ -4,16 +4,22 @@ use std::{sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
+    detect::{self, Protocol},
     mongo::{
-        bson::{Document, Writer},
-        frame::{self, Body, Frame, HEADER_BYTES, Header, Limits, opcode},
+        bson::Writer,
+        frame::{self, Body, HEADER_BYTES, Limits, opcode},
         handshake::{self, Compression},
         message,
         request::Request as Command,
         response,
     },
+    resp::request::Passed,
 };
 
+use self::{
+    frames::{canonical, flags, header, inflate, whole},
+    large::Inflated,
+};
 use crate::{
     filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace, Scope},
@@ -25,8 +31,10 @@ use crate::{
 
 mod check;
 mod client;
+mod frames;
 mod greeting;
 mod identity;
+mod large;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -77,6 +85,10 @@ pub struct Mongo {
     /// What scopes name the origin by.
     origin: u64,
     identity: identity::Identity,
+    /// The first bytes of the client were MongoDB's.
+    recognised: bool,
+    /// Bytes still to come of a request that is too long to be held.
+    request_left: usize,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
     /// The current reply is one that somebody asked for.
@@ -93,7 +105,7 @@ pub struct Mongo {
 #[derive(Debug)]
 pub struct Message<'a> {
     original: &'a [u8],
-    inflated: Option<Vec<u8>>,
+    inflated: Option<Inflated>,
 }
 
 /// What must be remembered of a request until its reply.
@@ -124,6 +136,8 @@ impl Mongo {
             origin: key::origin(settings.secret, &settings.origin),
             settings,
             identity: identity::Identity::default(),
+            recognised: false,
+            request_left: 0,
             reply_left: 0,
             reply_answers: true,
             reply_continues: false,
@@ -160,11 +174,44 @@ impl Filter for Mongo {
     const CHECKS_EARLY: bool = false;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        if !self.recognised {
+            if !detect::expect(Protocol::Mongo, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
         let Some((frame, length)) = frame::decode(bytes, &self.settings.limits)? else {
             return Ok(None);
         };
-        let inflated = inflate(&frame, &self.settings.limits)?;
+        let inflated = match frame.body() {
+            Body::Compressed(compressed) => Some(Inflated::of(compressed, &self.settings.limits)?),
+            _ => None,
+        };
         Ok(Some((Message { original: frame.bytes(), inflated }, length)))
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        _: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        let Some(length) = frame::frame_bytes(bytes, &self.settings.limits)? else {
+            return Ok(None);
+        };
+        let taken = bytes.len().min(length);
+        self.request_left = length - taken;
+        Ok(Some((self.name_incoming(bytes, standing), taken)))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let passed = bytes.len().min(self.request_left);
+        self.request_left -= passed;
+        Ok(Passed { bytes: passed, ends: self.request_left == 0 })
+    }
+
+    fn overloaded(&mut self, _: &mut Vec<u8>) {
+        // A reply names its request, and no request is known to be waiting.
     }
 
     fn request<'m>(
@@ -173,7 +220,13 @@ impl Filter for Mongo {
         scratch: &'m mut Scratch,
         standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        let bytes = message.inflated.as_deref().unwrap_or(message.original);
+        let bytes = match &message.inflated {
+            None => message.original,
+            Some(Inflated::Whole(inflated)) => inflated,
+            Some(Inflated::Beginning(beginning)) => {
+                return Ok(self.name_beginning(beginning, standing));
+            }
+        };
         let frame = whole(bytes, &self.settings.limits)?;
         match Command::parse(&frame)? {
             Some(command) => self.name_flow(&command, scratch, standing),
@@ -359,7 +412,7 @@ impl Filter for Mongo {
         None
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
         if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
@@ -371,15 +424,19 @@ impl Filter for Mongo {
         let mut body = Vec::new();
         Writer::write(&mut body, |body| {
             body.f64("ok", 0.0);
-            body.str("errmsg", "enroute: the origin cannot be reached");
+            body.str("errmsg", &format!("enroute: {why}"));
             body.i32("code", HOST_UNREACHABLE);
             body.str("codeName", "HostUnreachable");
         });
         self.answer(tag, &body, out);
     }
 
-    fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
-        // A server closes the connection without a word, and so do we.
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        // A server closes the connection without a word, and so do we, but to who speaks another
+        // protocol.
+        if let Error::Foreign { found, first, .. } = error {
+            detect::refuse(*found, first, &error.to_string(), out);
+        }
     }
 
     fn waits(&self, tag: &Tag) -> bool {
@@ -437,42 +494,3 @@ impl Mongo {
 
 /// OP_MSG flag: another reply follows unasked.
 const MORE_TO_COME: u32 = 1 << 1;
-
-fn header(head: &[u8], length: usize) -> Header {
-    let field = |at: usize| {
-        let bytes = head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
-        i32::from_le_bytes(bytes)
-    };
-    Header { length, request_id: field(4), response_to: field(8), opcode: field(12) }
-}
-
-fn flags(frame: &[u8]) -> u32 {
-    let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
-    u32::from_le_bytes(bytes.unwrap_or_default())
-}
-
-/// The frame inside a compressed one.
-fn inflate(frame: &Frame<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
-    let Body::Compressed(compressed) = frame.body() else { return Ok(None) };
-    let mut inflated = Vec::new();
-    compressed.inflate(limits, &mut inflated)?;
-    Ok(Some(inflated))
-}
-
-/// The one frame that `bytes` are.
-fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>> {
-    frame::decode(bytes, limits)?.map(|(frame, _)| frame).ok_or_else(|| Error::Malformed {
-        protocol: "mongodb",
-        offset: bytes.len(),
-        expected: "a whole frame",
-        got: "its beginning".to_owned(),
-    })
-}
-
-/// The value a document has for `field`, in canonical form.
-fn canonical(document: &Document<'_>, field: &str) -> Result<Option<Vec<u8>>> {
-    let Some(element) = document.element(field)? else { return Ok(None) };
-    let mut key = Vec::new();
-    wire::mongo::key::append(&element, &mut key)?;
-    Ok(Some(key))
-}

@@ -181,9 +181,9 @@ fn is_unknown(error: &[u8]) -> bool {
 }
 
 /// Is the reply what a connection is told that is not logged in? To EXEC that is said in words of its
-/// own.
+/// own, and so it is to a command with many arguments or long ones.
 pub(super) fn is_refusal(reply: &Frame<'_>) -> bool {
-    reply.error().is_some_and(|error| {
-        is_no_login(error) || is_unknown(error) || error.starts_with(b"EXECABORT")
-    })
+    const OTHER_WORDS: [&[u8]; 2] = [b"EXECABORT ", b"ERR Protocol error"];
+    let refuses = |error: &[u8]| OTHER_WORDS.iter().any(|words| error.starts_with(words));
+    reply.error().is_some_and(|error| is_no_login(error) || is_unknown(error) || refuses(error))
 }

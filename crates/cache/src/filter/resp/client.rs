@@ -32,20 +32,13 @@ impl Resp {
         standing: &mut Standing,
     ) -> Request<'m, Tag> {
         let command = command::find(message);
-        // A transaction was begun by who was logged in, and a question would become part of it.
         if standing.login() != Login::Accepted
-            && !self.may_queue()
-            && let Some(held) = self.held(command, message)
+            && let Some(held) = self.held(command, message, message.len())
         {
             return held;
         }
-        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
-        let asking = std::mem::take(&mut self.asking);
-        self.caching = false;
-        let Some(command) = command else {
-            let write = plain(Flow::Write(Write::to(self.namespace.whole_origin())));
-            return Request { tag: Tag::Unknown, ..write };
-        };
+        let asking = self.proceed();
+        let Some(command) = command else { return self.unknown() };
         // Every server refuses the call before it touches a key.
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
@@ -61,14 +54,26 @@ impl Resp {
         request
     }
 
+    /// Another command begins: does it stand behind ASKING?
+    pub(super) fn proceed(&mut self) -> bool {
+        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
+        self.caching = false;
+        std::mem::take(&mut self.asking)
+    }
+
     /// What only a connection that is logged in may ask: everything that can write, and all that
     /// changes how later requests are to be understood.
     #[cold]
-    fn held<'m>(
+    pub(super) fn held<'m>(
         &self,
         command: Option<&Command>,
         message: &Message<'_>,
+        arguments: usize,
     ) -> Option<Request<'m, Tag>> {
+        // A transaction was begun by who was logged in, and a question would become part of it.
+        if self.may_queue() {
+            return None;
+        }
         let Some(command) = command else {
             return Some(Request::new(Flow::NeedsLogin, Tag::Unknown));
         };
@@ -81,7 +86,7 @@ impl Resp {
             Effect::Other => command.name != "config|set",
             _ => false,
         };
-        if passes || !command.accepts(message.len()) {
+        if passes || !command.accepts(arguments) {
             return None;
         }
         let reply = match hush(command, message) {
@@ -274,7 +279,12 @@ impl Resp {
         Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
-    fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
+    /// A command that is not known may do anything.
+    pub(super) fn unknown<'m>(&self) -> Request<'m, Tag> {
+        Request::new(Flow::Write(Write::to(self.namespace.whole_origin())), Tag::Unknown)
+    }
+
+    pub(super) fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
         let mut request = plain(Flow::Write(Write { name: command.name, ..write }));
         if command.flags.contains(Flags::SCRIPT) {
             request.tag = Tag::Script;
@@ -282,7 +292,7 @@ impl Resp {
         request
     }
 
-    fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
+    pub(super) fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
         let mut request = plain(Flow::Coordination);
         match command.name {
             "multi" => {

@@ -1,28 +1,12 @@
 //! What single requests and replies are.
 
-use wire::{
-    Error, Result,
-    resp::{Frame, Limits, Version, frame},
-};
+use wire::resp::{Frame, Limits, Version, frame};
 
 use super::Tag;
 use crate::filter::Form;
 
 /// A push that is longer confirms no subscription: that names a channel.
 const CONFIRMATION_BYTES_MAX: usize = 64 << 10;
-
-/// A web page makes a browser say POST and `Host:`. Servers end the connection there, for security.
-pub(super) fn refuse_http(name: &[u8]) -> Result<()> {
-    if !name.eq_ignore_ascii_case(b"post") && !name.eq_ignore_ascii_case(b"host:") {
-        return Ok(());
-    }
-    Err(Error::Malformed {
-        protocol: "redis",
-        offset: 0,
-        expected: "a Redis command",
-        got: "a request of HTTP".to_owned(),
-    })
-}
 
 /// Could `bytes` be the beginning of what confirms the subscription of `tag`?
 pub(super) fn begins_confirmation(tag: Option<&Tag>, bytes: &[u8], limits: &Limits) -> bool {

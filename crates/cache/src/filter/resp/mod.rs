@@ -10,11 +10,16 @@ use std::{
 
 use wire::{
     Error, Result,
-    resp::{Limits, Request as Message, Scanner, Version, request, response},
+    detect::{self, Protocol},
+    resp::{
+        Limits, Passing, Request as Message, Scanner, Version,
+        request::{self, Passed},
+        response,
+    },
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Form, Greetings, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
@@ -25,6 +30,7 @@ use crate::{
 mod check;
 mod client;
 mod cluster;
+mod large;
 mod message;
 mod refusal;
 mod server;
@@ -34,7 +40,7 @@ mod tests;
 pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
 
-use message::{begins_confirmation, confirms, has_line, is_queued, refuse_http, whole};
+use message::{begins_confirmation, confirms, has_line, is_queued, whole};
 
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
@@ -100,6 +106,10 @@ pub enum Scripts {
 pub struct Resp {
     settings: Arc<Settings>,
     decoder: request::Decoder,
+    /// The rest of a request that is too long to be held.
+    passing: Option<Passing>,
+    /// The first bytes of the client were Redis's.
+    recognised: bool,
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
@@ -182,6 +192,8 @@ impl Resp {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             decoder: request::Decoder::default(),
+            passing: None,
+            recognised: false,
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
@@ -218,7 +230,42 @@ impl Filter for Resp {
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        self.decoder.decode(bytes, &self.settings.limits)
+        if !self.recognised {
+            if !detect::expect(Protocol::Resp, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
+        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
+        if let Some((message, _)) = &decoded
+            && message.bytes().first() != Some(&b'*')
+            && request::is_http(message)
+        {
+            return Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()));
+        }
+        Ok(decoded)
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        Ok(self.name_beginning(bytes, scratch, standing))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let Some(passing) = &mut self.passing else { return Ok(Passed { bytes: 0, ends: true }) };
+        let passed = passing.advance(bytes, &self.settings.limits)?;
+        if passed.ends {
+            self.passing = None;
+        }
+        Ok(passed)
+    }
+
+    fn overloaded(&mut self, out: &mut Vec<u8>) {
+        response::write_error(out, format!("ERR enroute: {OVERLOADED}").as_bytes());
     }
 
     #[inline]
@@ -228,11 +275,7 @@ impl Filter for Resp {
         scratch: &'m mut Scratch,
         standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        let request = self.name_flow(message, scratch, standing);
-        if matches!(request.tag, Tag::Unknown) {
-            refuse_http(message.name())?;
-        }
-        Ok(request)
+        Ok(self.name_flow(message, scratch, standing))
     }
 
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
@@ -430,7 +473,7 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag
             && self.user.is_none()
@@ -439,7 +482,7 @@ impl Filter for Resp {
             out.extend_from_slice(&greeting);
             return;
         }
-        response::write_error(out, b"ERR enroute: the origin cannot be reached");
+        response::write_error(out, format!("ERR enroute: {why}").as_bytes());
     }
 
     fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
