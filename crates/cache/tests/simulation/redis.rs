@@ -247,7 +247,8 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
     let ok = b"+OK\r\n";
     match word(0).to_uppercase().as_str() {
         "HELLO" => {
-            server.resp3 = true;
+            // The cache asks who may not ask for its rights by the protocol it speaks already.
+            server.resp3 = word(1) == "3";
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }
         "PING" => out.extend_from_slice(b"+PONG\r\n"),

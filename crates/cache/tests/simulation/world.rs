@@ -237,7 +237,7 @@ impl<P: Protocol> World<P> {
                     now,
                 ) == Afterlife::Close
                 {
-                    self.cut_client(at);
+                    self.part(at);
                 }
                 return;
             }
@@ -336,6 +336,11 @@ impl<P: Protocol> World<P> {
 
     fn cut_client(&mut self, at: usize) {
         self.write_last_words(at);
+        self.part(at);
+    }
+
+    /// The client of a session is gone; one that lost its origin makes no further connection to it.
+    fn part(&mut self, at: usize) {
         if self.seats[at].gone {
             return self.close(at);
         }
@@ -362,7 +367,7 @@ impl<P: Protocol> World<P> {
         self.leave_behind(Some(link));
         let lost = self.seats[at].session.origin_lost(Loss::Broken, &mut self.storage, now);
         if lost == Afterlife::Close {
-            self.cut_client(at);
+            self.part(at);
         }
     }
 

@@ -71,7 +71,7 @@ impl Resp {
         arguments: usize,
     ) -> Option<Request<'m, Tag>> {
         // A transaction was begun by who was logged in, and a question would become part of it.
-        if self.may_queue() {
+        if self.may_queue() && self.unsettled == 0 {
             return None;
         }
         let Some(command) = command else {
@@ -374,7 +374,7 @@ impl Resp {
             }
             _ => return plain(Flow::Coordination),
         };
-        if self.in_transaction || (self.queues && self.endings == 0) {
+        if self.in_transaction || (self.queues && self.endings == 0 && self.unsettled == 0) {
             // It takes effect at EXEC, or never: from here on the state is anybody's guess.
             self.lost_track = true;
             return plain(Flow::Coordination);
@@ -382,7 +382,6 @@ impl Resp {
         self.unsettled += 1;
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
         if command.name == "reset" {
-            self.endings += 1;
             request.ends = Ends::Discards;
         }
         request

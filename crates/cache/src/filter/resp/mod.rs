@@ -349,7 +349,7 @@ impl Filter for Resp {
     fn verdict(&mut self, tag: &Tag, reply: &[u8]) -> Verdict {
         let verdict = refusal::verdict(tag, reply, self.queues);
         if matches!(tag, Tag::Exec | Tag::Discard | Tag::Reset) {
-            self.endings = self.endings.saturating_sub(1);
+            self.endings -= u32::from(!matches!(tag, Tag::Reset));
             self.queues &= verdict == Verdict::Unclear;
         }
         verdict
