@@ -17,7 +17,8 @@ use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 pub(crate) enum Kind {
     /// Answers as many bytes as the reply to a GET of 64 bytes has, for each GET's worth read
     Echo,
-    /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry", all connections from one
+    /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry", a question
+    /// for rights with all of them, all connections from one
     /// epoll loop: the least a server can do that does not skip the kernel
     Origin,
     /// Passes what a client says on, and then what it is answered, one at a time: the least a relay can do
@@ -135,6 +136,12 @@ struct Answering {
     rest: Vec<u8>,
 }
 
+/// What a cache asks once on each connection, and each time its authorization lease is over.
+const CHECK: &[u8] = b"*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
+/// May do everything.
+const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+    $4\r\nkeys\r\n$2\r\n~*\r\n";
+
 impl Answering {
     /// A GET has 36 bytes up to its key, a PTTL 37; both end in the key and a line break.
     fn answer(&mut self, received: &mut [u8], replies: &mut Vec<u8>) -> io::Result<()> {
@@ -147,12 +154,18 @@ impl Answering {
         let mut taken = 0;
         replies.clear();
         while length - taken >= GET_BYTES {
-            let is_get = received[taken + 8] == b'G';
-            let bytes = if is_get { GET_BYTES } else { GET_BYTES + 1 };
+            let (is_get, is_check) = (received[taken + 8] == b'G', received[taken + 8] == b'A');
+            let bytes = match (is_get, is_check) {
+                (true, _) => GET_BYTES,
+                (_, true) => CHECK.len(),
+                _ => GET_BYTES + 1,
+            };
             if length - taken < bytes {
                 break;
             }
-            if is_get {
+            if is_check {
+                replies.extend_from_slice(RIGHTS);
+            } else if is_get {
                 let start = taken + bytes - 2 - KEY_BYTES;
                 let key = received[start..start + KEY_BYTES].try_into().expect("its length");
                 write_value(key, VALUE_BYTES, replies);

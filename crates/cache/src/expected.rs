@@ -5,9 +5,12 @@ use std::{ops::Range, time::Duration};
 use smallvec::SmallVec;
 
 use crate::{
+    filter::{Ends, Hush},
     key::{Key, Namespace},
     lease::Lease,
-    storage::{Storage, Write},
+    principal::Principal,
+    stats::NotFilled,
+    storage::{Given, Storage, Write},
 };
 
 /// What the session waits for from the origin, oldest first.
@@ -17,6 +20,12 @@ pub(crate) struct Expected<T> {
     pub(crate) action: Action,
     /// Writes that this reply settles.
     pub(crate) writes: SmallVec<[Write; 1]>,
+    /// The command that writes.
+    pub(crate) name: &'static str,
+    /// What it does with what the origin has queued.
+    pub(crate) ends: Ends,
+    /// Its request has not left whole: no origin can have carried it out.
+    pub(crate) partial: bool,
 }
 
 /// What is done with a reply.
@@ -37,10 +46,31 @@ pub(crate) enum Action {
     },
     /// The reply to what a new connection was told first; shown to the filter, kept from the client.
     Restore,
+    /// The answer to our question who the connection speaks for; kept from the client.
+    Check {
+        /// When it was asked.
+        asked_at: Duration,
+    },
+    /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
+    /// asked can have touched anything.
+    Refused {
+        /// Replies cannot be told apart after it.
+        streams: bool,
+    },
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
     State(Box<Stated>),
+    /// Kept from the client if it is accepted; the client hears other replies from then on.
+    Hush(Hush),
+    /// The reply to a request of ours behind one that is not answered; kept from the client.
+    Fence {
+        /// The request is one of the protocol, so an origin that ends the connection may have carried
+        /// it out.
+        known: bool,
+    },
+    /// So many messages that confirm it are still to come, or a reply, which is passed on.
+    Confirmed(usize),
     /// From here on the origin speaks when it likes.
     Stream,
     /// No reply: an answer of ours that waits for its turn.
@@ -58,6 +88,7 @@ pub(crate) struct Fill {
     pub(crate) packed: Vec<u8>,
     /// A probe follows that decides.
     pub(crate) probed: bool,
+    pub(crate) asked_at: Duration,
 }
 
 /// An answer of several parts, in the order asked for.
@@ -93,6 +124,20 @@ pub(crate) struct Stated {
     pub(crate) expires_at: Option<Duration>,
 }
 
+impl Stated {
+    /// As if the origin had given it to `principal`, who may read everything.
+    pub(crate) fn given_to<'a>(&'a self, principal: &'a Principal, now: Duration) -> Given<'a> {
+        Given {
+            key: self.key.borrow(),
+            variant: &self.variant,
+            principal,
+            answer: &self.answer,
+            asked_at: now,
+            expires_at: self.expires_at,
+        }
+    }
+}
+
 /// A key that outlives its request.
 #[derive(Debug)]
 pub(crate) struct OwnedKey {
@@ -102,6 +147,11 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
+    /// Bytes it takes beside its record.
+    fn held_bytes(&self) -> usize {
+        if self.bytes.spilled() { self.bytes.len() } else { 0 }
+    }
+
     pub(crate) fn borrow(&self) -> Key<'_> {
         Key { namespace: self.namespace, bytes: &self.bytes, hash: self.hash }
     }
@@ -114,30 +164,78 @@ impl From<Key<'_>> for OwnedKey {
 }
 
 impl Fill {
-    pub(crate) fn new(key: Key<'_>, variant: &[u8], lease: Option<Lease>, probed: bool) -> Self {
+    pub(crate) fn new(
+        key: Key<'_>,
+        variant: &[u8],
+        lease: Option<Lease>,
+        probed: bool,
+        asked_at: Duration,
+    ) -> Self {
         let variant = SmallVec::from_slice(variant);
-        Self { lease, key: key.into(), variant, packed: Vec::new(), probed }
+        Self { lease, key: key.into(), variant, packed: Vec::new(), probed, asked_at }
     }
 
-    /// Stores what is packed, or gives the lease back.
+    /// Stores what is packed for `receiver`, or gives the lease back.
     pub(crate) fn store<S: Storage>(
         self,
+        receiver: Option<&Principal>,
         expires_at: Option<Duration>,
         storage: &mut S,
         now: Duration,
     ) {
         let Some(lease) = self.lease else { return };
-        let key = self.key.borrow();
-        match storage.fill(lease, key, &self.variant, &self.packed, expires_at, now) {
+        let Some(principal) = receiver else {
+            storage.stats().not_filled(NotFilled::Unproven);
+            storage.release(lease);
+            return;
+        };
+        let given = Given {
+            key: self.key.borrow(),
+            variant: &self.variant,
+            principal,
+            answer: &self.packed,
+            asked_at: self.asked_at,
+            expires_at,
+        };
+        match storage.fill(lease, given, now) {
             Ok(()) => storage.stats().fills.add(1),
             Err(reason) => storage.stats().not_filled(reason),
         }
     }
 }
 
+impl Action {
+    /// Bytes it keeps until the reply has come.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Fill(fill) => fill.key.held_bytes(),
+            Self::State(stated) => stated.key.held_bytes() + stated.answer.len(),
+            Self::Merge(merge) => {
+                let missing = merge.parts.iter().map(|part| match part {
+                    Part::Stored(_) => 0,
+                    Part::Missing(fill) => fill.key.held_bytes(),
+                });
+                missing.sum::<usize>() + merge.stored.len()
+            }
+            Self::Local(answer) => answer.len(),
+            Self::Forward
+            | Self::Observe
+            | Self::Rewrite
+            | Self::Probe { .. }
+            | Self::Restore
+            | Self::Check { .. }
+            | Self::Refused { .. }
+            | Self::Hush(_)
+            | Self::Fence { .. }
+            | Self::Confirmed(_)
+            | Self::Stream => 0,
+        }
+    }
+}
+
 impl<T> Expected<T> {
     pub(crate) fn new(tag: T, action: Action) -> Self {
-        Self { tag, action, writes: SmallVec::new() }
+        Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing, partial: false }
     }
 
     /// The reply will never come: gives back its leases, and hands its writes over.
@@ -156,7 +254,12 @@ impl<T> Expected<T> {
             | Action::Rewrite
             | Action::Probe { .. }
             | Action::Restore
+            | Action::Check { .. }
+            | Action::Refused { .. }
             | Action::State(_)
+            | Action::Hush(_)
+            | Action::Fence { .. }
+            | Action::Confirmed(_)
             | Action::Stream
             | Action::Local(_) => {}
         }

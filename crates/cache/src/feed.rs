@@ -22,6 +22,7 @@ use crate::{
     filter::resp::{FEED_DATABASES, Settings, namespace},
     input::Input,
     key::{Key, Scope},
+    lease::Outcome,
     storage::{Storage, Write},
 };
 
@@ -166,7 +167,7 @@ impl Feed {
         }
         for database in 0..FEED_DATABASES {
             let namespace = namespace(&self.settings, database);
-            self.closed.push(storage.write_sent(Scope::Database(namespace.database)));
+            self.closed.push(storage.write_sent(namespace.whole_database().into()));
         }
     }
 
@@ -184,7 +185,7 @@ impl Feed {
             if self.awaited == 0 {
                 // From here on the origin names every write, so reads may be stored again.
                 for write in std::mem::take(&mut self.closed) {
-                    storage.write_settled(write);
+                    storage.write_settled(write, Outcome::Applied);
                 }
             }
         }
@@ -201,7 +202,7 @@ impl Feed {
         for database in self.settings.databases.numbers() {
             let namespace = namespace(&self.settings, database);
             if keys.is_null() {
-                dropped(Scope::Database(namespace.database), storage);
+                dropped(namespace.whole_database(), storage);
                 continue;
             }
             for key in keys.elements().filter_map(|key| key.payload()) {
@@ -211,11 +212,9 @@ impl Feed {
     }
 }
 
-/// The write has happened already: it drops and revokes, and closes nothing.
 fn dropped<S: Storage>(scope: Scope<'_>, storage: &mut S) {
     storage.stats().fed.add(1);
-    let write = storage.write_sent(scope);
-    storage.write_settled(write);
+    storage.written_elsewhere(scope);
 }
 
 #[cfg(test)]

@@ -14,6 +14,10 @@ impl Input {
         self.bytes.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
     /// Takes everything out, with `bytes` behind it; [`Self::put_back`] returns what is left.
     pub(crate) fn take_with(&mut self, bytes: &[u8]) -> Self {
         let mut all = mem::take(self);
@@ -37,6 +41,11 @@ impl Input {
             all.taken = 0;
         }
         *self = all;
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) {

@@ -2,6 +2,13 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// Names the origin called `name` in scopes. `secret` is mixed into every hash below it: random for each
+/// process, so that no client can choose keys that collide.
+#[must_use]
+pub fn origin(secret: u64, name: &str) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), secret)
+}
+
 /// Where keys live, from the outside in, as 64-bit hashes of the full names.
 ///
 /// A collision of two namespaces merges them for invalidation only: a write to one then also
@@ -9,6 +16,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// the namespace's generation, and generations are never shared (see [`crate::lease`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
+    /// The origin, as [`origin`] names it.
+    pub origin: u64,
     /// The database: of MongoDB, or the logical database number of Redis.
     pub database: u64,
     /// The collection within the database; for Redis the same value as `database`.
@@ -16,20 +25,31 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Names `collection` in `database` behind the origin called `origin`. `secret` is mixed into
-    /// every hash below it: random for each process, so that nobody can choose keys that collide.
+    /// Names `collection` in `database` behind the origin `name`; `secret` as for [`origin`].
     #[must_use]
-    pub fn new(secret: u64, origin: &str, database: &[u8], collection: &[u8]) -> Self {
-        let origin = xxh3_64_with_seed(origin.as_bytes(), secret);
+    pub fn new(secret: u64, name: &str, database: &[u8], collection: &[u8]) -> Self {
+        let origin = origin(secret, name);
         let database = xxh3_64_with_seed(database, origin);
-        Self { database, collection: xxh3_64_with_seed(collection, database) }
+        Self { origin, database, collection: xxh3_64_with_seed(collection, database) }
+    }
+
+    /// All of its database.
+    #[must_use]
+    pub fn whole_database(self) -> Scope<'static> {
+        Scope::Database { origin: self.origin, database: self.database }
+    }
+
+    /// All of its origin.
+    #[must_use]
+    pub fn whole_origin(self) -> Scope<'static> {
+        Scope::Origin(self.origin)
     }
 
     /// A namespace beside this one for entries that are reached by another unique field, so that
     /// they can be invalidated together without touching entries reached by `_id`.
     #[must_use]
     pub fn by_field(self, field: &[u8]) -> Self {
-        Self { database: self.database, collection: xxh3_64_with_seed(field, !self.collection) }
+        Self { collection: xxh3_64_with_seed(field, !self.collection), ..self }
     }
 }
 
@@ -60,13 +80,17 @@ pub enum Scope<'a> {
     /// Every key of a collection.
     Collection(Namespace),
     /// Every key of every collection of a database.
-    Database(u64),
-    /// Whatever there is: the command was not understood, or says so itself.
-    Everything,
+    Database {
+        /// The origin it belongs to.
+        origin: u64,
+        /// Its hash, as in [`Namespace`].
+        database: u64,
+    },
+    /// Everything of one origin: the command was not understood, or says so itself.
+    Origin(u64),
 }
 
-/// A scope whose write is under way. Key bytes are gone: the entry was dropped when the write was
-/// sent, and until the write is settled nothing can fill that key again.
+/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].
@@ -79,9 +103,25 @@ pub enum Sent {
     /// A collection.
     Collection(Namespace),
     /// A database.
-    Database(u64),
-    /// Everything.
-    Everything,
+    Database {
+        /// The origin it belongs to.
+        origin: u64,
+        /// Its hash, as in [`Namespace`].
+        database: u64,
+    },
+    /// Everything of one origin.
+    Origin(u64),
+}
+
+impl Sent {
+    /// The origin of which it is a part.
+    #[must_use]
+    pub fn origin(self) -> u64 {
+        match self {
+            Self::Key { namespace, .. } | Self::Collection(namespace) => namespace.origin,
+            Self::Database { origin, .. } | Self::Origin(origin) => origin,
+        }
+    }
 }
 
 impl From<Scope<'_>> for Sent {
@@ -89,8 +129,8 @@ impl From<Scope<'_>> for Sent {
         match scope {
             Scope::Key(key) => Self::Key { namespace: key.namespace, hash: key.hash },
             Scope::Collection(namespace) => Self::Collection(namespace),
-            Scope::Database(database) => Self::Database(database),
-            Scope::Everything => Self::Everything,
+            Scope::Database { origin, database } => Self::Database { origin, database },
+            Scope::Origin(origin) => Self::Origin(origin),
         }
     }
 }

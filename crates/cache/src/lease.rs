@@ -1,18 +1,42 @@
-//! Leases: why a late reply can never bring back an old value.
+//! Leases: why no stored answer is ever older than a write that was answered.
 //!
-//! A read that misses takes a [`Lease`]; only the lease lets its reply into storage. A write revokes
-//! the leases of everything it can touch when it is *sent* – before the origin can have applied it –
-//! and holds the scope closed until it is *settled*: answered, or, if its answer never came, until a
-//! bounded quarantine has passed. While a scope is closed no lease is given in it, so nothing read
-//! before or during the write can be stored after it.
+//! A read that misses takes a [`Lease`]; only the lease lets its reply into storage. A write is under way
+//! from before its first byte leaves for the origin until it is *settled*. While it is under way its
+//! scope is **closed**: the leases in it are revoked, none is given, and what is stored in it is
+//! **suspended**: it stays where it is, and a read of it misses. Settled, a write is
+//!
+//! - **applied**: what is stored in its scope is dropped. Every answer that does not prove the contrary
+//!   counts as this;
+//! - **refused**: the origin said that it has done nothing. What was suspended is served again.
+//!
+//! A write whose answer never comes is *lost*: what is stored is dropped, and the scope stays closed for
+//! a bounded quarantine, by the end of which the origin has applied the write or will never do so.
+//!
+//! **Why this is linearizable.** An entry of key *k* is right at time *t* if the origin's value of *k*
+//! can be that of the entry at some moment between the start of the read that is served at *t* and *t*.
+//!
+//! 1. *A read beside an unanswered write misses.* The origin may have applied the write, and another
+//!    client may have seen the new value already. To serve the old one then is to go back in time.
+//!    The answer of the origin itself is right whatever happened.
+//! 2. *What is stored was read outside any write.* A lease is given only in an open scope and is revoked by the first
+//!    write that is sent, whatever becomes of that write. So the origin executed a read that fills while no write
+//!    to *k* was under way, and the reply is the value that holds until the next write is sent.
+//! 3. *Serving again after a refusal is right.* While the scope was closed nothing filled (2), so the entry is the
+//!    one of before the write. The refused write did not change *k*. If it was alone, *k* is what it was.
+//! 4. *Several writes in one scope* are counted. The scope is closed until the last is settled, in any order. If one of
+//!    them was applied or lost, the entry was dropped at that moment, and the refusal of the others finds
+//!    nothing to serve. If all were refused, (3) holds for all of them together.
+//! 5. *A write to more than a key* closes, suspends and drops every key below it in the same way. A
+//!    collection that is written begins a new *generation*, which its stored keys begin with: what is stored under the
+//!    old one can no longer be reached and ages out. Generations are never used twice.
+//!
+//! Writers that do not pass here are outside all this; see [`crate::feed`].
 //!
 //! Time here is a counter of write events, not a clock: a lease taken at event *n* is good as long
-//! as no write above its key happened after *n*.
+//! as no write above its key was sent after *n*.
 //!
 //! A record exists only while something is under way on its key, so the table is bounded by the
-//! requests in flight; a namespace record lives longer because it carries the *generation* that
-//! stored keys begin with. Closing a collection moves it to a fresh generation: its old entries can
-//! no longer be reached and age out of storage. Generations are never used twice.
+//! requests in flight; a namespace record lives longer because it carries the generation.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
@@ -20,14 +44,16 @@ use hashbrown::HashMap;
 
 use crate::key::{Key, Namespace, Sent};
 
+mod write;
+
 /// At most this many namespaces are remembered; beyond, the idle ones make room, which costs misses.
 pub const NAMESPACES_MAX: usize = 16_384;
 /// At most this many readers wait for one fill; the next ones ask the origin themselves.
 pub const WAITERS_MAX: usize = 1_024;
 
 /// At most this many lost writes are in quarantine one by one; beyond, a lost write to a key closes
-/// its collection, and beyond [`NAMESPACES_MAX`] of those everything, for as long.
-pub const QUARANTINE_MAX: usize = 65_536;
+/// its collection, and beyond [`NAMESPACES_MAX`] of those its origin, for as long.
+pub const QUARANTINE_MAX: usize = 4_096;
 
 /// Someone who waits for a fill: the session's number, chosen by tier 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +95,8 @@ pub enum Character {
 pub enum Closed {
     /// A write to the key, or to something above it, is not settled.
     WritePending,
+    /// The answer to a write to the key, or to something above it, was lost.
+    Quarantine,
     /// Another read of the key is already on its way; the caller's ticket was noted.
     FillPending,
     /// The namespace was found to be [`Character::Derived`].
@@ -77,11 +105,43 @@ pub enum Closed {
     NamespaceLimit,
 }
 
+/// What became of a write that was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The origin has applied it, or may have.
+    Applied,
+    /// The origin has done nothing.
+    Refused,
+}
+
+/// Writes under way to one scope.
+#[derive(Debug, Default)]
+struct Writes {
+    sent: u32,
+    /// Of these, those whose answer will never come.
+    lost: u32,
+}
+
+impl Writes {
+    fn are_none(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// Why the scope is closed, if it is.
+    fn closed(&self) -> Option<Closed> {
+        match (self.sent, self.lost) {
+            (0, _) => None,
+            (_, 0) => Some(Closed::WritePending),
+            _ => Some(Closed::Quarantine),
+        }
+    }
+}
+
 /// What is under way on one key.
 #[derive(Debug, Default)]
 struct Flight {
     leases: u32,
-    writes: u32,
+    writes: Writes,
     /// Event of the newest lease; a reader waits only for a lease that is still good.
     leased_at: u64,
     revoked_at: u64,
@@ -91,11 +151,12 @@ struct Flight {
 /// One collection.
 #[derive(Debug)]
 struct Territory {
+    origin: u64,
     database: u64,
     generation: u64,
     character: Character,
     leases: u32,
-    writes: u32,
+    writes: Writes,
     revoked_at: u64,
 }
 
@@ -106,8 +167,11 @@ pub struct Leases {
     generations: u64,
     flights: HashMap<u64, Flight>,
     territories: HashMap<u64, Territory>,
-    databases: HashMap<u64, u32>,
-    everything: u32,
+    /// Writes under way to single keys: while there is none, a hit looks at no flight.
+    key_writes: usize,
+    /// Writes under way to whole databases and whole origins; nothing is here without one.
+    databases: HashMap<u64, Writes>,
+    origins: HashMap<u64, Writes>,
     quarantine: BinaryHeap<Reverse<(Duration, Sent)>>,
     /// Scopes in `quarantine` for many writes together, and until when.
     merged: HashMap<Sent, Duration>,
@@ -121,6 +185,19 @@ impl Leases {
         self.territories.get(&namespace.collection).map(|territory| territory.generation)
     }
 
+    /// The generation under which `key` may be served now; `None` while nothing is stored there, or what
+    /// is stored is suspended.
+    #[inline]
+    #[must_use]
+    pub fn serves(&self, key: Key<'_>) -> Option<u64> {
+        let territory = self.territories.get(&key.namespace.collection)?;
+        let open = territory.writes.are_none()
+            && (self.key_writes == 0
+                || self.flights.get(&key.hash).is_none_or(|flight| flight.writes.are_none()))
+            && self.closed_above(key.namespace).is_none();
+        open.then_some(territory.generation)
+    }
+
     /// Takes a lease for a read of `key` that is about to go to the origin.
     ///
     /// With a `ticket` the caller is ready to wait: if a read of the key that may still fill it is
@@ -130,13 +207,13 @@ impl Leases {
     /// [`Closed`] says why nothing may be stored.
     pub fn take(&mut self, key: Key<'_>, ticket: Option<Ticket>) -> Result<Lease, Closed> {
         let namespace = key.namespace;
-        if self.everything > 0 || self.databases.contains_key(&namespace.database) {
-            return Err(Closed::WritePending);
+        if let Some(closed) = self.closed_above(namespace) {
+            return Err(closed);
         }
         let events = self.events;
         let territory = self.territory(namespace).ok_or(Closed::NamespaceLimit)?;
-        if territory.writes > 0 {
-            return Err(Closed::WritePending);
+        if let Some(closed) = territory.writes.closed() {
+            return Err(closed);
         }
         if territory.character == Character::Derived {
             return Err(Closed::Derived);
@@ -144,17 +221,13 @@ impl Leases {
         let collection_revoked_at = territory.revoked_at;
         territory.leases += 1;
         let flight = self.flights.entry(key.hash).or_default();
-        let refused = if flight.writes > 0 {
-            Some(Closed::WritePending)
-        } else {
+        let refused = flight.writes.closed().or_else(|| {
             let good = flight.leased_at >= flight.revoked_at.max(collection_revoked_at);
-            ticket.filter(|_| flight.leases > 0 && good && flight.waiters.len() < WAITERS_MAX).map(
-                |ticket| {
-                    flight.waiters.push(ticket);
-                    Closed::FillPending
-                },
-            )
-        };
+            let room = flight.waiters.len() < WAITERS_MAX;
+            let ticket = ticket.filter(|_| flight.leases > 0 && good && room)?;
+            flight.waiters.push(ticket);
+            Some(Closed::FillPending)
+        });
         if let Some(closed) = refused {
             self.leave(namespace);
             return Err(closed);
@@ -181,124 +254,11 @@ impl Leases {
         if let Some(flight) = self.flights.get_mut(&lease.hash) {
             flight.leases -= 1;
             self.woken.append(&mut flight.waiters);
-            if flight.leases == 0 && flight.writes == 0 {
+            if flight.leases == 0 && flight.writes.are_none() {
                 self.flights.remove(&lease.hash);
             }
         }
         self.leave(lease.namespace);
-    }
-
-    /// A write to `scope` is about to be sent: revokes every lease it can touch and closes the scope.
-    pub fn write_sent(&mut self, scope: Sent) {
-        self.events += 1;
-        let events = self.events;
-        match scope {
-            Sent::Key { hash, .. } => {
-                let flight = self.flights.entry(hash).or_default();
-                flight.writes += 1;
-                flight.revoked_at = events;
-                self.woken.append(&mut flight.waiters);
-            }
-            Sent::Collection(namespace) => {
-                self.generations += 1;
-                let generation = self.generations;
-                let territory = self.territories.entry(namespace.collection);
-                let territory =
-                    territory.or_insert_with(|| Territory::new(namespace.database, generation));
-                territory.writes += 1;
-                territory.renew(generation, events);
-            }
-            Sent::Database(database) => {
-                *self.databases.entry(database).or_default() += 1;
-                for territory in self.territories.values_mut() {
-                    if territory.database == database {
-                        self.generations += 1;
-                        territory.renew(self.generations, events);
-                    }
-                }
-            }
-            Sent::Everything => {
-                self.everything += 1;
-                for territory in self.territories.values_mut() {
-                    self.generations += 1;
-                    territory.renew(self.generations, events);
-                }
-            }
-        }
-    }
-
-    /// The write to `scope` was answered, or its quarantine is over: opens the scope again.
-    pub fn write_settled(&mut self, scope: Sent) {
-        match scope {
-            Sent::Key { hash, .. } => {
-                if let Some(flight) = self.flights.get_mut(&hash) {
-                    flight.writes -= 1;
-                    if flight.leases == 0 && flight.writes == 0 {
-                        self.flights.remove(&hash);
-                    }
-                }
-            }
-            Sent::Collection(namespace) => {
-                if let Some(territory) = self.territories.get_mut(&namespace.collection) {
-                    territory.writes -= 1;
-                    let idle = territory.leases + territory.writes == 0;
-                    if idle && self.territories.len() > NAMESPACES_MAX {
-                        self.territories.remove(&namespace.collection);
-                    }
-                }
-            }
-            Sent::Database(database) => {
-                if let Some(writes) = self.databases.get_mut(&database) {
-                    *writes -= 1;
-                    if *writes == 0 {
-                        self.databases.remove(&database);
-                    }
-                }
-            }
-            Sent::Everything => self.everything -= 1,
-        }
-    }
-
-    /// The answer to a write of `scope` will never come: keeps the scope closed until `until`,
-    /// by when the origin has applied the write or will never do so.
-    pub fn write_lost(&mut self, scope: Sent, until: Duration) {
-        if self.quarantine.len() < QUARANTINE_MAX {
-            self.quarantine.push(Reverse((until, scope)));
-            return;
-        }
-        let merged = match scope {
-            _ if self.merged.len() >= NAMESPACES_MAX => Sent::Everything,
-            Sent::Key { namespace, .. } => Sent::Collection(namespace),
-            wider => wider,
-        };
-        match self.merged.get_mut(&merged) {
-            Some(later) => *later = until.max(*later),
-            None => {
-                self.write_sent(merged);
-                self.merged.insert(merged, until);
-                self.quarantine.push(Reverse((until, merged)));
-            }
-        }
-        self.write_settled(scope);
-    }
-
-    /// Ends the quarantines that are over at `now`.
-    pub fn advance(&mut self, now: Duration) {
-        while let Some(&Reverse((until, scope))) = self.quarantine.peek() {
-            if until > now {
-                break;
-            }
-            self.quarantine.pop();
-            match self.merged.get(&scope) {
-                Some(&later) if later > now => {
-                    self.quarantine.push(Reverse((later, scope)));
-                    continue;
-                }
-                Some(_) => self.merged.remove(&scope),
-                None => None,
-            };
-            self.write_settled(scope);
-        }
     }
 
     /// Records what the origin said about the namespace of `lease`, if that is still what it was
@@ -328,16 +288,14 @@ impl Leases {
         let key_is_quiet = self
             .flights
             .get(&hash)
-            .is_some_and(|flight| flight.writes == 1 && flight.revoked_at == sent_at);
+            .is_some_and(|flight| flight.writes.sent == 1 && flight.revoked_at == sent_at);
         let collection_is_quiet =
             self.territories.get(&namespace.collection).is_some_and(|territory| {
-                territory.writes == 0
+                territory.writes.are_none()
                     && territory.revoked_at <= sent_at
                     && territory.character != Character::Derived
             });
-        let database_is_quiet =
-            self.everything == 0 && !self.databases.contains_key(&namespace.database);
-        key_is_quiet && collection_is_quiet && database_is_quiet
+        key_is_quiet && collection_is_quiet && self.closed_above(namespace).is_none()
     }
 
     /// The number of write events so far.
@@ -356,32 +314,38 @@ impl Leases {
     pub fn is_idle(&self) -> bool {
         self.flights.is_empty()
             && self.databases.is_empty()
-            && self.everything == 0
-            && self.territories.values().all(|territory| territory.leases + territory.writes == 0)
+            && self.origins.is_empty()
+            && self.territories.values().all(Territory::is_idle)
     }
 
     fn is_good(&self, lease: &Lease) -> bool {
         let after = |revoked_at: u64| lease.taken_at >= revoked_at;
         let flight = self.flights.get(&lease.hash);
         let territory = self.territories.get(&lease.namespace.collection);
-        self.everything == 0
-            && !self.databases.contains_key(&lease.namespace.database)
-            && flight.is_some_and(|flight| flight.writes == 0 && after(flight.revoked_at))
-            && territory
-                .is_some_and(|territory| territory.writes == 0 && after(territory.revoked_at))
+        let is_good = |writes: &Writes, revoked_at| writes.are_none() && after(revoked_at);
+        self.closed_above(lease.namespace).is_none()
+            && flight.is_some_and(|flight| is_good(&flight.writes, flight.revoked_at))
+            && territory.is_some_and(|territory| is_good(&territory.writes, territory.revoked_at))
+    }
+
+    /// Why the whole database or origin of `namespace` is closed, if it is. The maps are empty most of
+    /// the time, and then nothing is hashed.
+    fn closed_above(&self, namespace: Namespace) -> Option<Closed> {
+        let database = self.databases.get(&namespace.database).and_then(Writes::closed);
+        database.or_else(|| self.origins.get(&namespace.origin).and_then(Writes::closed))
     }
 
     /// The record of `namespace`, made if there is room.
     fn territory(&mut self, namespace: Namespace) -> Option<&mut Territory> {
         if !self.territories.contains_key(&namespace.collection) {
             if self.territories.len() >= NAMESPACES_MAX {
-                self.territories.retain(|_, territory| territory.leases + territory.writes > 0);
+                self.territories.retain(|_, territory| !territory.is_idle());
             }
             if self.territories.len() >= NAMESPACES_MAX {
                 return None;
             }
             self.generations += 1;
-            let mut territory = Territory::new(namespace.database, self.generations);
+            let mut territory = Territory::new(namespace, self.generations);
             // What happened to it before it was forgotten is not known any more.
             territory.revoked_at = self.events;
             self.territories.insert(namespace.collection, territory);
@@ -397,16 +361,21 @@ impl Leases {
 }
 
 impl Territory {
-    fn new(database: u64, generation: u64) -> Self {
-        let character = Character::Unknown;
-        Self { database, generation, character, leases: 0, writes: 0, revoked_at: 0 }
+    fn new(namespace: Namespace, generation: u64) -> Self {
+        let Namespace { origin, database, .. } = namespace;
+        Self {
+            origin,
+            database,
+            generation,
+            character: Character::Unknown,
+            leases: 0,
+            writes: Writes::default(),
+            revoked_at: 0,
+        }
     }
 
-    /// Leaves the old generation behind, with what was known of it.
-    fn renew(&mut self, generation: u64, event: u64) {
-        self.generation = generation;
-        self.revoked_at = event;
-        self.character = Character::Unknown;
+    fn is_idle(&self) -> bool {
+        self.leases == 0 && self.writes.are_none()
     }
 }
 

@@ -9,7 +9,7 @@
 //! bytes and the time, and writes what it returns. So all of it runs under a simulated network from
 //! one seed, and its tests do.
 //!
-//! **Read first:** [`session`], then [`lease`].
+//! **Read first:** [`session`], then [`lease`] and [`principal`].
 #![forbid(unsafe_code)]
 
 mod expected;
@@ -20,11 +20,13 @@ pub mod key;
 pub mod lease;
 mod manager;
 mod output;
+pub mod principal;
 pub mod rules;
 pub mod session;
 pub mod stats;
 pub mod storage;
 mod variants;
+pub mod watch;
 
 pub use output::Output;
 pub use session::Session;
@@ -45,6 +47,12 @@ pub enum Error {
     /// The client broke its protocol or a limit.
     #[error("from the client: {0}")]
     Client(wire::Error),
+    /// The client writes more than keys where no reply would say when that is done.
+    #[error(
+        "from the client: a write to more than keys behind SUBSCRIBE, MONITOR or SYNC, where replies cannot \
+         be told apart; use another connection for it"
+    )]
+    Stream,
     /// The origin broke its protocol or a limit.
     #[error("from the origin: {0}")]
     Server(wire::Error),

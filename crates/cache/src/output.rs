@@ -14,12 +14,14 @@ const KEPT_BYTES: usize = 128 << 10;
 const MOVED_BYTES_MIN: usize = 1_024;
 
 impl Output {
-    /// Takes a buffer to write into, unless it has one. A connection that is idle needs none of
+    /// Takes a buffer to write into, unless it has one; says how large it is. A connection that is idle needs none of
     /// its own: its worker lends one while it is served and takes it back when all is written.
-    pub fn borrow_from(&mut self, spare: &mut Vec<Vec<u8>>) {
-        if self.bytes.capacity() == 0 {
-            self.bytes = spare.pop().unwrap_or_default();
+    pub fn borrow_from(&mut self, spare: &mut Vec<Vec<u8>>) -> usize {
+        if self.bytes.capacity() > 0 {
+            return 0;
         }
+        self.bytes = spare.pop().unwrap_or_default();
+        self.bytes.capacity()
     }
 
     /// Gives up the buffer, if everything in it is written.
@@ -42,6 +44,17 @@ impl Output {
         self.bytes.len() - self.written
     }
 
+    /// Bytes of memory it takes; about, where that is little: its buffer may be lent.
+    #[inline]
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        const COUNTED_BYTES_MIN: usize = 16 << 10;
+        match self.bytes.len() {
+            little @ ..COUNTED_BYTES_MIN => little,
+            _ => self.bytes.capacity(),
+        }
+    }
+
     /// Is everything written?
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -58,12 +71,20 @@ impl Output {
             // smaller half keeps the cost of all moves linear.
             self.bytes.drain(..self.written);
             self.written = 0;
+            if self.bytes.capacity() > KEPT_BYTES && self.bytes.len() < self.bytes.capacity() / 4 {
+                self.bytes.shrink_to(self.bytes.capacity() / 2);
+            }
         }
     }
 
     /// Puts `bytes` before everything else, of which nothing was written.
     pub(crate) fn put_first(&mut self, bytes: &[u8]) {
         self.bytes.splice(..0, bytes.iter().copied());
+    }
+
+    /// Forgets what was added since [`Self::len`] was `length`.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(self.written + length);
     }
 
     pub(crate) fn clear(&mut self) {

@@ -20,16 +20,22 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use crate::{
     Error, Side,
     expected::{Action, Expected, Fill},
-    filter::{Filter, Scratch},
+    filter::{Filter, Hush, Scratch},
     input::Input,
+    key::Sent,
     lease::Ticket,
     output::Output,
+    principal::Standing,
     storage::{Storage, Write},
 };
 
 mod end;
+mod held;
+mod large;
 
-pub use end::Afterlife;
+use large::Passage;
+
+pub use end::{Afterlife, Loss, Lost};
 
 /// Limits of one session: what one client can claim of memory and time.
 #[derive(Debug, Clone)]
@@ -44,10 +50,17 @@ pub struct Config {
     /// changed before the client sees it; a larger one ends the session. As much as a client can
     /// claim by one request.
     pub withheld_bytes_max: usize,
+    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
+    /// tells, and what it writes is dropped by the collection or more.
+    pub request_held_bytes_max: usize,
+    /// The same for a client that the origin has not accepted yet.
+    pub stranger_held_bytes_max: usize,
     /// Writes held back by MULTI; beyond, they count as one write to everything.
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
     pub coalesce_wait_max: Duration,
+    /// How long it is believed what the origin has said of a connection's rights.
+    pub authorization_lease: Duration,
 }
 
 impl Default for Config {
@@ -57,8 +70,11 @@ impl Default for Config {
             buffered_bytes_max: 1 << 20,
             captured_bytes_max: 1 << 20,
             withheld_bytes_max: 513 << 20,
+            request_held_bytes_max: 1 << 20,
+            stranger_held_bytes_max: 16 << 10,
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
+            authorization_lease: Duration::from_secs(10),
         }
     }
 }
@@ -67,18 +83,34 @@ impl Default for Config {
 #[derive(Debug)]
 pub struct Session<F: Filter> {
     pub(crate) filter: F,
+    pub(crate) standing: Standing,
+    pub(crate) hold: Hold,
+    /// A request is held back, and the origin cannot be reached: why.
+    pub(crate) unreachable: Option<String>,
     pub(crate) config: Arc<Config>,
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
     pub(crate) to_server: Output,
-    /// Writes that a later reply settles.
+    /// What the origin has queued inside MULTI, to be closed when it is carried out.
+    pub(crate) queued: Vec<Sent>,
+    /// Writes that the origin has queued for a transaction whose end is under way.
     pub(crate) held: Vec<Write>,
+    /// Requests under way that end a transaction.
+    pub(crate) endings: usize,
+    /// Which replies the client does not want to hear.
+    pub(crate) hush: Hush,
+    /// The client has asked to be let go: what it says behind that, no origin reads.
+    pub(crate) ended: bool,
+    /// The client is gone: what the origin still says settles writes, and goes nowhere.
+    pub(crate) deserted: bool,
+    /// The first write since [`Self::take_lost`] whose answer will never come.
+    pub(crate) lost: Option<Lost>,
     /// Fills whose probes are still to come.
     pub(crate) probing: VecDeque<Fill>,
     pub(crate) reading: Reading,
     /// What has come of a reply that is to be seen as a whole.
     pub(crate) captured: Captured,
-    /// Bytes of stored answers that wait in `expected` for their turn.
+    /// Bytes of keys and answers that wait in `expected`.
     pub(crate) waiting_bytes: usize,
     pub(crate) ticket: Ticket,
     /// Until when the client waits for another's fill.
@@ -89,10 +121,25 @@ pub struct Session<F: Filter> {
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
+    /// The rest of a request is passing on.
+    pub(crate) passing: bool,
+    /// What is to be sent behind it.
+    pub(crate) behind: Vec<u8>,
+    /// Bytes that may wait to be written to one side now.
+    room: usize,
     /// Requests have arrived that there was no room for.
     held_up: bool,
     from_client: Input,
     from_server: Input,
+}
+
+/// Does the client's next request wait until the origin has said whether the connection is logged in?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    No,
+    Waits,
+    /// The origin has said it.
+    Judged,
 }
 
 /// Where in the origin's byte stream the session is.
@@ -123,11 +170,21 @@ impl<F: Filter> Session<F> {
     pub fn new(filter: F, config: Arc<Config>, ticket: Ticket) -> Self {
         Self {
             filter,
+            standing: Standing::new(config.authorization_lease),
+            hold: Hold::No,
+            unreachable: None,
+            room: config.buffered_bytes_max,
             config,
             expected: VecDeque::new(),
             to_client: Output::default(),
             to_server: Output::default(),
+            queued: Vec::new(),
             held: Vec::new(),
+            endings: 0,
+            hush: Hush::Off,
+            ended: false,
+            deserted: false,
+            lost: None,
             probing: VecDeque::new(),
             reading: Reading::Boundary,
             captured: Captured::default(),
@@ -137,6 +194,8 @@ impl<F: Filter> Session<F> {
             waited: false,
             streams: false,
             streaming: false,
+            passing: false,
+            behind: Vec::new(),
             held_up: false,
             from_client: Input::default(),
             from_server: Input::default(),
@@ -164,6 +223,9 @@ impl<F: Filter> Session<F> {
         if outcome.is_err() {
             storage.stats().refused_frames.add(1);
         }
+        if self.deserted {
+            self.to_client.clear();
+        }
         outcome
     }
 
@@ -188,8 +250,11 @@ impl<F: Filter> Session<F> {
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {
         match side {
-            Side::Client => self.may_take_request(),
-            Side::Server => self.to_client.len() < self.config.buffered_bytes_max,
+            // Behind a request that waits, the client is read for its end.
+            Side::Client => {
+                self.may_take_request() || (self.is_blocked() && self.from_client.len() < self.room)
+            }
+            Side::Server => self.to_client.len() < self.room,
         }
     }
 
@@ -256,21 +321,18 @@ impl<F: Filter> Session<F> {
             && self.reading == Reading::Boundary
             && !self.streams
             && !self.held_up
+            && !self.passing
     }
 
-    /// Is all that is outstanding such that it may never come? Then draining does not wait for it.
+    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
+    /// what stands behind it: that comes later still.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let waits = |expected: &Expected<F::Tag>| {
+        let stuck = self.expected.front().map_or(self.streams, |expected| {
             matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
-        };
-        self.is_quiet()
-            || (self.to_client.is_empty()
-                && self.to_server.is_empty()
-                && self.reading == Reading::Boundary
-                && !self.held_up
-                && self.waits()
-                && self.expected.iter().all(waits))
+        });
+        let unwritten = !self.to_client.is_empty() || self.reading != Reading::Boundary;
+        self.is_quiet() || (stuck && !unwritten)
     }
 
     /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
@@ -280,20 +342,17 @@ impl<F: Filter> Session<F> {
         self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
     }
 
-    /// A connection to the origin was made. Call it before writing to it.
-    pub fn origin_connected(&mut self) {
-        let mut first = Vec::new();
-        if let Some(tag) = self.filter.restore(&mut first) {
-            self.to_server.put_first(&first);
-            self.expected.push_front(Expected::new(tag, Action::Restore));
-        }
-    }
-
     fn may_take_request(&self) -> bool {
-        self.parked.is_none()
-            && self.expected.len() < self.config.pipeline_max
-            && self.to_server.len() < self.config.buffered_bytes_max
-            && self.to_client.len() + self.waiting_bytes < self.config.buffered_bytes_max
+        // The rest of a request goes where its beginning went.
+        let may_begin = self.passing
+            || (self.parked.is_none()
+                && !self.is_blocked()
+                && self.hold != Hold::Waits
+                && self.expected.len() < self.config.pipeline_max);
+        may_begin
+            && !self.deserted
+            && self.to_server.len() < self.room
+            && self.to_client.len() + self.waiting_bytes < self.room
     }
 
     /// May an answer of ours leave now, or would it overtake something?
@@ -352,22 +411,50 @@ impl<F: Filter> Session<F> {
         let mut scratch = Scratch::new();
         self.held_up = false;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            if self.ended || self.deserted {
+                return Ok(bytes.len());
+            }
             if !self.may_take_request() {
                 self.held_up = true;
                 break;
             }
+            if self.passing {
+                match self.pass(rest)? {
+                    Passage::Taken(length) => taken += length,
+                    Passage::Wait => break,
+                }
+                continue;
+            }
             let (message, length) = match self.filter.message(rest) {
                 Ok(Some(found)) => found,
-                Ok(None) => break,
+                Ok(None) => match self.begin_passing(rest, &mut scratch, storage, now)? {
+                    Passage::Taken(length) => {
+                        taken += length;
+                        continue;
+                    }
+                    Passage::Wait => {
+                        self.held_up = self.hold == Hold::Waits;
+                        break;
+                    }
+                },
                 Err(error) => return Err(self.refuse(error)),
             };
             scratch.clear();
-            let request = match self.filter.request(&message, &mut scratch) {
+            let standing = &mut self.standing;
+            let request = match self.filter.request(&message, &mut scratch, standing) {
                 Ok(request) => request,
                 Err(error) => return Err(self.refuse(error)),
             };
+            if self.streams && request.flow.is_wide_write() {
+                return Err(Error::Stream);
+            }
             let original = rest.get(..length).unwrap_or_default();
-            if !self.handle_request(request, original, storage, now) {
+            if self.unreachable.is_some()
+                && let Some(why) = self.answers_held(&request.flow)
+            {
+                self.answer_held(&request, &why, now);
+            } else if !self.handle_request(request, original, storage, now) {
+                self.held_up = self.hold == Hold::Waits;
                 break;
             }
             self.waited = false;

@@ -31,6 +31,8 @@ pub enum WhyNot {
     NotStored,
     /// A write to the key, or to something above it, is not settled.
     WritePending,
+    /// The answer to such a write was lost, and its quarantine is not over.
+    Quarantine,
     /// Population is `hot` and the key is not.
     NotHot,
     /// Too many namespaces are in use at once.
@@ -63,13 +65,16 @@ pub enum WhyNot {
     Stream,
     /// The connection is changing its user, database or protocol.
     Unsettled,
+    /// The origin has not said, or not lately enough, what this connection may read.
+    Unproven,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::NotStored,
         Self::WritePending,
+        Self::Quarantine,
         Self::NotHot,
         Self::NamespaceLimit,
         Self::Derived,
@@ -86,6 +91,7 @@ impl WhyNot {
         Self::Watched,
         Self::Stream,
         Self::Unsettled,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -94,6 +100,7 @@ impl WhyNot {
         match self {
             Self::NotStored => "not-stored",
             Self::WritePending => "write-pending",
+            Self::Quarantine => "quarantine",
             Self::NotHot => "not-hot",
             Self::NamespaceLimit => "namespace-limit",
             Self::Derived => "derived",
@@ -110,6 +117,7 @@ impl WhyNot {
             Self::Watched => "watched",
             Self::Stream => "stream",
             Self::Unsettled => "unsettled",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -134,11 +142,13 @@ pub enum NotFilled {
     Expiry,
     /// The memory refused it.
     Refused,
+    /// The origin has not said what the connection may read.
+    Unproven,
 }
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -147,6 +157,7 @@ impl NotFilled {
         Self::Derived,
         Self::Expiry,
         Self::Refused,
+        Self::Unproven,
     ];
 
     /// The reason's name in metrics and logs.
@@ -161,6 +172,7 @@ impl NotFilled {
             Self::Derived => "derived",
             Self::Expiry => "expiry",
             Self::Refused => "refused",
+            Self::Unproven => "unproven",
         }
     }
 }
@@ -174,16 +186,21 @@ pub struct Stats {
     pub coalesced: Counter,
     /// Replies stored.
     pub fills: Counter,
-    /// Writes seen, by how much they could touch: a key, a collection, a database, everything.
+    /// Writes seen, by how much they could touch: a key, a collection, a database, everything of
+    /// their origin.
     pub writes: [Counter; 4],
     /// Invalidations that a feed named.
     pub fed: Counter,
+    /// Writes that the origin refused: what was stored is served again.
+    pub writes_refused: Counter,
     /// Writes whose answer never came.
     pub writes_lost: Counter,
     /// Reads not answered from storage, by [`WhyNot`].
     pub why_not: [Counter; WhyNot::ALL.len()],
     /// Replies not stored, by [`NotFilled`].
     pub not_filled: [Counter; NotFilled::ALL.len()],
+    /// Requests let go for connections that are not logged in: the origin refuses them.
+    pub refused_logins: Counter,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: Counter,
 }
@@ -209,8 +226,8 @@ impl Stats {
         let counter = match scope {
             Scope::Key(_) => key,
             Scope::Collection(_) => collection,
-            Scope::Database(_) => database,
-            Scope::Everything => everything,
+            Scope::Database { .. } => database,
+            Scope::Origin(_) => everything,
         };
         counter.add(1);
     }

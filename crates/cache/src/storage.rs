@@ -7,10 +7,12 @@
 use std::{mem, time::Duration};
 
 use policy::hotkey::{self, CountMin};
+use smallvec::SmallVec;
 
 use crate::{
     key::{Key, Scope, Sent},
-    lease::{Character, Closed, Lease, Leases, Ticket},
+    lease::{Character, Closed, Lease, Leases, Outcome, Ticket},
+    principal::Principal,
     stats::{NotFilled, Stats},
     variants,
 };
@@ -55,6 +57,35 @@ impl Default for Config {
             hot_period: Duration::from_secs(10),
         }
     }
+}
+
+/// A read, and who asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Which of its answers.
+    pub variant: &'a [u8],
+    /// Who asks; without one nothing is answered, and the reply may be stored once it is known to
+    /// whom it was given.
+    pub principal: Option<&'a Principal>,
+}
+
+/// An answer of the origin, and to whom it was given.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Which of its answers.
+    pub variant: &'a [u8],
+    /// Whom the origin gave it to.
+    pub principal: &'a Principal,
+    /// The answer, as it is to be stored.
+    pub answer: &'a [u8],
+    /// When the origin was asked.
+    pub asked_at: Duration,
+    /// The key's own expiry at the origin.
+    pub expires_at: Option<Duration>,
 }
 
 /// What storage says to a read.
@@ -108,30 +139,20 @@ impl Write {
 
 /// What the Managers ask of storage. Contract 2 and 3 of ARCHITECTURE.md.
 pub trait Storage {
-    /// Answers a read of `variant` of `key`, handing the stored answer to `hit`.
+    /// Answers a read, handing the stored answer to `hit`.
     fn read(
         &mut self,
-        key: Key<'_>,
-        variant: &[u8],
+        question: Question<'_>,
         ticket: Option<Ticket>,
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer;
 
-    /// Stores `answer` unless a write came since the lease was taken; `expires_at` is the key's own
-    /// expiry at the origin.
+    /// Stores what the origin gave, unless a write came since the lease was taken.
     ///
     /// # Errors
     /// Why it was not stored.
-    fn fill(
-        &mut self,
-        lease: Lease,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) -> Result<(), NotFilled>;
+    fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled>;
 
     /// Gives back a lease whose reply cannot be stored.
     fn release(&mut self, lease: Lease);
@@ -139,25 +160,25 @@ pub trait Storage {
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
 
-    /// Drops what the write can touch and closes its scope. Call it before the write is sent.
-    fn write_sent(&mut self, scope: Scope<'_>) -> Write;
+    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is sent.
+    fn write_sent(&mut self, scope: Sent) -> Write;
 
-    /// The write was answered.
-    fn write_settled(&mut self, write: Write);
+    /// The write was answered: drops what is stored in its scope, or serves it again.
+    fn write_settled(&mut self, write: Write, outcome: Outcome);
 
-    /// The write was answered and states the whole value of its key: stores it, if population says
+    /// A write that this cache did not forward has happened at the origin: drops what it can have
+    /// touched and revokes the leases there, and closes nothing.
+    fn written_elsewhere(&mut self, scope: Scope<'_>) {
+        let write = self.write_sent(scope.into());
+        self.write_settled(write, Outcome::Applied);
+    }
+
+    /// The write was applied and states the whole value of its key: stores it, if population says
     /// so and no other write was under way.
-    fn write_settled_with(
-        &mut self,
-        write: Write,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    );
+    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
 
-    /// The answer to the write will never come: its scope stays closed for the quarantine.
+    /// The answer to the write will never come: what is stored in its scope is dropped, and the scope
+    /// stays closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
     /// Counters of whoever uses this handle.
@@ -287,15 +308,18 @@ impl MemoryStorage {
         self.leases.is_idle()
     }
 
-    fn store(
-        &mut self,
-        generation: u64,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) -> Result<(), NotFilled> {
+    /// Drops what is stored of a key; of more, a new generation leaves it behind.
+    fn drop_key(&mut self, scope: Sent) {
+        if let Sent::Key { hash, .. } = scope {
+            self.memory.remove_hash(hash);
+        }
+    }
+
+    fn store(&mut self, generation: u64, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
+        let Given { key, principal, expires_at, .. } = given;
+        let variant: SmallVec<[u8; 64]> =
+            principal.mark().iter().chain(given.variant).copied().collect();
+        let answer = variants::signed(principal, given.answer, given.asked_at);
         let generation = Generation::new(generation);
         let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
         let mut value = mem::take(&mut self.scratch);
@@ -306,7 +330,7 @@ impl MemoryStorage {
             }
             None => &[],
         };
-        variants::put(older, variant, answer, self.config.memory.value_bytes_max, &mut value);
+        variants::put(older, &variant, &answer, self.config.memory.value_bytes_max, &mut value);
         let inserted = if value.len() > self.config.memory.value_bytes_max {
             Err(NotFilled::TooLarge)
         } else if expires_at <= now {
@@ -332,16 +356,20 @@ const SCRATCH_BYTES_MAX: usize = 64 * 1_024;
 impl Storage for MemoryStorage {
     fn read(
         &mut self,
-        key: Key<'_>,
-        variant: &[u8],
+        question: Question<'_>,
         ticket: Option<Ticket>,
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
-        if let Some(generation) = self.leases.generation(key.namespace) {
+        let Question { key, variant, principal } = question;
+        if let Some(principal) = principal
+            && let Some(generation) = self.leases.serves(key)
+        {
             let generation = Generation::new(generation);
             let value = self.memory.lookup(key.hash, generation.before(key), now);
-            if let Some(answer) = value.and_then(|value| variants::find(value, variant)) {
+            let answer =
+                value.and_then(|value| variants::answer_to(principal, value, variant, now));
+            if let Some(answer) = answer {
                 hit(answer);
                 return Answer::Hit;
             }
@@ -364,17 +392,9 @@ impl Storage for MemoryStorage {
         }
     }
 
-    fn fill(
-        &mut self,
-        lease: Lease,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) -> Result<(), NotFilled> {
+    fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
         let generation = self.leases.redeem(lease).ok_or(NotFilled::Revoked)?;
-        self.store(generation, key, variant, answer, expires_at, now)
+        self.store(generation, given, now)
     }
 
     fn release(&mut self, lease: Lease) {
@@ -385,49 +405,33 @@ impl Storage for MemoryStorage {
         self.leases.learn(lease, character);
     }
 
-    fn write_sent(&mut self, scope: Scope<'_>) -> Write {
-        match scope {
-            Scope::Key(key) => {
-                if let Some(generation) = self.leases.generation(key.namespace) {
-                    let generation = Generation::new(generation);
-                    self.memory.remove(key.hash, generation.before(key));
-                }
-            }
-            // A new generation hides what is stored; only everything is worth giving back at once.
-            Scope::Collection(_) | Scope::Database(_) => {}
-            Scope::Everything => self.memory.clear(),
-        }
-        let scope = Sent::from(scope);
+    fn write_sent(&mut self, scope: Sent) -> Write {
         self.leases.write_sent(scope);
         let sent_at = self.leases.events();
         Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at) }
     }
 
-    fn write_settled(&mut self, write: Write) {
-        self.leases.write_settled(write.scope);
+    fn write_settled(&mut self, write: Write, outcome: Outcome) {
+        if outcome == Outcome::Applied {
+            self.drop_key(write.scope);
+        }
+        self.leases.write_settled(write.scope, outcome);
     }
 
-    fn write_settled_with(
-        &mut self,
-        write: Write,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) {
+    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration) {
         let alone = write.alone && self.leases.is_sole_writer(write.scope, write.sent_at);
-        self.leases.write_settled(write.scope);
+        self.write_settled(write, Outcome::Applied);
         if alone
             && self.config.population == Population::OnWrite
-            && let Some(generation) = self.leases.generation(key.namespace)
+            && let Some(generation) = self.leases.generation(given.key.namespace)
         {
             // Not stored is no harm: the next read fills it.
-            let _ = self.store(generation, key, variant, answer, expires_at, now);
+            let _ = self.store(generation, given, now);
         }
     }
 
     fn write_lost(&mut self, write: Write, now: Duration) {
+        self.drop_key(write.scope);
         self.leases.write_lost(write.scope, now + self.config.quarantine);
     }
 
@@ -435,3 +439,6 @@ impl Storage for MemoryStorage {
         &self.stats
     }
 }
+
+#[cfg(test)]
+mod every_order_of_writes_and_fills_serves_what_is_right;

@@ -12,15 +12,46 @@
 //!
 //! The common key has one answer, and its framing is one byte.
 
-use std::iter;
+use std::{borrow::Cow, iter, time::Duration};
+
+use crate::principal::Principal;
 
 /// At most this many answers are stored under one key; the oldest makes room.
 pub(crate) const VARIANTS_MAX: usize = 64;
 
-/// The answer stored for `variant` in `value`.
+/// The one way out of storage: the answer in `value` that `principal` may be given at `now`.
+#[inline]
+pub(crate) fn answer_to<'v>(
+    principal: &Principal,
+    value: &'v [u8],
+    variant: &[u8],
+    now: Duration,
+) -> Option<&'v [u8]> {
+    let answer = find(value, principal.mark(), variant)?;
+    if principal.lives().is_none() {
+        return Some(answer);
+    }
+    let (until, answer) = answer.split_first_chunk()?;
+    (now.as_nanos() < u64::from_le_bytes(*until).into()).then_some(answer)
+}
+
+/// The answer to a question asked at `asked_at` as it is stored: where the receiver's rights are known
+/// only from having been given it, until when they are taken for known stands before it.
+pub(crate) fn signed<'a>(
+    principal: &Principal,
+    answer: &'a [u8],
+    asked_at: Duration,
+) -> Cow<'a, [u8]> {
+    let Some(lives) = principal.lives() else { return Cow::Borrowed(answer) };
+    let until = asked_at.saturating_add(lives).as_nanos();
+    let until = u64::try_from(until).unwrap_or(u64::MAX).to_le_bytes();
+    Cow::Owned([until.as_slice(), answer].concat())
+}
+
+/// The answer stored in `value` for the variant that `mark` and `variant` make together.
 #[must_use]
-pub(crate) fn find<'a>(value: &'a [u8], variant: &[u8]) -> Option<&'a [u8]> {
-    records(value).find(|record| record.is(variant)).map(|record| record.answer)
+fn find<'a>(value: &'a [u8], mark: &[u8], variant: &[u8]) -> Option<&'a [u8]> {
+    records(value).find(|record| record.is(mark, variant)).map(|record| record.answer)
 }
 
 /// Writes to `out` what `value` becomes when `variant` gets `answer`: replaced where it stood,
@@ -33,7 +64,7 @@ pub(crate) fn put(
     out: &mut Vec<u8>,
 ) {
     out.clear();
-    let older = records(value).filter(|record| !record.is(variant));
+    let older = records(value).filter(|record| !record.is(&[], variant));
     let mut older = older.take(VARIANTS_MAX - 1);
     let mut record = Record { variant, answer };
     loop {
@@ -61,8 +92,10 @@ impl Record<'_> {
     /// C's `memcmp` loads from both addresses, and where an empty buffer points there is no memory;
     /// the processor takes 40 ns to forgive that.
     #[inline]
-    fn is(&self, variant: &[u8]) -> bool {
-        self.variant.len() == variant.len() && (variant.is_empty() || self.variant == variant)
+    fn is(&self, mark: &[u8], variant: &[u8]) -> bool {
+        self.variant.len() == mark.len() + variant.len()
+            && (self.variant.is_empty()
+                || (self.variant.starts_with(mark) && self.variant.ends_with(variant)))
     }
 }
 
@@ -137,7 +170,7 @@ mod tests {
             for variant in 0u16..90 {
                 let expected = model.iter().find(|(other, _)| *other == variant);
                 prop_assert_eq!(
-                    find(&value, &variant.to_be_bytes()),
+                    find(&value, &[], &variant.to_be_bytes()),
                     expected.map(|(_, answer)| answer.as_slice())
                 );
             }
@@ -149,7 +182,7 @@ mod tests {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         put(&[], b"a", &[1; 50], 150, &mut one);
         put(&one, b"b", &[2; 60], 150, &mut two);
-        assert_eq!(find(&two, b"a"), None);
-        assert_eq!(find(&two, b"b"), Some([2; 60].as_slice()));
+        assert_eq!(find(&two, b"", b"a"), None);
+        assert_eq!(find(&two, b"", b"b"), Some([2; 60].as_slice()));
     }
 }

@@ -29,6 +29,7 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `lock` | a file that one process at a time may hold |
+//! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
 
 // Allowed again in the files which need it, `link/tunnel/device.rs`,
@@ -49,6 +50,7 @@ pub mod keyserver;
 pub mod link;
 mod lock;
 mod logging;
+mod memory;
 pub mod private_file;
 pub mod report;
 pub mod runtime;

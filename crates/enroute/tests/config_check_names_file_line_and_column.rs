@@ -66,6 +66,26 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "5:8",
         "a feed follows one node",
     ),
+    ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
+    ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
+    (
+        "[admin]\nlisten = \"127.0.0.1:6380\"\n[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\n\
+         origin = \"redis://h:2\"\n",
+        "2:10",
+        "is taken",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\norigin = \"redis://h:2\"\n\
+         [[listener]]\nlisten = \"mongodb://0.0.0.0:6380\"\norigin = \"mongodb://h:2\"\n",
+        "5:10",
+        "127.0.0.1:6380 is listened on above",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
+         feed = { password_file = \"no-such-file\" }\n",
+        "4:8",
+        "cannot read no-such-file",
+    ),
     ("[storage\n", "1:9", ""),
     ("workers = 1\nworkers = 2\n", "2:1", "duplicate key"),
 ];
@@ -115,6 +135,12 @@ fn a_mistake_in_an_edge_is_found_where_it_is() {
             && answer.contains(said);
         assert!(good, "{text}not {place}, {said:?}, but:\n{answer}");
     }
+    for (missing, place) in [("shop.pem", "5:15"), ("shop.key", "6:7")] {
+        let site = SITE.replace(missing, "no-such-file");
+        let (code, answer) = check(&format!("{EDGE}{site}"));
+        let said = format!("enroute.toml:{place}: cannot read no-such-file");
+        assert!(code == Some(1) && answer.contains(&said), "{answer}");
+    }
     let (code, answer) = check(&format!("{EDGE}{SITE}"));
     assert_eq!((code, answer.contains("1 edge site")), (Some(0), true), "{answer}");
 }
@@ -160,7 +186,11 @@ fn check(text: &str) -> (Option<i32>, String) {
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("enroute.toml");
     fs::write(&file, text).expect("a writable temporary directory");
+    for there in ["shop.pem", "shop.key"] {
+        fs::write(directory.path().join(there), "").expect("a writable temporary directory");
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+        .current_dir(directory.path())
         .args(["config", "check"])
         .arg(&file)
         .output()

@@ -107,8 +107,11 @@ fn it_follows_the_limit_of_its_cgroup() {
 fn post(address: SocketAddr, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the receiver listens");
     let length = body.len();
-    write!(stream, "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
-        .expect("it reads");
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers and closes");
     answer

@@ -8,7 +8,7 @@ use std::thread;
 
 use support::enroute::Cache;
 use support::origins::{Mongo, Redis};
-use support::raw::Raw;
+use support::raw::{CHECK, RIGHTS, Raw, accept_client};
 
 #[test]
 fn of_redis_clients() {
@@ -84,10 +84,9 @@ fn of_an_origin() {
     let cache = Cache::start("redis", origin.local_addr().expect("bound"), "");
     let player = thread::spawn(move || {
         for reply in ["$3\r\nabcXX", "$-7\r\n", "hello\r\n", "*1\r\n>1\r\n"] {
-            let (connection, _) = origin.accept().expect("a connection");
-            let mut connection = Raw::from(connection);
-            connection.hear("GET k\r\n");
-            connection.say(reply);
+            let mut connection = Raw::from(accept_client(&origin));
+            connection.hear(format!("{CHECK}GET k\r\n"));
+            connection.say(format!("{RIGHTS}{reply}"));
             connection.hear_bytes_until_end();
         }
     });

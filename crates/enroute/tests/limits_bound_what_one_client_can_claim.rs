@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use support::enroute::Cache;
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::raw::Raw;
+use support::raw::{CHECK, RIGHTS, Raw, accept_client};
 
 #[test]
 fn further_clients_are_turned_away() {
@@ -38,8 +38,12 @@ fn a_pipeline_goes_to_the_origin_in_pieces() {
     let options = format!("[limits]\npipeline_max = {DEPTH}\n");
     let cache = Cache::start("redis", origin.local_addr().expect("bound"), &options);
     let mut client = Raw::connect(cache.address());
+    client.say("PING\r\n");
+    let mut origin = Raw::from(accept_client(&origin));
+    origin.hear(format!("{CHECK}PING\r\n"));
+    origin.say(format!("{RIGHTS}+PONG\r\n"));
+    client.hear("+PONG\r\n");
     client.say("PING\r\n".repeat(3 * DEPTH));
-    let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
     for _ in 0..3 {
         origin.hear("PING\r\n".repeat(DEPTH));
         assert!(origin.is_open(), "more came than may be outstanding");
@@ -110,7 +114,7 @@ fn requests_to_an_origin_that_does_not_read_stay_with_the_client() {
         }
         let _ = done.send(());
     });
-    let _stays = origin.accept().expect("the cache connects");
+    let _stays = accept_client(&origin);
     let stuck = wait_until_still(&sent);
     let grown = resident_bytes(&cache).saturating_sub(before);
     eprintln!("the client got rid of {stuck} bytes; the cache grew by {grown}");
@@ -151,9 +155,9 @@ fn large_reply(bytes: usize, sent: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
-        let (mut connection, _) = listener.accept().expect("a connection");
+        let mut connection = accept_client(&listener);
         let _ = connection.read(&mut [0; 100]);
-        let _ = write!(connection, "${bytes}\r\n");
+        let _ = write!(connection, "{RIGHTS}${bytes}\r\n");
         let piece = vec![b'v'; 100_000];
         for _ in 0..bytes / piece.len() {
             if connection.write_all(&piece).is_err() {

@@ -1,5 +1,6 @@
-//! While a Redis origin is down, what is stored is answered on old and new connections, what is not
-//! is refused at once in the protocol's own words, and nothing has to be restarted afterwards.
+//! While a Redis origin is down, what is stored is answered on connections that have proven their
+//! rights, until their authorization lease is over; everything else is refused at once in the
+//! protocol's own words, and nothing has to be restarted afterwards.
 
 mod support;
 
@@ -7,6 +8,7 @@ use support::enroute::Cache;
 use support::origins::Redis;
 use support::raw::Raw;
 
+const LONG: &str = "[storage]\nauthorization_lease = \"60min\"\n";
 const UNREACHABLE: &str = "-ERR enroute: the origin cannot be reached\r\n";
 
 /// Returns once the origin itself has a client that waits.
@@ -23,7 +25,7 @@ fn until_one_is_blocked(redis: &Redis) {
 #[test]
 fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
-    let cache = Cache::start("redis", redis.address(), "");
+    let cache = Cache::start("redis", redis.address(), LONG);
     let mut old = Raw::connect(cache.address());
     let mut idle = Raw::connect(cache.address());
     idle.ask("PING", "+PONG\r\n");
@@ -39,7 +41,10 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     // Whoever waits for an answer that will not come is let go.
     blocked.hear_end();
     let mut new = Raw::connect(cache.address());
-    for client in [&mut old, &mut idle, &mut new] {
+    // Nobody can say what it may read.
+    new.ask("GET k", UNREACHABLE);
+    new.ask("SET other w", UNREACHABLE);
+    for client in [&mut old, &mut idle] {
         client.ask("GET k", "$1\r\nv\r\n");
         client.ask("GET missing", UNREACHABLE);
         client.ask("SET other w", UNREACHABLE);
@@ -67,12 +72,36 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     assert!(line.contains(&redis.address().to_string()), "{line}");
 }
 
+#[test]
+fn hits_end_with_the_lease() {
+    let Some(mut redis) = Redis::start() else { return };
+    let options = "[storage]\nauthorization_lease = \"300ms\"\n";
+    let cache = Cache::start("redis", redis.address(), options);
+    let mut client = Raw::connect(cache.address());
+    client.ask("SET k v", "+OK\r\n");
+    while cache.hits() < 1.0 {
+        client.ask("GET k", "$1\r\nv\r\n");
+    }
+    redis.bring_down();
+    let started = std::time::Instant::now();
+    loop {
+        client.command("GET k");
+        if client.hear_line() == UNREACHABLE {
+            break;
+        }
+        client.hear("v\r\n");
+        assert!(started.elapsed() < support::process::PATIENCE, "the hits never end");
+    }
+    // And stay away.
+    client.ask("GET k", UNREACHABLE);
+}
+
 /// Clients of today say HELLO 3 first. What the origin said to it is repeated, and a connection to
 /// the origin that is made later is told it before anything else.
 #[test]
 fn new_resp3_clients_are_greeted_and_later_connected() {
     let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
-    let cache = Cache::start("redis", redis.address(), "");
+    let cache = Cache::start("redis", redis.address(), LONG);
     let url = format!("redis://{}/?protocol=resp3", cache.address());
     let connect = || redis::Client::open(url.as_str()).expect("a URL").get_connection();
     let mut old = connect().expect("greeted by the origin");
@@ -91,8 +120,9 @@ fn new_resp3_clients_are_greeted_and_later_connected() {
     redis.bring_down();
 
     let mut new = connect().expect("greeted by the cache");
+    assert_eq!(all(&mut old).expect("stored"), map);
+    all(&mut new).expect_err("nobody can say what it may read");
     for connection in [&mut old, &mut new] {
-        assert_eq!(all(connection).expect("stored"), map);
         let refused = set(connection, "other").expect_err("nowhere to write");
         assert!(refused.to_string().contains("the origin cannot be reached"), "{refused}");
     }

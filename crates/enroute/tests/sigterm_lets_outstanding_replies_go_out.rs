@@ -10,7 +10,7 @@ use support::enroute::Cache;
 use support::message::{Client, Message};
 use support::origins::Redis;
 use support::process::PATIENCE;
-use support::raw::Raw;
+use support::raw::{CHECK, RIGHTS, Raw, accept_client};
 use support::scripted::ScriptedOrigin;
 
 const SIGTERM: i32 = 15;
@@ -22,8 +22,9 @@ fn outstanding_replies_arrive_and_nobody_new_is_taken() {
     let mut idle = Raw::connect(cache.address());
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\nPING\r\n");
-    let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\nPING\r\n");
+    let mut origin = Raw::from(accept_client(&origin));
+    origin.hear(format!("{CHECK}PING\r\nPING\r\n"));
+    origin.say(RIGHTS);
     cache.process().signal("TERM");
     idle.hear_end();
     origin.say("+PONG\r\n");
@@ -67,6 +68,31 @@ fn what_may_never_come_is_not_waited_for() {
     mongo.release("for ever");
 }
 
+/// What stands behind a command that waits comes later still.
+#[test]
+fn what_stands_behind_a_blocked_command_is_not_waited_for() {
+    let Some(redis) = Redis::start() else { return };
+    let cache = Cache::start("redis", redis.address(), "drain_timeout = \"10min\"\n");
+    let mut client = redis::Client::open(format!("redis://{}/", cache.address()))
+        .and_then(|client| client.get_connection())
+        .expect("greeted");
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("SET").arg("k").arg("v").cmd("BLPOP").arg("queue").arg(0);
+    pipeline.cmd("GET").arg("k").cmd("SET").arg("k").arg("w");
+    let blocked = std::thread::spawn(move || pipeline.query::<redis::Value>(&mut client));
+    let mut direct = redis.connection();
+    loop {
+        let clients: String = redis::cmd("INFO").arg("clients").query(&mut direct).expect("told");
+        if clients.contains("blocked_clients:1") {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    let ended = cache.terminate();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    blocked.join().expect("it ends").expect_err("the connection is closed");
+}
+
 #[test]
 fn a_reply_that_does_not_come_in_time_is_given_up() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -74,8 +100,8 @@ fn a_reply_that_does_not_come_in_time_is_given_up() {
     let cache = Cache::start("redis", origin.local_addr().expect("bound"), options);
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\n");
-    let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\n");
+    let mut origin = Raw::from(accept_client(&origin));
+    origin.hear(format!("{CHECK}PING\r\n"));
     let ended = cache.terminate();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("closing connections that were still busy"), "{}", ended.stderr);
@@ -90,8 +116,8 @@ fn a_second_one_ends_it_at_once() {
     let mut idle = Raw::connect(cache.address());
     let mut client = Raw::connect(cache.address());
     client.say("PING\r\n");
-    let mut origin = Raw::from(origin.accept().expect("the cache connects").0);
-    origin.hear("PING\r\n");
+    let mut origin = Raw::from(accept_client(&origin));
+    origin.hear(format!("{CHECK}PING\r\n"));
     cache.process().signal("TERM");
     // Draining has begun.
     idle.hear_end();

@@ -184,6 +184,18 @@ impl Memory {
         found.is_some()
     }
 
+    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash by
+    /// chance goes with it.
+    pub fn remove_hash(&mut self, hash: u64) {
+        let hash = self.fold(hash);
+        while let Some(location) =
+            self.index.find(hash, |location| self.log.header(location).hash == hash)
+        {
+            self.drop_item(location);
+            self.stats.removals += 1;
+        }
+    }
+
     /// Removes everything. Counters go on. The memory goes back by [`Memory::step`] and, a little,
     /// by every insert, and is accounted for until then.
     pub fn clear(&mut self) {

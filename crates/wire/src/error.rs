@@ -1,5 +1,7 @@
 //! Why bytes were refused: where, what was expected, what was there.
 
+use crate::detect::{LOOK_BYTES, Protocol};
+
 /// Why a codec refused bytes. "More bytes needed" is never an error; codecs say `Ok(None)`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +17,16 @@ pub enum Error {
         expected: &'static str,
         /// What stood there, short enough to log.
         got: String,
+    },
+    /// Another protocol than the one that is expected.
+    #[error("expected {}, got {}; {}", .expected.name(), .found.name(), .found.advice(*.expected))]
+    Foreign {
+        /// What is spoken here.
+        expected: Protocol,
+        /// What the first bytes speak.
+        found: Protocol,
+        /// The first bytes, for [`detect::refuse`](crate::detect::refuse).
+        first: [u8; LOOK_BYTES],
     },
     /// A declared length passes the configured limit.
     #[error("{protocol}: at byte {offset}: {what} of {got} passes the limit of {limit}")]

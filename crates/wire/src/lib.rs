@@ -18,6 +18,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+pub mod detect;
 mod error;
 pub mod memcache;
 pub mod mongo;

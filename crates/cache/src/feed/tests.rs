@@ -4,7 +4,8 @@ use super::{Config, Feed};
 use crate::{
     filter::resp::{Settings, namespace},
     key::Key,
-    storage::{self, Answer, Grant, MemoryStorage, Storage},
+    principal::{Finding, Principal, Proof, Standing},
+    storage::{self, Answer, Given, Grant, MemoryStorage, Question, Storage},
 };
 
 const NOW: Duration = Duration::from_secs(1);
@@ -37,7 +38,9 @@ impl World {
 
     fn read(&mut self, database: u32) -> Answer {
         let key = Key::new(namespace(&self.settings, database), b"k");
-        self.storage.read(key, b"get", None, NOW, |_| ())
+        let principal = principal();
+        let question = Question { key, variant: b"get", principal: Some(&principal) };
+        self.storage.read(question, None, NOW, |_| ())
     }
 
     fn lease(&mut self, database: u32) -> Option<crate::lease::Lease> {
@@ -49,8 +52,22 @@ impl World {
 
     fn fill(&mut self, lease: crate::lease::Lease, database: u32) -> bool {
         let key = Key::new(namespace(&self.settings, database), b"k");
-        self.storage.fill(lease, key, b"get", b"$v", None, NOW).is_ok()
+        let given = Given {
+            key,
+            variant: b"get",
+            principal: &principal(),
+            answer: b"$v",
+            asked_at: NOW,
+            expires_at: None,
+        };
+        self.storage.fill(lease, given, NOW).is_ok()
     }
+}
+
+fn principal() -> Principal {
+    let mut standing = Standing::new(NOW);
+    standing.settle(Finding::Proven(Proof::Unrestricted), NOW);
+    standing.receiver().expect("proven").clone()
 }
 
 #[test]

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use wire::Result;
+use wire::{Result, resp::request::Passed};
 
 use crate::{
     key::{Key, Scope},
     lease::Character,
+    principal::{Finding, Standing},
     stats::{NotFilled, WhyNot},
 };
 
@@ -21,8 +22,15 @@ pub mod resp;
 
 pub use greeting::{Form, Greetings};
 
+/// Of a reply to a write at most so much is kept aside: one that proves a refusal is shorter.
+pub const VERDICT_BYTES: usize = 4 << 10;
+
 /// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
+
+/// Why a client is closed to make room.
+const OVERLOADED: &str = "closing: what clients keep waiting has reached its limit, and this one \
+                          keeps the most; ask for less at once, or read replies sooner";
 
 /// One message of the client, understood as far as the cache must.
 #[derive(Debug)]
@@ -33,17 +41,39 @@ pub struct Request<'a, T> {
     pub tag: T,
     /// What comes back.
     pub reply: Reply,
-    /// Its writes take effect only when a later request settles them (inside MULTI).
-    pub holds_writes: bool,
-    /// Its reply settles the writes held so far.
-    pub settles_held: bool,
+    /// What it does with the writes that the origin has queued so far (inside MULTI).
+    pub ends: Ends,
+}
+
+/// How a request ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// Not at all.
+    Nothing,
+    /// The origin carries out what it has queued.
+    Executes,
+    /// The origin forgets what it has queued.
+    Discards,
+}
+
+/// What a reply says of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The origin has applied it, or may have.
+    Applied,
+    /// It proves that the origin has done nothing.
+    Refused,
+    /// It proves that the origin has done nothing yet: it keeps the write for the end of a transaction.
+    Queued,
+    /// As applied; but whether the transaction it was to end has ended is not known.
+    Unclear,
 }
 
 impl<'a, T> Request<'a, T> {
     /// A request that is answered once and whose reply is nobody's business.
     #[inline]
     pub fn new(flow: Flow<'a>, tag: T) -> Self {
-        Self { flow, tag, reply: Reply::Plain, holds_writes: false, settles_held: false }
+        Self { flow, tag, reply: Reply::Plain, ends: Ends::Nothing }
     }
 }
 
@@ -62,8 +92,19 @@ pub enum Flow<'a> {
     Bypass(WhyNot),
     /// Manipulation: a write.
     Write(Write<'a>),
+    /// What only a connection that is logged in may ask, of one of which that is not known: it waits
+    /// until it is.
+    NeedsLogin,
     /// Coordination.
     Coordination,
+}
+
+impl Flow<'_> {
+    /// Is it a write to more than keys?
+    pub(crate) fn is_wide_write(&self) -> bool {
+        let Flow::Write(write) = self else { return false };
+        write.scopes.iter().any(|scope| !matches!(scope, Scope::Key(_)))
+    }
 }
 
 /// A read of one key.
@@ -84,11 +125,15 @@ pub struct ReadMany<'a> {
     pub keys: Vec<Key<'a>>,
     /// Which of each key's answers.
     pub variant: &'a [u8],
+    /// The same for who may not do everything: the right to read one key is not that to read many.
+    pub restricted: &'a [u8],
 }
 
 /// A write.
 #[derive(Debug)]
 pub struct Write<'a> {
+    /// The command, for the log; "" if it is not known.
+    pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
     /// The whole value it gives to its only key, if it says so. In a box, like all that few requests
@@ -97,10 +142,16 @@ pub struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
+    /// A write to several scopes.
+    #[must_use]
+    pub fn to_all(scopes: SmallVec<[Scope<'a>; 1]>) -> Self {
+        Self { name: "", scopes, states: None }
+    }
+
     /// A write to one scope.
     #[must_use]
     pub fn to(scope: Scope<'a>) -> Self {
-        Self { scopes: SmallVec::from_iter([scope]), states: None }
+        Self::to_all(SmallVec::from_iter([scope]))
     }
 }
 
@@ -128,8 +179,30 @@ pub enum Reply {
     Rewritten,
     /// Nothing.
     Never,
+    /// Nothing that is known of: no version of the protocol has it. An origin that does not either
+    /// ends the connection.
+    Unknown,
+    /// One reply, behind which the origin ends the connection.
+    Last,
+    /// One reply, behind which the client wants to hear other replies or none. The origin is asked by
+    /// [`Filter::keep_answering`] instead, so that its replies can be told apart.
+    Hush(Hush),
+    /// So many messages that the origin sends unasked, which [`Filter::confirms`] tells from others, or one
+    /// reply, which is an error.
+    Confirmed(usize),
     /// From here on the origin speaks when it likes; replies can no longer be told apart.
     Stream,
+}
+
+/// Which replies a client wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hush {
+    /// All.
+    Off,
+    /// All but the next.
+    Next,
+    /// None.
+    On,
 }
 
 /// A piece of the origin's byte stream.
@@ -169,6 +242,10 @@ pub trait Filter {
     /// The bytes break the protocol or a limit; the connection cannot go on.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
+    /// Is the origin asked who a connection is with its first request, whatever that is? If not, with
+    /// the first that reads or writes.
+    const CHECKS_EARLY: bool;
+
     /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
     ///
     /// # Errors
@@ -177,7 +254,31 @@ pub trait Filter {
         &mut self,
         message: &'m Self::Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
+
+    /// Looks at the beginning of a message that is too long to be held: what it does as far as that
+    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them. `None`
+    /// asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes. Such a
+    /// message is never a read to be answered from storage.
+    ///
+    /// # Errors
+    /// As [`Self::message`].
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Self::Tag>, usize)>>;
+
+    /// How many of the next `bytes` belong to that message, and whether it ends with them.
+    ///
+    /// # Errors
+    /// As [`Self::message`].
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed>;
+
+    /// Writes the protocol's own error for a client that is closed to make room, where it has one.
+    fn overloaded(&mut self, out: &mut Vec<u8>);
 
     /// Server Filter: how far the current message of the origin reaches into `bytes`.
     /// `tag` is the request at the head of the queue.
@@ -219,11 +320,47 @@ pub trait Filter {
     /// Did the origin accept the write of `tag`?
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
+    /// What a reply says of the writes of `tag`. `reply` is its first [`VERDICT_BYTES`] at least. Called for
+    /// every reply to a write, and to what ends a transaction.
+    fn verdict(&mut self, tag: &Self::Tag, reply: &[u8]) -> Verdict;
+
+    /// Does `message`, which answers nothing, confirm the request of `tag` ([`Reply::Confirmed`])?
+    fn confirms(&self, tag: &Self::Tag, message: &[u8]) -> bool;
+
+    /// Writes a request of our own that the origin answers when it is done with all before it, and gives
+    /// its tag; none if the protocol answers every request.
+    fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// Writes the request that goes to the origin instead of one behind which it would answer less.
+    fn keep_answering(&self, out: &mut Vec<u8>);
+
+    /// Writes a question of our own that asks who the connection speaks for, and gives its tag; `None`
+    /// if it would come between what belongs together. It stands before the request named last, or, if
+    /// `forced`, behind everything that has been sent.
+    fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// Reads the answer to a check.
+    fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
+
+    /// Does the reply to a request of a connection that was not logged in say that it is not, or that
+    /// there is no such request?
+    fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
+
+    /// All that a request to this origin can touch.
+    fn everything(&self) -> Scope<'static>;
+
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
-    fn observe(&mut self, tag: &Self::Tag, reply: &[u8]);
+    fn observe(&mut self, tag: &Self::Tag, reply: &[u8], standing: &mut Standing);
 
     /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
-    fn rewrite(&mut self, tag: &Self::Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration);
+    fn rewrite(
+        &mut self,
+        tag: &Self::Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        standing: &mut Standing,
+        now: Duration,
+    );
 
     /// Keeps what a reply says of the origin, for when it cannot be reached.
     fn remember(&self, tag: &Self::Tag, reply: &[u8], now: Duration);
@@ -252,7 +389,7 @@ pub trait Filter {
 
     /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
     /// said lately, where a client could not go on without it.
-    fn unavailable(&mut self, tag: &Self::Tag, out: &mut Vec<u8>, now: Duration);
+    fn unavailable(&mut self, tag: &Self::Tag, why: &str, out: &mut Vec<u8>, now: Duration);
 
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);

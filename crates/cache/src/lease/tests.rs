@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Character, Closed, Leases, Ticket};
+use super::{Character, Closed, Leases, Outcome, Ticket};
 use crate::key::{Key, Namespace, Sent};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,8 +23,8 @@ fn scopes_above() -> [Sent; 4] {
     [
         sent(key(b"a")),
         Sent::Collection(namespace),
-        Sent::Database(namespace.database),
-        Sent::Everything,
+        namespace.whole_database().into(),
+        namespace.whole_origin().into(),
     ]
 }
 
@@ -34,7 +34,7 @@ fn a_write_at_any_level_revokes_the_lease() {
         let mut leases = Leases::default();
         let lease = leases.take(key(b"a"), None).unwrap();
         leases.write_sent(scope);
-        leases.write_settled(scope);
+        leases.write_settled(scope, Outcome::Applied);
         assert_eq!(leases.redeem(lease), None, "{scope:?}");
         assert!(leases.is_idle());
     }
@@ -46,10 +46,36 @@ fn while_a_write_is_unanswered_no_lease_is_given() {
         let mut leases = Leases::default();
         leases.write_sent(scope);
         assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "{scope:?}");
-        leases.write_settled(scope);
+        leases.write_settled(scope, Outcome::Applied);
         let lease = leases.take(key(b"a"), None).unwrap();
         assert!(leases.redeem(lease).is_some(), "{scope:?}");
         assert!(leases.is_idle());
+    }
+}
+
+#[test]
+fn what_is_stored_is_suspended_while_a_write_is_unanswered_and_served_again_if_all_were_refused() {
+    for scope in scopes_above() {
+        let mut leases = Leases::default();
+        let lease = leases.take(key(b"a"), None).unwrap();
+        let generation = leases.redeem(lease);
+        assert!(generation.is_some());
+        let sees = |leases: &Leases| leases.serves(key(b"a"));
+        assert_eq!(sees(&leases), generation);
+        leases.write_sent(scope);
+        leases.write_sent(scope);
+        assert_eq!(sees(&leases), None, "{scope:?}");
+        leases.write_settled(scope, Outcome::Refused);
+        assert_eq!(sees(&leases), None, "another is under way: {scope:?}");
+        leases.write_settled(scope, Outcome::Refused);
+        assert_eq!(sees(&leases), generation, "{scope:?}");
+        leases.write_sent(scope);
+        leases.write_sent(scope);
+        leases.write_settled(scope, Outcome::Applied);
+        leases.write_settled(scope, Outcome::Refused);
+        // Of a key the storage drops the entry itself.
+        let is_key = matches!(scope, Sent::Key { .. });
+        assert_eq!(sees(&leases) == generation, is_key, "{scope:?}");
     }
 }
 
@@ -61,7 +87,8 @@ fn a_write_elsewhere_leaves_the_lease_alone() {
     for scope in [
         sent(key(b"b")),
         Sent::Collection(elsewhere),
-        Sent::Database(elsewhere.database),
+        elsewhere.whole_database().into(),
+        Sent::Origin(crate::key::origin(0, "another origin")),
         Sent::Key { namespace: elsewhere, hash: Key::new(elsewhere, b"a").hash },
     ] {
         leases.write_sent(scope);
@@ -77,7 +104,7 @@ fn a_collection_write_begins_a_generation_that_was_never_used() {
         let lease = leases.take(key(b"a"), None).unwrap();
         seen.extend(leases.redeem(lease));
         leases.write_sent(Sent::Collection(users()));
-        leases.write_settled(Sent::Collection(users()));
+        leases.write_settled(Sent::Collection(users()), Outcome::Applied);
     }
     seen.dedup();
     assert_eq!(seen.len(), 3);
@@ -111,7 +138,7 @@ fn nobody_waits_for_a_lease_that_a_write_has_revoked() {
     let mut leases = Leases::default();
     let revoked = leases.take(key(b"a"), None).unwrap();
     leases.write_sent(sent(key(b"a")));
-    leases.write_settled(sent(key(b"a")));
+    leases.write_settled(sent(key(b"a")), Outcome::Applied);
     let fresh = leases.take(key(b"a"), Some(Ticket(1))).unwrap();
     assert_eq!(leases.redeem(revoked), None);
     assert!(leases.redeem(fresh).is_some());
@@ -124,7 +151,7 @@ fn a_lost_write_keeps_its_scope_closed_until_quarantine_ends() {
         leases.write_sent(scope);
         leases.write_lost(scope, 3 * SECOND);
         leases.advance(2 * SECOND);
-        assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending));
+        assert_eq!(leases.take(key(b"a"), None), Err(Closed::Quarantine));
         leases.advance(3 * SECOND);
         let lease = leases.take(key(b"a"), None).unwrap();
         leases.release(lease);
@@ -140,12 +167,12 @@ fn what_is_known_of_a_collection_is_forgotten_with_its_generation() {
     leases.release(lease);
     assert_eq!(leases.character(users()), Character::Plain);
     leases.write_sent(Sent::Collection(users()));
-    leases.write_settled(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()), Outcome::Applied);
     assert_eq!(leases.character(users()), Character::Unknown);
 
     let stale = leases.take(key(b"a"), None).unwrap();
     leases.write_sent(Sent::Collection(users()));
-    leases.write_settled(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()), Outcome::Applied);
     leases.learn(&stale, Character::Plain);
     assert_eq!(leases.character(users()), Character::Unknown, "learned before the write");
     leases.release(stale);
@@ -164,7 +191,7 @@ fn only_a_write_that_was_always_alone_is_the_sole_writer() {
     let second = leases.events();
     assert!(!leases.is_sole_writer(scope, first));
     assert!(!leases.is_sole_writer(scope, second));
-    leases.write_settled(scope);
+    leases.write_settled(scope, Outcome::Applied);
     assert!(!leases.is_sole_writer(scope, first), "another write ran beside it");
 }
 
@@ -179,11 +206,11 @@ fn lost_writes_without_number_are_kept_in_bounds_and_all_end() {
     assert!(leases.quarantine.len() <= super::QUARANTINE_MAX + 1);
     assert!(leases.flights.len() <= super::QUARANTINE_MAX);
     let elsewhere = Namespace::new(0, "origin", b"blog", b"posts");
-    assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "the collection is closed");
+    assert_eq!(leases.take(key(b"a"), None), Err(Closed::Quarantine), "the collection is closed");
     let lease = leases.take(Key::new(elsewhere, b"a"), None).unwrap();
     leases.release(lease);
     leases.advance(3 * SECOND + Duration::from_micros(199_998));
-    assert_eq!(leases.take(key(b"a"), None), Err(Closed::WritePending), "until the last has ended");
+    assert_eq!(leases.take(key(b"a"), None), Err(Closed::Quarantine), "until the last has ended");
     leases.advance(3 * SECOND + Duration::from_micros(199_999));
     let lease = leases.take(key(b"a"), None).unwrap();
     leases.release(lease);
@@ -203,7 +230,7 @@ fn a_collection_that_was_forgotten_has_no_sole_writer() {
     let first = leases.events();
     assert!(leases.is_sole_writer(scope, first));
     leases.write_sent(Sent::Collection(users()));
-    leases.write_settled(Sent::Collection(users()));
+    leases.write_settled(Sent::Collection(users()), Outcome::Applied);
     for number in 0..super::NAMESPACES_MAX {
         touch(&mut leases, Namespace::new(0, "origin", b"many", &number.to_le_bytes()));
     }

@@ -1,17 +1,16 @@
 //! Client Manager: the manipulation flow meets storage; the rest is forwarded.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::{
     expected::{Action, Expected, Fill, Merge, Part, Stated},
-    filter::{self, Filter, Flow, Read, ReadMany, Reply, Request},
-    key::Scope,
+    filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
     lease::Closed,
-    session::Session,
+    session::{Reading, Session},
     stats::WhyNot,
-    storage::{Answer, Refusal, Storage, Write},
+    storage::{Answer, Grant, Question, Refusal, Storage, Write},
 };
 
 impl<F: Filter> Session<F> {
@@ -25,7 +24,7 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> bool {
         match &request.flow {
-            Flow::Read(_) | Flow::ReadMany(_) if self.streams => {
+            Flow::Read(_) | Flow::ReadMany(_) if self.streams || self.hush != Hush::Off => {
                 storage.stats().why_not(WhyNot::Stream);
             }
             Flow::Read(read) => return self.read(read, &request.tag, original, storage, now),
@@ -34,6 +33,7 @@ impl<F: Filter> Session<F> {
                 return true;
             }
             Flow::Bypass(reason) => storage.stats().why_not(*reason),
+            Flow::NeedsLogin => return self.await_login(request, original, storage, now),
             Flow::Write(_) | Flow::Coordination => {}
         }
         self.forward_request(request, original, storage, now);
@@ -49,14 +49,21 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
-        let first = self.has_turn();
+        let Some(principal) = self.standing.principal(now) else {
+            self.read_unproven(read, tag, original, storage, now);
+            return true;
+        };
+        let question =
+            Question { key: read.key, variant: read.variant, principal: Some(principal) };
+        // Not `has_turn`, which would borrow the principal too.
+        let first = self.expected.is_empty() && self.reading == Reading::Boundary;
         // A client with other replies outstanding does not wait: it would hold those up.
         let ticket = (first && !self.waited).then_some(self.ticket);
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         let filter = &mut self.filter;
         let hit = |packed: &[u8]| filter.answer(tag, packed, out);
-        match storage.read(read.key, read.variant, ticket, now, hit) {
+        match storage.read(question, ticket, now, hit) {
             Answer::Hit => {
                 storage.stats().hits.add(1);
                 if self.waited {
@@ -70,26 +77,60 @@ impl<F: Filter> Session<F> {
                 self.parked = Some(now + self.config.coalesce_wait_max);
                 return false;
             }
-            Answer::Miss(Ok(grant)) => {
-                storage.stats().why_not(WhyNot::NotStored);
-                self.forward(original);
-                let mut probe = Vec::new();
-                let probe_tag = self.filter.probe(read, grant.character, &mut probe);
-                let probed = probe_tag.is_some();
-                let fill = Fill::new(read.key, read.variant, Some(grant.lease), probed);
-                self.expect(tag.clone(), Action::Fill(Box::new(fill)));
-                if let Some(probe_tag) = probe_tag {
-                    self.forward(&probe);
-                    self.expect(probe_tag, Action::Probe { asked_at: now });
-                }
-            }
-            Answer::Miss(Err(refusal)) => {
-                storage.stats().why_not(refusal.into());
-                self.forward(original);
-                self.expect(tag.clone(), Action::Forward);
+            Answer::Miss(granted) => {
+                let reason = granted
+                    .as_ref()
+                    .map_or_else(|refusal| (*refusal).into(), |_| WhyNot::NotStored);
+                storage.stats().why_not(reason);
+                self.fetch(read, granted.ok(), tag, original, now);
             }
         }
         true
+    }
+
+    /// Passes a read whose answer may be stored if there is a grant.
+    fn fetch(
+        &mut self,
+        read: &Read<'_>,
+        grant: Option<Grant>,
+        tag: &F::Tag,
+        original: &[u8],
+        now: Duration,
+    ) {
+        self.forward(original);
+        let Some(grant) = grant else { return self.expect(tag.clone(), Action::Forward) };
+        let mut probe = Vec::new();
+        let probe_tag = self.filter.probe(read, grant.character, &mut probe);
+        let probed = probe_tag.is_some();
+        let fill = Fill::new(read.key, read.variant, Some(grant.lease), probed, now);
+        self.expect(tag.clone(), Action::Fill(Box::new(fill)));
+        if let Some(probe_tag) = probe_tag {
+            self.forward(&probe);
+            self.expect(probe_tag, Action::Probe { asked_at: now });
+        }
+    }
+
+    /// A read by a connection of which the origin has not said what it may read. If it is being asked,
+    /// it says so before it answers the read, whose answer can then be stored.
+    #[cold]
+    fn read_unproven<S: Storage>(
+        &mut self,
+        read: &Read<'_>,
+        tag: &F::Tag,
+        original: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) {
+        storage.stats().why_not(WhyNot::Unproven);
+        self.check_if_due(now);
+        let mut grant = None;
+        if self.standing.is_asked() {
+            let question = Question { key: read.key, variant: read.variant, principal: None };
+            if let Answer::Miss(Ok(granted)) = storage.read(question, None, now, |_| {}) {
+                grant = Some(granted);
+            }
+        }
+        self.fetch(read, grant, tag, original, now);
     }
 
     /// Asks storage for every key; what is missing is fetched alone, and put in its place.
@@ -101,6 +142,12 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
+        let Some(variant) = self.variant_of_many(read, now) else {
+            storage.stats().why_not(WhyNot::Unproven);
+            self.check_if_due(now);
+            self.forward(original);
+            return self.expect(tag, Action::Forward);
+        };
         let mut merge = Merge { parts: Vec::with_capacity(read.keys.len()), stored: Vec::new() };
         let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
@@ -110,18 +157,15 @@ impl<F: Filter> Session<F> {
             let start = merge.stored.len();
             let (filter, stored) = (&mut self.filter, &mut merge.stored);
             let hit = |packed: &[u8]| filter.answer(&tag, packed, stored);
-            let grant = match storage.read(key, read.variant, None, now, hit) {
+            let question = Question { key, variant, principal: self.standing.principal(now) };
+            let grant = match storage.read(question, None, now, hit) {
                 Answer::Hit => {
                     hits += 1;
                     merge.parts.push(Part::Stored(start..merge.stored.len()));
                     if merge.stored.len() > self.config.buffered_bytes_max {
                         // More than the client may have waiting: the origin paces it better.
-                        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
-                        let _nothing_written = expected.abandon(storage);
                         storage.stats().why_not(WhyNot::Option);
-                        self.forward(original);
-                        self.expect(tag, Action::Forward);
-                        return;
+                        return self.pass_whole(merge, tag, original, storage);
                     }
                     continue;
                 }
@@ -138,18 +182,22 @@ impl<F: Filter> Session<F> {
             missing.push(key.bytes);
             let mut probed = false;
             if let Some(grant) = &grant {
-                let single = Read { key, variant: read.variant, place: ("", "") };
+                let single = Read { key, variant, place: ("", "") };
                 let probe_tag = self.filter.probe(&single, grant.character, &mut probes);
                 probed = probe_tag.is_some();
                 probe_tags.extend(probe_tag);
             }
             let lease = grant.map(|grant| grant.lease);
-            merge.parts.push(Part::Missing(Fill::new(key, read.variant, lease, probed)));
+            merge.parts.push(Part::Missing(Fill::new(key, variant, lease, probed, now)));
         }
         storage.stats().hits.add(hits);
         if missing.is_empty() {
             self.answer_stored(&tag, &merge);
             return;
+        }
+        if self.standing.is_detached() {
+            // Who is given the answer will be known only of the next connection to the origin.
+            return self.pass_whole(merge, tag, original, storage);
         }
         if missing.len() == read.keys.len() {
             self.forward(original);
@@ -157,12 +205,34 @@ impl<F: Filter> Session<F> {
             let out = self.to_server.buffer();
             self.filter.request_missing(&tag, missing.iter().copied(), out);
         }
-        self.waiting_bytes += merge.stored.len();
         self.expect(tag, Action::Merge(Box::new(merge)));
         self.forward(&probes);
         for probe_tag in probe_tags {
             self.expect(probe_tag, Action::Probe { asked_at: now });
         }
+    }
+
+    /// Passes a read of several keys after all, with nothing to be stored of it.
+    fn pass_whole<S: Storage>(
+        &mut self,
+        merge: Merge,
+        tag: F::Tag,
+        original: &[u8],
+        storage: &mut S,
+    ) {
+        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
+        let _nothing_written = expected.abandon(storage);
+        self.forward(original);
+        self.expect(tag, Action::Forward);
+    }
+
+    /// By what each part of a read of several keys is stored; none if it has to pass.
+    fn variant_of_many<'r>(&self, read: &ReadMany<'r>, now: Duration) -> Option<&'r [u8]> {
+        let principal = self.standing.principal(now)?;
+        if principal.is_unrestricted() {
+            return Some(read.variant);
+        }
+        (principal.combines() || read.keys.len() == 1).then_some(read.restricted)
     }
 
     fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge) {
@@ -177,7 +247,6 @@ impl<F: Filter> Session<F> {
     }
 
     fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
-        self.waiting_bytes += answer.len();
         self.expect(tag, Action::Local(answer));
     }
 
@@ -189,18 +258,18 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
-        let mut writes = SmallVec::new();
-        let mut action = match request.reply {
-            Reply::Plain | Reply::Never => Action::Forward,
-            Reply::Observed => Action::Observe,
-            Reply::Rewritten => Action::Rewrite,
-            Reply::Stream => Action::Stream,
-        };
-        // Invalidation stands before the bytes: the origin must not apply what storage still answers.
-        if let Flow::Write(write) = request.flow {
-            writes = self.send_writes(&write, storage);
-            if let (Some(states), 1, Reply::Plain) = (write.states, writes.len(), request.reply) {
-                action = Action::State(Box::new(Stated {
+        if F::CHECKS_EARLY || !matches!(request.flow, Flow::Coordination) {
+            self.check_if_due(now);
+        }
+        let Request { flow, tag, reply, ends } = request;
+        let mut expected = Expected::new(tag, Action::of(reply));
+        (expected.ends, expected.partial) = (ends, self.passing);
+        // The scope is closed before the bytes leave: the origin must not apply what storage still answers.
+        if let Flow::Write(write) = flow {
+            expected.name = write.name;
+            expected.writes = self.send_writes(&write, storage);
+            if let (Some(states), 1, Reply::Plain) = (write.states, expected.writes.len(), reply) {
+                expected.action = Action::State(Box::new(Stated {
                     key: states.key.into(),
                     variant: SmallVec::from_slice(states.variant),
                     answer: states.answer,
@@ -208,25 +277,44 @@ impl<F: Filter> Session<F> {
                 }));
             }
         }
-        self.forward(original);
-        if self.streams || request.reply == Reply::Never {
-            // Nobody will say when it is done.
-            for write in writes {
-                self.lose(write, storage, now);
+        if ends != Ends::Nothing {
+            self.end_transaction(&mut expected, storage);
+        }
+        if matches!(reply, Reply::Hush(_)) && !self.streams {
+            self.filter.keep_answering(self.to_server.buffer());
+        } else {
+            self.forward(original);
+        }
+        if self.streams || !self.is_answered(reply, &mut expected) {
+            // Nothing will say when it is done.
+            for write in expected.writes {
+                self.lose(expected.name, write, storage, now);
             }
             return;
         }
-        if request.settles_held {
-            writes.extend(mem::take(&mut self.held));
-        }
-        if request.holds_writes {
-            self.hold(&mut writes, storage);
-        }
-        self.expected.push_back(Expected { tag: request.tag, action, writes });
-        if request.reply == Reply::Stream {
+        self.ended |= reply == Reply::Last;
+        self.waiting_bytes += expected.action.held_bytes();
+        self.expected.push_back(expected);
+        if reply == Reply::Stream {
             self.streams = true;
+            self.standing.presume(true);
             self.advance_queue();
         }
+    }
+
+    /// Is there a reply that settles the request? Behind one that has none a fence is sent.
+    fn is_answered(&mut self, reply: Reply, expected: &mut Expected<F::Tag>) -> bool {
+        if !matches!(reply, Reply::Never | Reply::Unknown) {
+            return true;
+        }
+        if expected.writes.is_empty() {
+            return false;
+        }
+        // Behind the whole request, of which only the beginning may have come.
+        let out = if self.passing { &mut self.behind } else { self.to_server.buffer() };
+        let Some(tag) = self.filter.fence(out) else { return false };
+        expected.tag = tag;
+        true
     }
 
     fn send_writes<S: Storage>(
@@ -239,27 +327,17 @@ impl<F: Filter> Session<F> {
             .iter()
             .map(|&scope| {
                 storage.stats().wrote(scope);
-                storage.write_sent(scope)
+                storage.write_sent(scope.into())
             })
             .collect()
     }
 
-    /// Keeps writes until a later reply settles them.
-    fn hold<S: Storage>(&mut self, writes: &mut SmallVec<[Write; 1]>, storage: &mut S) {
-        self.held.extend(mem::take(writes));
-        if self.held.len() > self.config.held_writes_max {
-            let everything = storage.write_sent(Scope::Everything);
-            for write in mem::replace(&mut self.held, vec![everything]) {
-                storage.write_settled(write);
-            }
-        }
-    }
-
-    fn forward(&mut self, bytes: &[u8]) {
+    pub(crate) fn forward(&mut self, bytes: &[u8]) {
         self.to_server.buffer().extend_from_slice(bytes);
     }
 
     fn expect(&mut self, tag: F::Tag, action: Action) {
+        self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
     }
 }
@@ -269,6 +347,7 @@ impl From<Refusal> for WhyNot {
         match refusal {
             Refusal::NotHot => Self::NotHot,
             Refusal::Closed(Closed::WritePending) => Self::WritePending,
+            Refusal::Closed(Closed::Quarantine) => Self::Quarantine,
             // Somebody else fills it; for this read it is simply not there yet.
             Refusal::Closed(Closed::FillPending) => Self::NotStored,
             Refusal::Closed(Closed::Derived) => Self::Derived,

@@ -4,5 +4,7 @@
 //! Manager what to do with the reply; the Server Manager forwards the reply first and fills storage
 //! second. Both are halves of [`crate::session::Session`].
 
+mod check;
 mod client;
 mod server;
+mod settle;

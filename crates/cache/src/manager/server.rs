@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use crate::{
     Error,
     expected::{Action, Expected, Fill, Merge, Part},
-    filter::{Cut, Filter},
+    filter::{Cut, Ends, Filter, Hush, VERDICT_BYTES, Verdict},
     session::{Captured, Reading, Session},
     stats::NotFilled,
     storage::Storage,
@@ -26,13 +26,17 @@ impl<F: Filter> Session<F> {
         let Some(seen) = self.expects(cut) else {
             // A push, or words nobody asked for (a server that refuses connections says so first).
             self.to_client.buffer().extend_from_slice(part);
+            let whole = cut.ends && self.reading == Reading::Boundary;
             self.reading = if cut.ends { Reading::Boundary } else { Reading::Unasked };
+            if whole {
+                self.confirm(part);
+            }
             if cut.ends {
                 self.advance_queue();
             }
             return Ok(());
         };
-        if seen.passes {
+        if seen.passes && self.hush == Hush::Off {
             self.to_client.buffer().extend_from_slice(part);
         }
         let whole_at_once = cut.ends && self.reading == Reading::Boundary;
@@ -50,10 +54,26 @@ impl<F: Filter> Session<F> {
         Ok(())
     }
 
+    /// The origin has sent `message` unasked; the oldest request may wait for it.
+    fn confirm(&mut self, message: &[u8]) {
+        let Some(Expected { tag, action: Action::Confirmed(left), .. }) = self.expected.front_mut()
+        else {
+            return;
+        };
+        if self.filter.confirms(tag, message) {
+            *left -= 1;
+            if *left == 0 {
+                self.expected.pop_front();
+                self.hear();
+            }
+        }
+    }
+
     /// What is done with a piece of a reply; none if it is no part of one.
     fn expects(&mut self, cut: Cut) -> Option<Seen> {
-        let action = self.expected.front().map(|expected| &expected.action);
-        let seen = action.filter(|action| !matches!(action, Action::Local(_))).map(Action::seen);
+        let front = self.expected.front();
+        let front = front.filter(|front| !matches!(front.action, Action::Local(_)));
+        let seen = front.map(Expected::seen);
         match self.reading {
             Reading::Boundary => seen.filter(|_| cut.answers),
             Reading::Unasked => None,
@@ -73,6 +93,11 @@ impl<F: Filter> Session<F> {
         let length = self.captured.bytes.len() + part.len();
         let limit = match seen.capture {
             Capture::Never => return Ok(()),
+            Capture::Head => {
+                let room = VERDICT_BYTES.saturating_sub(self.captured.bytes.len()).min(part.len());
+                self.captured.bytes.extend_from_slice(part.get(..room).unwrap_or_default());
+                return Ok(());
+            }
             Capture::IfSmall => self.config.captured_bytes_max,
             Capture::Always => self.config.withheld_bytes_max,
         };
@@ -83,7 +108,7 @@ impl<F: Filter> Session<F> {
         self.captured = Captured { bytes: Vec::new(), overflowed: true };
         match seen.capture {
             Capture::Always => Err(Error::Withheld { limit, got: length }),
-            Capture::Never | Capture::IfSmall => Ok(()),
+            Capture::Never | Capture::Head | Capture::IfSmall => Ok(()),
         }
     }
 
@@ -98,41 +123,85 @@ impl<F: Filter> Session<F> {
         let whole = reply.unwrap_or_default();
         if continues {
             if let Some(Expected { tag, action: Action::Rewrite, .. }) = self.expected.front() {
-                self.filter.rewrite(tag, whole, self.to_client.buffer(), now);
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
             }
             return;
         }
-        let Some(mut expected) = self.expected.pop_front() else { return };
-        let tag = &expected.tag;
-        match expected.action {
-            Action::Forward | Action::Local(_) | Action::Stream => {}
+        let Some(expected) = self.expected.pop_front() else { return };
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(expected.action.held_bytes());
+        let Expected { tag, action, mut writes, ends, .. } = expected;
+        let tag = &tag;
+        let (heard, ours) = (self.to_client.len(), action.is_ours());
+        let fence = matches!(action, Action::Fence { .. });
+        match action {
+            Action::Forward
+            | Action::Fence { .. }
+            | Action::Confirmed(_)
+            | Action::Local(_)
+            | Action::Stream => {}
+            Action::Hush(hush) => return self.hush(hush, tag, whole),
             Action::Observe => {
-                self.filter.observe(tag, whole);
+                self.filter.observe(tag, whole, &mut self.standing);
                 self.filter.remember(tag, whole, now);
+                self.look_again();
             }
-            Action::Restore => self.filter.observe(tag, whole),
-            Action::Rewrite => self.filter.rewrite(tag, whole, self.to_client.buffer(), now),
+            Action::Restore => self.filter.observe(tag, whole, &mut self.standing),
+            Action::Check { asked_at } => self.checked(tag, whole, asked_at, now),
+            Action::Refused { streams } => {
+                self.refused(tag.clone(), whole, streams, storage);
+            }
+            Action::Rewrite => {
+                let (out, standing) = (self.to_client.buffer(), &mut self.standing);
+                self.filter.rewrite(tag, whole, out, standing, now);
+                self.look_again();
+            }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
-                self.waiting_bytes = self.waiting_bytes.saturating_sub(merge.stored.len());
                 self.merge(tag, *merge, reply, storage, now);
             }
             Action::State(stated) => {
-                if self.filter.accepts(tag, whole)
-                    && let Some(write) = expected.writes.pop()
+                let receiver = self.standing.receiver();
+                if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())
+                    && self.filter.accepts(tag, whole)
+                    && let Some(write) = writes.pop()
                 {
-                    let key = stated.key.borrow();
-                    let (variant, answer) = (&stated.variant, &stated.answer);
-                    let expires_at = stated.expires_at;
-                    storage.write_settled_with(write, key, variant, answer, expires_at, now);
+                    storage.write_settled_with(write, stated.given_to(receiver, now), now);
                 }
             }
         }
-        for write in expected.writes {
-            storage.write_settled(write);
+        if !writes.is_empty() || ends != Ends::Nothing {
+            // A fence says that the origin has come past the write, and nothing else.
+            let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
+            self.settle(writes, ends, verdict, storage);
+        }
+        if self.hush != Hush::Off && !ours {
+            self.to_client.truncate(heard);
+            self.hear();
         }
         self.advance_queue();
+    }
+
+    /// The client has said which replies it wants to hear, and the origin was asked for all.
+    fn hush(&mut self, hush: Hush, tag: &F::Tag, reply: &[u8]) {
+        let accepted = self.filter.accepts(tag, reply);
+        let passes = !accepted || hush == Hush::Off;
+        match (accepted, hush, self.hush) {
+            (false, ..) | (true, Hush::Next, Hush::On) => self.hear(),
+            (true, hush, _) => self.hush = hush,
+        }
+        if passes && self.hush == Hush::Off {
+            self.to_client.buffer().extend_from_slice(reply);
+        }
+        self.advance_queue();
+    }
+
+    /// A reply that the client did not want to hear has gone by.
+    pub(crate) fn hear(&mut self) {
+        if self.hush == Hush::Next {
+            self.hush = Hush::Off;
+        }
     }
 
     fn fill<S: Storage>(
@@ -157,7 +226,7 @@ impl<F: Filter> Session<F> {
         if fill.probed {
             self.probing.push_back(fill);
         } else {
-            fill.store(None, storage, now);
+            fill.store(self.standing.receiver(), None, storage, now);
         }
     }
 
@@ -174,7 +243,7 @@ impl<F: Filter> Session<F> {
             Ok(probed) => {
                 storage.learn(&lease, probed.character);
                 fill.lease = Some(lease);
-                fill.store(probed.expires_at, storage, now);
+                fill.store(self.standing.receiver(), probed.expires_at, storage, now);
             }
             Err(reason) => {
                 if reason == NotFilled::Derived {
@@ -234,9 +303,12 @@ impl<F: Filter> Session<F> {
             return;
         }
         while let Some(Expected { action: Action::Local(answer), .. }) = self.expected.front() {
-            self.to_client.buffer().extend_from_slice(answer);
+            if self.hush == Hush::Off {
+                self.to_client.buffer().extend_from_slice(answer);
+            }
             self.waiting_bytes = self.waiting_bytes.saturating_sub(answer.len());
             self.expected.pop_front();
+            self.hear();
         }
         self.streaming =
             matches!(self.expected.front(), Some(Expected { action: Action::Stream, .. }));
@@ -257,21 +329,39 @@ enum Capture {
     Never,
     /// Unless it is large: what is incomplete is never stored.
     IfSmall,
+    /// As much of its beginning as says what became of a write.
+    Head,
     /// It must be seen, whatever its size.
     Always,
 }
 
-impl Action {
+impl<T> Expected<T> {
     fn seen(&self) -> Seen {
-        let (passes, capture) = match self {
-            Self::Forward | Self::Stream | Self::Local(_) => (true, Capture::Never),
-            Self::Fill(_) | Self::State(_) => (true, Capture::IfSmall),
-            Self::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
-            Self::Observe => (true, Capture::Always),
-            Self::Rewrite | Self::Restore | Self::Probe { .. } | Self::Merge(_) => {
-                (false, Capture::Always)
+        let plain = self.writes.is_empty() && self.ends == Ends::Nothing;
+        let (passes, capture) = match &self.action {
+            Action::Forward if !plain => (true, Capture::Head),
+            Action::Forward | Action::Confirmed(_) | Action::Stream | Action::Local(_) => {
+                (true, Capture::Never)
             }
+            Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
+            Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
+            Action::Observe => (true, Capture::Always),
+            Action::Fence { .. } => (false, Capture::Head),
+            Action::Rewrite
+            | Action::Hush(_)
+            | Action::Restore
+            | Action::Check { .. }
+            | Action::Refused { .. }
+            | Action::Probe { .. }
+            | Action::Merge(_) => (false, Capture::Always),
         };
         Seen { passes, capture }
+    }
+}
+
+impl Action {
+    /// Is it about a request that the client knows nothing of?
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self, Self::Fence { .. } | Self::Probe { .. } | Self::Restore | Self::Check { .. })
     }
 }

@@ -16,8 +16,14 @@
 //! breaks client                     what was just said breaks the protocol
 //! origin-lost close | continue      the origin's connection breaks; what becomes of the client
 //! origin-unreachable                the origin refused the connection
-//! close                             the client goes away
+//! origin-ended close | continue     the origin ends the connection
+//! origin-connected                  another connection to the origin stands
+//! gone                              the client goes away, and its origin connection stays
+//! close                             the session is over
 //! ```
+//!
+//! The origin answers by itself what the cache asks about a connection's rights, and each connection
+//! has proven them before it is first spoken of; unless the conversation says `config checks=shown`.
 //!
 //! Whatever leaves and is not expected fails the test at the next step. Every conversation is held
 //! in whole messages and once more byte by byte; at its end, when all have gone and every
@@ -29,7 +35,7 @@ use cache::{
     Error, Session, Side,
     filter::Filter,
     lease::Ticket,
-    session::{self, Afterlife},
+    session::{self, Afterlife, Loss},
     stats::{NotFilled, Stats, WhyNot},
     storage::{self, MemoryStorage, Population, Storage},
 };
@@ -53,6 +59,11 @@ pub(crate) trait Speech {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
     /// The same on their way to the client.
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
+    /// A request that changes nothing, after which the connection's rights are known; and its reply.
+    fn opening(&mut self) -> (Vec<u8>, Vec<u8>);
+    /// If what is leaving for the origin begins with a question about the connection's rights, how
+    /// long that is, and what a polite origin says to it.
+    fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)>;
     /// The origin's connection is over.
     fn origin_gone(&mut self) {}
     /// Bytes for a person.
@@ -98,10 +109,14 @@ impl Config {
             ("captured-bytes-max", &mut config.captured_bytes_max),
             ("withheld-bytes-max", &mut config.withheld_bytes_max),
             ("held-writes-max", &mut config.held_writes_max),
+            ("request-held-bytes-max", &mut config.request_held_bytes_max),
+            ("stranger-held-bytes-max", &mut config.stranger_held_bytes_max),
         ];
         for (name, place) in places {
             *place = self.number(name).unwrap_or(*place);
         }
+        let lease = self.number("authorization-lease").unwrap_or(1_000_000);
+        config.authorization_lease = Duration::from_secs(lease);
         config
     }
 }
@@ -146,6 +161,7 @@ fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
         counted: BTreeMap::new(),
         broken: None,
         chunk_bytes,
+        polite: config.word("checks") != Some("shown"),
         place: String::new(),
     };
     for (line, step) in steps {
@@ -183,6 +199,7 @@ struct Play<S: Speech> {
     counted: BTreeMap<String, u64>,
     broken: Option<Error>,
     chunk_bytes: usize,
+    polite: bool,
     place: String,
 }
 
@@ -193,7 +210,16 @@ impl<S: Speech> Play<S> {
         let (verb, rest) = head.split_once(' ').unwrap_or((head, ""));
         let name = verb.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let number = verb[name.len()..].parse().unwrap_or(1);
-        if !matches!(name, "to-origin" | "to-client" | "config" | "stats" | "waits" | "breaks") {
+        if !matches!(
+            name,
+            "to-origin"
+                | "to-client"
+                | "config"
+                | "stats"
+                | "waits"
+                | "breaks"
+                | "origin-connected"
+        ) {
             self.nothing_else_left();
         }
         if name != "breaks" {
@@ -225,17 +251,18 @@ impl<S: Speech> Play<S> {
             }
             "breaks" => {
                 let side = match self.broken.take() {
-                    Some(Error::Client(_)) => "client",
+                    Some(Error::Client(_) | Error::Stream) => "client",
                     Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
                     _ => "nothing",
                 };
                 assert_eq!(side, rest, "{}", self.place);
             }
-            "origin-lost" => {
+            "origin-lost" | "origin-ended" => {
+                let loss = if name == "origin-lost" { Loss::Broken } else { Loss::Ended };
                 let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let left = match session.origin_lost(&mut self.storage, now) {
+                let left = match session.origin_lost(loss, &mut self.storage, now) {
                     Afterlife::Continue => "continue",
                     Afterlife::Close => "close",
                 };
@@ -247,8 +274,19 @@ impl<S: Speech> Play<S> {
                 let now = self.now;
                 let (_, session) =
                     Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let _ = session.origin_unreachable(&mut self.storage, now);
+                let _ = session.origin_unreachable(
+                    "the origin cannot be reached",
+                    &mut self.storage,
+                    now,
+                );
                 self.connection(number).0.origin_gone();
+                self.settle();
+            }
+            "gone" => self.connection(number).1.client_gone(),
+            "origin-connected" => {
+                let now = self.now;
+                self.connection(number).1.origin_connected(now);
+                self.hear(number, Side::Server, &[]);
                 self.settle();
             }
             "close" => {
@@ -276,18 +314,57 @@ impl<S: Speech> Play<S> {
         })
     }
 
+    /// Lets a fresh connection prove its rights, and counts nothing of it.
+    fn introduce(&mut self, number: u64) {
+        if !self.polite || self.connections.contains_key(&number) {
+            return;
+        }
+        let before = counters(self.storage.stats());
+        let (speech, _) = self.connection(number);
+        let (request, reply) = speech.opening();
+        self.hear(number, Side::Client, &request);
+        let (_, session) = self.connection(number);
+        assert_eq!(session.output(Side::Server).bytes(), request);
+        session.output(Side::Server).advance(request.len());
+        self.hear(number, Side::Server, &reply);
+        let (_, session) = self.connection(number);
+        assert_eq!(session.output(Side::Client).bytes(), reply);
+        session.output(Side::Client).advance(reply.len());
+        for (name, count) in counters(self.storage.stats()) {
+            let since = count - before[&name];
+            *self.counted.entry(name).or_default() += since;
+        }
+    }
+
+    fn hear(&mut self, number: u64, side: Side, bytes: &[u8]) {
+        let now = self.now;
+        let (_, session) =
+            Self::open(&mut self.connections, &self.settings, &self.session_config, number);
+        if let Err(error) = session.receive(side, bytes, &mut self.storage, now) {
+            self.broken = Some(error);
+            return;
+        }
+        if !self.polite {
+            return;
+        }
+        let (speech, session) = self.connection(number);
+        let output = session.output(Side::Server);
+        if let Some((length, reply)) = speech.polite(output.bytes()) {
+            output.advance(length);
+            self.hear(number, Side::Server, &reply);
+        }
+    }
+
     fn says(&mut self, number: u64, side: Side, text: &str) {
+        self.introduce(number);
         let (speech, _) = self.connection(number);
         let bytes = match side {
             Side::Client => speech.client(text),
             Side::Server => speech.origin(text),
         };
         for chunk in bytes.chunks(self.chunk_bytes) {
-            let now = self.now;
-            let (_, session) =
-                Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-            if let Err(error) = session.receive(side, chunk, &mut self.storage, now) {
-                self.broken = Some(error);
+            self.hear(number, side, chunk);
+            if self.broken.is_some() {
                 break;
             }
         }
@@ -386,6 +463,8 @@ fn counters(stats: &Stats) -> BTreeMap<String, u64> {
     count("coalesced", stats.coalesced.value());
     count("fills", stats.fills.value());
     count("writes-lost", stats.writes_lost.value());
+    count("writes-refused", stats.writes_refused.value());
+    count("refused-logins", stats.refused_logins.value());
     count("refused-frames", stats.refused_frames.value());
     for (name, counter) in ["key", "collection", "database", "everything"].iter().zip(&stats.writes)
     {

@@ -15,7 +15,11 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use cache::filter::mongo::{Mongo, Settings, UniqueField};
-use wire::mongo::compressed::{Compressor, compress};
+use wire::mongo::{
+    compressed::{Compressor, compress},
+    frame::{self, Limits},
+    request::Request,
+};
 
 use crate::bson;
 use crate::conversation::{Config, Speech};
@@ -59,6 +63,23 @@ impl Speech for MongoDb {
 
     fn open(settings: &Arc<Settings>) -> (Self, Mongo) {
         (Self::default(), Mongo::new(Arc::clone(settings)))
+    }
+
+    fn opening(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let frame = |text: &str, id, to| Spoken::parse(text).frame(id, to);
+        (frame("{count: \"users\", $db: \"shop\"}", 998, 0), frame("{ok: 1.0}", 999, 998))
+    }
+
+    /// Nobody has to log in; whoever does has rights of its own.
+    fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)> {
+        let (frame, length) = frame::decode(leaving, &Limits::default()).expect("well-formed")?;
+        let request = Request::parse(&frame).ok()??;
+        let reply = match (request.name, request.namespace.database) {
+            ("find", "enroute") => "{ok: 1.0}",
+            ("connectionStatus", _) => "{ok: 1.0}",
+            _ => return None,
+        };
+        Some((length, Spoken::parse(reply).frame(997, request.header.request_id)))
     }
 
     fn client(&mut self, text: &str) -> Vec<u8> {
@@ -105,7 +126,7 @@ impl Speech for MongoDb {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8> {
         let head = |at: usize| field(leaving, at);
         let unanswered = head(12) == MSG && head(16) as u32 & MORE_TO_COME != 0;
-        if !unanswered && ![2001, 2002, 2006, 2007].contains(&head(12)) {
+        if !unanswered && ![2001, 2002, 2006, 2007, 4242].contains(&head(12)) {
             self.at_origin.push_back((head(4), head(12) == QUERY));
         }
         if text == "same" {

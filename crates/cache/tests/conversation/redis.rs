@@ -8,6 +8,7 @@
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
 use cache::filter::resp::{Resp, Scripts, Settings};
+use wire::resp::{Limits, request::decode};
 
 use crate::conversation::{Config, Speech};
 
@@ -29,6 +30,23 @@ impl Speech for Redis {
 
     fn open(settings: &Arc<Settings>) -> (Self, Resp) {
         (Self, Resp::new(Arc::clone(settings)))
+    }
+
+    fn opening(&mut self) -> (Vec<u8>, Vec<u8>) {
+        (requests("PING"), replies("+PONG"))
+    }
+
+    /// The default user may do everything, every other has rights of its own.
+    fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)> {
+        let (request, length) = decode(leaving, &Limits::default()).expect("well-formed")?;
+        let words: Vec<_> = request.arguments().map(String::from_utf8_lossy).collect();
+        let user = match &words[..] {
+            [acl, getuser, user] if acl == "ACL" && getuser == "GETUSER" => user,
+            _ => return None,
+        };
+        let keys = if user == "default" { "~*".to_owned() } else { format!("~{user}:*") };
+        let reply = format!("[\"flags\" [\"on\"] \"commands\" \"+@all\" \"keys\" \"{keys}\"]");
+        Some((length, replies(&reply)))
     }
 
     fn client(&mut self, text: &str) -> Vec<u8> {

@@ -53,6 +53,7 @@ fn redis(conversation: &[u8]) {
     say(Side::Client, &format!("AUTH \"{NEIGHBOUR}\" secret\r\n"), &mut storage);
     say(Side::Server, "+OK\r\n", &mut storage);
     say(Side::Client, "GET a\r\n", &mut storage);
+    say(Side::Server, "*2\r\n$4\r\nkeys\r\n$2\r\n~a\r\n", &mut storage);
     say(Side::Server, "$5\r\nright\r\n:-1\r\n", &mut storage);
 
     hold(filter(), conversation, &mut storage);
@@ -107,10 +108,10 @@ fn happen<F: Filter>(
         1 => session.output(Side::Client).advance(usize::MAX / 2),
         2 => session.output(Side::Server).advance(usize::MAX / 2),
         3 => {
-            let _either = session.origin_unreachable(storage, *now);
+            let _either = session.origin_unreachable("the origin cannot be reached", storage, *now);
         }
         4 => {
-            let _either = session.origin_lost(storage, *now);
+            let _either = session.origin_lost(session::Loss::Broken, storage, *now);
         }
         _ => return session.proceed(storage, *now),
     }

@@ -127,7 +127,7 @@ impl Protocol for MongoDb {
         reply: &[u8],
     ) -> Option<bool> {
         let body = &reply[21..];
-        if body == error() {
+        if body == error() || body == refused() {
             return None;
         }
         let unreachable = b"enroute: the origin cannot be reached";
@@ -158,9 +158,18 @@ impl Protocol for MongoDb {
         };
         let request = Request::parse(&frame).expect("well-formed").expect("a command");
         if request.acknowledged() {
-            let body = match random.one_in(60) {
-                true => error(),
-                false => run(server, &request, origin),
+            let asks_who = request.namespace.database == "enroute";
+            let body = match random.below(60) {
+                // What says who is logged in is consistent with what is carried out then.
+                _ if asks_who => run(server, &request, origin),
+                // Some refusals prove that nothing was done, some do not.
+                0..5 => refused(),
+                5 => error(),
+                6 => {
+                    run(server, &request, origin);
+                    error()
+                }
+                _ => run(server, &request, origin),
             };
             server.replies += 1;
             message(900_000 + server.replies, request.header.request_id, 0, &body, out);
@@ -195,6 +204,8 @@ impl Client {
 fn run(server: &mut Server, request: &Request<'_>, origin: &mut Origin) -> Vec<u8> {
     let field = |name| request.body.element(name).expect("well-formed");
     match request.name {
+        // Asks whether the connection is served.
+        "find" if request.namespace.database == "enroute" => {}
         "find" => {
             let key = key(&field("filter").expect("a filter").document().expect("a document"));
             let form = match (request.namespace.collection, field("projection")) {
@@ -317,6 +328,10 @@ fn answer(form: usize, key: KeyNumber, value: Value) -> Vec<u8> {
         "{{cursor: {{firstBatch: [{found}], id: NumberLong(0), ns: \"shop.{name}\"}}, ok: 1.0}}"
     );
     bson::document(&text).0
+}
+
+fn refused() -> Vec<u8> {
+    bson::document("{ok: 0.0, errmsg: \"not authorized\", code: 13}").0
 }
 
 fn error() -> Vec<u8> {

@@ -31,7 +31,13 @@ pub(crate) struct Server {
     database: usize,
     resp3: bool,
     queued: Option<Vec<Vec<Vec<u8>>>>,
+    /// A command was refused instead of being queued.
+    aborted: bool,
 }
+
+/// May do everything.
+const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+    $4\r\nkeys\r\n$2\r\n~*\r\n";
 
 // How a read is answered.
 const GET: usize = 0;
@@ -180,13 +186,17 @@ impl Protocol for Redis {
         if server.resp3 && random.one_in(6) {
             out.extend(push());
         }
-        if random.one_in(60)
-            && server.queued.is_none()
-            && words[0] != b"SELECT"
-            && words[0] != b"MULTI"
-            && words[0] != b"HELLO"
-        {
-            out.extend_from_slice(b"-LOADING come back later\r\n");
+        let changes_state: [&[u8]; 4] = [b"SELECT", b"HELLO", b"EXEC", b"DISCARD"];
+        if random.one_in(12) && !changes_state.contains(&words[0].as_slice()) {
+            server.aborted |= server.queued.is_some();
+            let refusals = ["-LOADING come back later", "-NOPERM this user has no permissions"];
+            out.extend(format!("{}\r\n", refusals[random.below(2)]).into_bytes());
+            return true;
+        }
+        // An error that proves nothing: the write was carried out.
+        if random.one_in(12) && server.queued.is_none() && matches!(&*words[0], b"SET" | b"DEL") {
+            run(server, &words, origin, &mut Vec::new());
+            out.extend_from_slice(b"-ERR what it did is not said\r\n");
             return true;
         }
         let name = String::from_utf8_lossy(&words[0]).to_uppercase();
@@ -196,8 +206,16 @@ impl Protocol for Redis {
                 out.extend_from_slice(b"+OK\r\n");
             }
             (Some(_), "DISCARD") => {
-                server.queued = None;
+                (server.queued, server.aborted) = (None, false);
                 out.extend_from_slice(b"+OK\r\n");
+            }
+            (Some(_), "EXEC") if server.aborted => {
+                (server.queued, server.aborted) = (None, false);
+                out.extend_from_slice(b"-EXECABORT Transaction discarded\r\n");
+            }
+            (Some(_), "EXEC") if random.one_in(6) => {
+                server.queued = None;
+                out.extend_from_slice(b"*-1\r\n");
             }
             (Some(_), "EXEC") => {
                 let queued = server.queued.take().unwrap_or_default();
@@ -207,6 +225,10 @@ impl Protocol for Redis {
             (Some(queued), _) => {
                 queued.push(words);
                 out.extend_from_slice(b"+QUEUED\r\n");
+            }
+            // MULTI was refused, and so is this.
+            (None, "EXEC") if random.one_in(2) => {
+                out.extend_from_slice(b"-EXECABORT Transaction discarded because of: NOPERM\r\n");
             }
             (None, "EXEC" | "DISCARD") => out.extend_from_slice(b"-ERR without MULTI\r\n"),
             _ => run(server, &words, origin, out),
@@ -225,10 +247,12 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
     let ok = b"+OK\r\n";
     match word(0).to_uppercase().as_str() {
         "HELLO" => {
-            server.resp3 = true;
+            // The cache asks who may not ask for its rights by the protocol it speaks already.
+            server.resp3 = word(1) == "3";
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }
         "PING" => out.extend_from_slice(b"+PONG\r\n"),
+        "ACL" => out.extend_from_slice(RIGHTS),
         "SELECT" => {
             server.database = number(1) as usize;
             out.extend_from_slice(ok);
@@ -275,10 +299,11 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
             origin.put(to, Some(value), lives);
             out.extend_from_slice(ok);
         }
-        // Neither says which key it writes.
+        // Neither says which key it writes; what a script says proves nothing.
         "EVAL" => {
             origin.put(key(3), Some(number(4)), None);
-            out.extend_from_slice(ok);
+            let said: [&[u8]; 3] = [ok, b"-NOPERM said by a script\r\n", b"+QUEUED\r\n"];
+            out.extend_from_slice(said[number(4) as usize % 3]);
         }
         "FROBNICATE" => {
             origin.put(key(1), Some(number(2)), None);

@@ -13,7 +13,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use cache::{
     Session, Side,
     lease::Ticket,
-    session::{self, Afterlife},
+    session::{self, Afterlife, Loss},
     storage::{self, MemoryStorage, Population, Storage},
 };
 
@@ -35,6 +35,8 @@ struct Seat<P: Protocol> {
     client_out: Vec<u8>,
     client_in: Vec<u8>,
     link: Option<Connection<P>>,
+    /// The client is gone; the origin's answers to its writes are waited for.
+    gone: bool,
 }
 
 /// A connection as the origin has it.
@@ -96,6 +98,7 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
         captured_bytes_max: [1 << 20, 150][random.below(2)],
         pipeline_max: [4_096, 3][random.below(2)],
         held_writes_max: [1_024, 1][random.below(2)],
+        authorization_lease: Duration::from_secs([1, 30][random.below(2)]),
         ..session::Config::default()
     };
     let mut world = World::<P> {
@@ -134,6 +137,7 @@ impl<P: Protocol> World<P> {
             client_out: Vec::new(),
             client_in: Vec::new(),
             link: None,
+            gone: false,
         }
     }
 
@@ -154,11 +158,26 @@ impl<P: Protocol> World<P> {
             _ => self.cut_origin(at),
         }
         self.wake();
+        self.let_go();
+    }
+
+    /// Ends the sessions of clients that are gone, once their writes are answered.
+    fn let_go(&mut self) {
+        let done = |seat: &Seat<P>| seat.gone && !seat.session.awaits_writes();
+        while let Some(at) = self.seats.iter().position(done) {
+            self.close(at);
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let mut old = self.seats.swap_remove(at);
+        old.session.close(&mut self.storage, self.origin.now);
+        self.leave_behind(old.link);
     }
 
     fn ask(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        if self.ending || seat.asked.len() >= PIPELINE {
+        if self.ending || seat.gone || seat.asked.len() >= PIPELINE {
             return;
         }
         let out = &mut seat.client_out;
@@ -191,6 +210,9 @@ impl<P: Protocol> World<P> {
     fn client_to_session(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         let now = self.origin.now;
+        if seat.gone {
+            return;
+        }
         if seat.session.can_proceed() {
             seat.session.proceed(&mut self.storage, now).expect("well-formed");
         }
@@ -209,13 +231,18 @@ impl<P: Protocol> World<P> {
         if seat.link.is_none() {
             if !self.ending && self.random.one_in(10 * self.calm) {
                 let now = self.origin.now;
-                if seat.session.origin_unreachable(&mut self.storage, now) == Afterlife::Close {
-                    self.cut_client(at);
+                if seat.session.origin_unreachable(
+                    "the origin cannot be reached",
+                    &mut self.storage,
+                    now,
+                ) == Afterlife::Close
+                {
+                    self.part(at);
                 }
                 return;
             }
             seat.link = Some(Connection::new());
-            seat.session.origin_connected();
+            seat.session.origin_connected(self.origin.now);
         }
         let output = seat.session.output(Side::Server);
         let count = length(output.len(), &mut self.random);
@@ -309,10 +336,27 @@ impl<P: Protocol> World<P> {
 
     fn cut_client(&mut self, at: usize) {
         self.write_last_words(at);
+        self.part(at);
+    }
+
+    /// The client of a session is gone; one that lost its origin makes no further connection to it.
+    fn part(&mut self, at: usize) {
+        if self.seats[at].gone {
+            return self.close(at);
+        }
         let seat = self.seat();
         let mut old = mem::replace(&mut self.seats[at], seat);
-        old.session.close(&mut self.storage, self.origin.now);
-        self.leave_behind(old.link);
+        let stays = old.link.is_some() && old.session.awaits_writes() && self.random.one_in(2);
+        if stays {
+            old.session.client_gone();
+            old.asked.clear();
+            old.client_in.clear();
+            old.gone = true;
+        }
+        self.seats.push(old);
+        if !stays {
+            self.close(self.seats.len() - 1);
+        }
     }
 
     fn cut_origin(&mut self, at: usize) {
@@ -321,8 +365,9 @@ impl<P: Protocol> World<P> {
         let seat = &mut self.seats[at];
         let Some(link) = seat.link.take() else { return };
         self.leave_behind(Some(link));
-        if self.seats[at].session.origin_lost(&mut self.storage, now) == Afterlife::Close {
-            self.cut_client(at);
+        let lost = self.seats[at].session.origin_lost(Loss::Broken, &mut self.storage, now);
+        if lost == Afterlife::Close {
+            self.part(at);
         }
     }
 

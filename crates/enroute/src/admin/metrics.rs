@@ -34,10 +34,20 @@ pub fn exposition(statistics: &Statistics) -> String {
             ("everything", writes.everything),
         ],
     );
+    text.counter(
+        "writes_refused_total",
+        "Writes that the origin refused: nothing was invalidated.",
+    );
+    text.plain(writes.refused);
     text.counter("writes_lost_total", "Writes whose answer never came.");
     text.plain(writes.lost);
     text.counter("refused_frames_total", "Frames that break the protocol or a limit.");
     text.plain(statistics.refused_frames);
+    text.counter(
+        "refused_logins_total",
+        "Requests of connections that are not logged in; they touched nothing.",
+    );
+    text.plain(statistics.refused_logins);
 
     text.gauge("items", "Items held.");
     text.plain(storage.items);

@@ -25,6 +25,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 mod metrics;
+mod names;
 mod observed;
 mod service;
 mod statistics;
@@ -32,6 +33,8 @@ mod statistics;
 pub use metrics::exposition;
 pub use observed::{Observed, Room};
 pub use statistics::Statistics;
+
+use names::Names;
 
 /// Connections served at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 32;
@@ -48,11 +51,16 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serves on `socket` what there is to say about `shared`.
+    /// Serves on `socket` what there is to say about `shared`, to those who ask for it by address, as
+    /// `localhost`, by the machine's name or one of `names`.
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.
-    pub fn start(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<Self> {
+    pub fn start(
+        socket: TcpListener,
+        shared: Arc<impl Observed>,
+        names: Vec<String>,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         if !address.ip().is_loopback() {
@@ -60,10 +68,11 @@ impl Admin {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel();
+        let names = Arc::new(Names::new(names));
         let thread = thread::Builder::new().name("admin".into()).spawn(move || {
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    served = serve(socket, shared) => if let Err(error) = served {
+                    served = serve(socket, shared, names) => if let Err(error) = served {
                         tracing::error!("the admin endpoint ended: {error}");
                     },
                     _ = ended => {}
@@ -88,7 +97,11 @@ impl Drop for Admin {
     }
 }
 
-async fn serve(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<()> {
+async fn serve(
+    socket: TcpListener,
+    shared: Arc<impl Observed>,
+    names: Arc<Names>,
+) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -101,9 +114,9 @@ async fn serve(socket: TcpListener, shared: Arc<impl Observed>) -> io::Result<()
                 continue;
             }
         };
-        let shared = Arc::clone(&shared);
+        let (shared, names) = (Arc::clone(&shared), Arc::clone(&names));
         tokio::task::spawn_local(async move {
-            let answer = service_fn(|request| service::answer(request, &*shared));
+            let answer = service_fn(|request| service::answer(request, &*shared, &names));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(CONNECTION_TIMEOUT)

@@ -11,7 +11,7 @@ use hyper::{
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::{Observed, Room};
+use super::{Observed, Room, names::Names};
 use crate::config;
 
 const JSON: &str = "application/json";
@@ -28,7 +28,15 @@ type Answer = Response<Full<Bytes>>;
 pub(super) async fn answer(
     request: Request<Incoming>,
     shared: &impl Observed,
+    names: &Names,
 ) -> Result<Answer, Infallible> {
+    if !names.allow(&request) {
+        return Ok(refuse(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this Host is no name of the endpoint; ask by address, or add it to `names` of [admin]"
+                .to_owned(),
+        ));
+    }
     let path = request.uri().path();
     let Some(method) = method_of(path) else {
         return Ok(refuse(

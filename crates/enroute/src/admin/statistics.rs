@@ -4,7 +4,10 @@
 use cache::stats::{self, Counter, NotFilled, WhyNot};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::runtime::{Shared, StorageLimits};
+use crate::{
+    memory::resident_bytes,
+    runtime::{Shared, StorageLimits},
+};
 
 /// What happened since the start, and sizes now. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -21,6 +24,8 @@ pub struct Statistics {
     pub writes: Writes,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: u64,
+    /// Requests of connections that are not logged in, which the origin refused.
+    pub refused_logins: u64,
     /// What is stored.
     pub storage: Storage,
     /// Every listener, in the order of the configuration.
@@ -74,8 +79,10 @@ pub struct Writes {
     pub collection: u64,
     /// A database.
     pub database: u64,
-    /// Everything.
+    /// Everything of an origin.
     pub everything: u64,
+    /// Those of them that the origin refused: nothing was invalidated.
+    pub refused: u64,
     /// Those of them whose answer never came.
     pub lost: u64,
 }
@@ -159,9 +166,11 @@ impl Statistics {
                 collection: wrote(1),
                 database: wrote(2),
                 everything: wrote(3),
+                refused: all.of(|stats| &stats.writes_refused),
                 lost: all.of(|stats| &stats.writes_lost),
             },
             refused_frames: all.of(|stats| &stats.refused_frames),
+            refused_logins: all.of(|stats| &stats.refused_logins),
             storage: Storage {
                 items: memory.items,
                 items_max: (items_max != usize::MAX).then_some(items_max),
@@ -204,11 +213,4 @@ impl Sum<'_> {
     fn of(&self, counter: impl Fn(&stats::Stats) -> &Counter) -> u64 {
         self.0.stats.iter().map(|stats| counter(stats).value()).sum()
     }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -60,7 +60,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ITEMS", value_parser = at_least_one())]
     capacity: Option<usize>,
 
-    /// Memory for items at most: keys, values and bookkeeping [default: 64MiB]
+    /// Memory for items at most: keys, values and bookkeeping; the process takes up to 96 MiB and a
+    /// sixteenth of this besides [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
 
@@ -133,7 +134,13 @@ impl Arguments {
         storage.ttl = self.ttl.or(storage.ttl);
         storage.replacement = self.replacement.or(storage.replacement);
         storage.population = self.population.or(storage.population);
-        document.admin = self.admin.map(|listen| AdminDocument { listen }).or(document.admin);
+        document.admin = match (self.admin, document.admin) {
+            (Some(listen), written) => {
+                let names = written.map(|written| written.names).unwrap_or_default();
+                Some(AdminDocument { listen, names })
+            }
+            (None, written) => written,
+        };
         document.check("the command line")?;
         if document.listeners.is_empty() {
             bail!("no [[listener]]: say where clients connect and which origin is behind it");
@@ -147,13 +154,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let end = EndSignal::listen()?;
     raise_open_files();
     let admin = document.admin.as_ref().map(listen_for_admin).transpose()?;
+    let admin_names = document.admin.as_ref().map(|admin| admin.names.clone()).unwrap_or_default();
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
         let protocol = listener.protocol.name();
         eprintln!("{protocol}://{} -> {}", listener.address, listener.origin);
     }
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(runtime.shared())))
+        .map(|socket| Admin::start(socket, Arc::clone(runtime.shared()), admin_names))
         .transpose()
         .context("cannot start the admin endpoint")?;
     if let Some(admin) = &admin {
@@ -227,6 +235,7 @@ fn print_statistics(shared: &Shared) {
     for (name, count) in [
         ("writes-lost", sum(&|stats| stats.writes_lost.value())),
         ("refused-frames", sum(&|stats| stats.refused_frames.value())),
+        ("refused-logins", sum(&|stats| stats.refused_logins.value())),
     ] {
         if count > 0 {
             line.push_str(&format!(" {name}={count}"));

@@ -287,8 +287,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let admin = arguments.admin.map(TcpListener::bind).transpose();
     let admin =
         admin.context("cannot listen for the admin endpoint: is another server there already?")?;
-    let admin =
-        admin.map(|socket| Admin::start(socket, Arc::clone(database.shared()))).transpose()?;
+    let admin = admin
+        .map(|socket| Admin::start(socket, Arc::clone(database.shared()), Vec::new()))
+        .transpose()?;
     if let Some(admin) = &admin {
         eprintln!("admin: http://{}/", admin.address());
     }

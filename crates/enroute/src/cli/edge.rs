@@ -81,6 +81,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     let end = EndSignal::listen()?;
     cache::raise_open_files();
     let admin = document.admin.as_ref().map(cache::listen_for_admin).transpose()?;
+    let admin_names = document.admin.as_ref().map(|admin| admin.names.clone()).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drain = document.drain_timeout.map(crate::config::Time::duration);
     let serving = Edge::start(edge.setup(document.workers.unwrap_or(cores), drain)?)?;
@@ -106,7 +107,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     }
     eprintln!("edge: https://{}", serving.address());
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(serving.shared())))
+        .map(|socket| Admin::start(socket, Arc::clone(serving.shared()), admin_names))
         .transpose()
         .context("cannot start the admin endpoint")?;
     if let Some(admin) = &admin {

@@ -18,6 +18,7 @@ impl Document {
                 Mistake { at: Some(at), message }
             })?;
         }
+        self.find_shared_port()?;
         for (number, listener) in self.listeners.iter().enumerate() {
             listener.find_mistake().map_err(|(field, message)| Mistake {
                 at: Some(Place::Listener(number, field)),
@@ -26,6 +27,40 @@ impl Document {
         }
         Ok(())
     }
+
+    /// The first place where something listens already.
+    fn find_shared_port(&self) -> Result<(), Mistake> {
+        let listeners = self.listeners.iter().enumerate();
+        let listeners = listeners.map(|(number, listener)| {
+            (Some(Place::Listener(number, "listen")), listener.listen.host_port.clone())
+        });
+        let edge =
+            self.edge.iter().map(|edge| (Some(Place::Edge("listen")), edge.listen.to_string()));
+        let admin =
+            self.admin.iter().map(|admin| (Some(Place::Admin("listen")), admin.listen.to_string()));
+        let mut taken: Vec<String> = Vec::new();
+        for (at, address) in listeners.chain(edge).chain(admin) {
+            if let Some(other) = taken.iter().find(|other| collide(other, &address)) {
+                let message = format!("{address} is taken: {other} is listened on above");
+                return Err(Mistake { at, message });
+            }
+            taken.push(address);
+        }
+        Ok(())
+    }
+}
+
+/// Can of two addresses only one be listened on? Port 0 is a free one.
+fn collide(one: &str, other: &str) -> bool {
+    let (Some((host, port)), Some((other_host, other_port))) =
+        (one.rsplit_once(':'), other.rsplit_once(':'))
+    else {
+        return false;
+    };
+    let is_every = |host: &str| matches!(host, "0.0.0.0" | "[::]");
+    port == other_port
+        && port != "0"
+        && (host == other_host || is_every(host) || is_every(other_host))
 }
 
 impl ListenerDocument {
@@ -68,12 +103,14 @@ impl ListenerDocument {
 
 /// What is wrong with a document whose values are each good.
 pub(super) struct Mistake {
-    at: Option<Place>,
+    pub(super) at: Option<Place>,
     pub(super) message: String,
 }
 
-/// A field: of a listener, of `[edge]`, of a site.
-enum Place {
+/// A field: of a listener, of `[storage]`, `[admin]` or `[edge]`, of a site.
+pub(super) enum Place {
+    Storage(&'static str),
+    Admin(&'static str),
     Listener(usize, &'static str),
     Edge(&'static str),
     Site(usize, &'static str),
@@ -89,6 +126,8 @@ impl Mistake {
             Place::Listener(number, field) => {
                 (document.get("listener")?.get_ref().get(*number)?, field)
             }
+            Place::Storage(field) => (document.get("storage")?, field),
+            Place::Admin(field) => (document.get("admin")?, field),
             Place::Edge(field) => (edge()?, field),
             Place::Site(number, field) => {
                 (edge()?.get_ref().get("site")?.get_ref().get(*number)?, field)

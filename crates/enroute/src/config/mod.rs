@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use cache::{
     feed,
     filter::{mongo, resp},
@@ -26,6 +26,7 @@ use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
 mod cluster;
 mod edge;
+mod machine;
 mod mistake;
 mod value;
 
@@ -33,6 +34,7 @@ pub use edge::{
     ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
     SiteDocument,
 };
+use mistake::Mistake;
 pub(crate) use mistake::place;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
@@ -71,6 +73,9 @@ pub struct StorageDocument {
     pub value_max: Option<Bytes>,
     /// Longest time an answer is served without asking the origin again.
     pub ttl: Option<Time>,
+    /// How long it is believed what the origin has said of a connection's rights.
+    #[serde(deserialize_with = "value::above_zero")]
+    pub authorization_lease: Option<Time>,
     /// Which item leaves when there is no more room.
     pub replacement: Option<Replacement>,
     /// When keys come into storage.
@@ -109,6 +114,9 @@ pub struct LimitsDocument {
 pub struct AdminDocument {
     /// Where the admin endpoint listens.
     pub listen: SocketAddr,
+    /// Names by which it may be asked, besides addresses, `localhost` and the machine's name.
+    #[serde(default)]
+    pub names: Vec<String>,
 }
 
 /// One place where clients connect.
@@ -211,6 +219,13 @@ impl ListenerDocument {
     }
 }
 
+/// Says where in `text`, which is called `name`, a mistake stands.
+fn report(found: Result<(), Mistake>, text: &str, name: &str) -> anyhow::Result<()> {
+    found.map_err(|mistake| {
+        anyhow::anyhow!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message)
+    })
+}
+
 const CONNECTIONS_MAX: usize = 16_384;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -223,7 +238,10 @@ impl Document {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&text, &path.display().to_string())
+        let name = path.display().to_string();
+        let document = Self::parse(&text, &name)?;
+        report(document.find_missing(), &text, &name)?;
+        Ok(document)
     }
 
     /// Reads the text of a file called `name`.
@@ -234,15 +252,14 @@ impl Document {
         let document: Self = toml::from_str(text).map_err(|error| {
             anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
         })?;
-        if let Err(mistake) = document.find_mistake() {
-            bail!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message);
-        }
+        report(document.find_mistake(), text, name)?;
         Ok(document)
     }
 
     /// Checks what no single value can, for a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
-        self.find_mistake().map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
+        let found = self.find_mistake().and_then(|()| self.find_missing());
+        found.map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
     }
 
     /// The parts in which `other` differs, by their names in the file.
@@ -327,6 +344,10 @@ impl Document {
             coalesce_wait_max: written
                 .coalesce_wait_max
                 .map_or(default.coalesce_wait_max, Time::duration),
+            authorization_lease: self
+                .storage
+                .authorization_lease
+                .map_or(default.authorization_lease, Time::duration),
             ..default
         }
     }
@@ -393,6 +414,7 @@ impl Document {
                     greetings: Arc::default(),
                     greeting_age_max: self.storage().ttl,
                     transactions: Arc::default(),
+                    access: Arc::default(),
                 }))
             }
             Scheme::Redis => {
@@ -414,6 +436,7 @@ impl Document {
                     } else {
                         Arc::clone(addresses)
                     },
+                    access: resp::Access::default(),
                 }))
             }
         }

@@ -212,6 +212,16 @@ pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
     }
 }
 
+/// Reads a time within which something must be able to happen.
+pub(super) fn above_zero<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Time>, D::Error> {
+    match Time::deserialize(source)? {
+        Time(Duration::ZERO) => Err(de::Error::custom(
+            "0 would let nothing be answered from storage; say at least a few round trips to the origin",
+        )),
+        time => Ok(Some(time)),
+    }
+}
+
 /// Which item leaves when there is no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]

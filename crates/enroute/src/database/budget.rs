@@ -14,7 +14,8 @@ use store::elastic::{
 };
 use tracing::{info, warn};
 
-use super::{Shared, cgroup, heap, lookups::Counts, orchestrator::Orchestrator};
+use super::{Shared, cgroup, lookups::Counts, orchestrator::Orchestrator};
+use crate::memory::heap;
 
 /// Between two looks at what was asked for.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

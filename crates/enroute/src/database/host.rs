@@ -18,8 +18,10 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::overhead::Overhead;
-use crate::private_file;
+use crate::{
+    memory::{self, Overhead},
+    private_file,
+};
 
 /// Bytes nobody can guess.
 pub(super) fn random(count: usize) -> Vec<u8> {
@@ -87,9 +89,7 @@ pub(super) fn make_room_for_files(count: usize, any: impl AsFd) {
 
 /// Memory the process has resident, in bytes; 0 if the system does not tell.
 pub(super) fn resident_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    memory::resident_bytes().unwrap_or(0)
 }
 
 impl Host for ProcessHost {

@@ -32,14 +32,12 @@ mod cgroup;
 mod connection;
 mod directory;
 mod disk;
-mod heap;
 mod host;
 mod inbox;
 mod lookups;
 mod netcache;
 mod observed;
 pub mod orchestrator;
-mod overhead;
 mod ring;
 mod shards;
 mod tls;
@@ -56,8 +54,9 @@ use host::ProcessHost;
 use inbox::Inbox;
 use lookups::Lookups;
 use orchestrator::Orchestrator;
-use overhead::Overhead;
 use worker::Worker;
+
+use crate::memory::{Overhead, heap};
 
 /// What [`Database::start`] needs to know.
 pub struct Setup {
@@ -158,6 +157,11 @@ pub struct Database {
     _directory: Directory,
 }
 
+/// Heaps that all threads share.
+const HEAPS: i32 = 2;
+/// With the reserve of the budget it is what clients may keep waiting
+/// (`db::parameters::clients_bytes_max`).
+const CLIENTS_BYTES: u64 = 8 << 20;
 /// Clients that may wait to be accepted; the system bounds it further.
 const BACKLOG: i32 = 4_096;
 /// Files and sockets open at most besides clients and what the shards keep.
@@ -177,8 +181,8 @@ impl Database {
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let directory = Directory::open(&directory)?;
-        heap::share();
-        let overhead = Arc::new(Overhead::new(host::resident_bytes()));
+        heap::share(HEAPS);
+        let overhead = Arc::new(Overhead::new(host::resident_bytes(), CLIENTS_BYTES));
         let host = ProcessHost::new(
             users.clone(),
             address.port(),

@@ -32,6 +32,7 @@ impl Behind {
                 origin: name.clone(),
                 // Another origin's greeting must not be told here.
                 greetings: Arc::default(),
+                access: Arc::default(),
                 ..mongo::Settings::clone(settings)
             })),
             Protocol::Resp(settings) => Protocol::Resp(Arc::new(resp::Settings {
@@ -46,6 +47,7 @@ impl Behind {
                 greetings: Arc::default(),
                 greeting_age_max: settings.greeting_age_max,
                 addresses: Arc::clone(&settings.addresses),
+                access: resp::Access::default(),
             })),
         };
         Self { protocol, origin: Arc::new(self.origin.at(name)) }

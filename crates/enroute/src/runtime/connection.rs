@@ -10,11 +10,17 @@ use std::{
     time::Duration,
 };
 
-use cache::{Session, Side, filter::Filter, lease::Ticket, session::Afterlife};
+use cache::{
+    Session, Side,
+    filter::Filter,
+    lease::Ticket,
+    session::{Afterlife, Loss},
+};
 use tracing::{debug, info, warn};
 
 use super::{
     Listener,
+    budget::COUNTED_BYTES,
     connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
@@ -32,6 +38,9 @@ pub(super) trait Served {
     /// The way to its origin that it asked for, or why there is none; its events carry `token`.
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
 
+    /// The origin was looked at since a connection to it was made.
+    fn confirmed(&mut self);
+
     /// Reads what has come and acts on it.
     fn read(&mut self, worker: &mut Worker);
 
@@ -43,6 +52,12 @@ pub(super) trait Served {
 
     /// When it wants to be called whatever happens.
     fn alarm(&self) -> Option<Duration>;
+
+    /// Bytes it keeps for its client, as they were counted last.
+    fn held_bytes(&self) -> usize;
+
+    /// Tells the client that it is closed to make room, and gives up what it keeps.
+    fn shed(&mut self, worker: &mut Worker);
 
     /// Is there nothing left to do for it?
     fn is_over(&self, worker: &Worker) -> bool;
@@ -63,10 +78,16 @@ pub(super) struct Connection<F: Filter> {
     /// The origin was told that nothing more comes.
     origin_told: bool,
     address: Arc<Origin>,
+    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
+    unconfirmed: usize,
+    /// What it was counted for among [`Clients`](super::budget::Clients).
+    counted: usize,
     /// The fill it waited for is over, and it does not know yet.
     filled: bool,
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
     closing: Option<Duration>,
+    /// The client is gone; until this time the origin is waited for, which owes answers to its writes.
+    afterlife: Option<Duration>,
 }
 
 /// How far the client is.
@@ -84,6 +105,10 @@ enum ClientState {
 
 /// How long a client that is being let go may take to read what is left for it.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// Clients that are gone and whose writes one worker still waits for; a write of any further one goes into
+/// quarantine at once.
+pub(super) const OUTLIVING_MAX: usize = 256;
 
 /// Longest output that waits until the other connections that are ready have been read; a longer one
 /// would leave the core's cache before it is written.
@@ -119,8 +144,11 @@ impl<F: Filter + 'static> Connection<F> {
             origin: Link::Down,
             origin_told: false,
             address: behind.origin,
+            counted: 0,
+            unconfirmed: 0,
             filled: false,
             closing: None,
+            afterlife: None,
             listener,
         }))
     }
@@ -144,13 +172,22 @@ impl<F: Filter> Served for Connection<F> {
         match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
             Ok(origin) => {
                 self.origin = Link::Up(origin);
-                self.session.origin_connected();
+                self.unconfirmed += usize::from(self.address.confirm(self.ticket));
+                self.session.origin_connected(worker.now());
             }
-            Err(error) => self.unreachable(worker, &error),
+            Err(error) => {
+                self.unconfirmed = 0;
+                self.unreachable(worker, &error);
+            }
         }
     }
 
+    fn confirmed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+    }
+
     fn read(&mut self, worker: &mut Worker) {
+        self.session.set_room(worker.room);
         self.wait(worker);
         self.read_origin(worker);
         self.read_client(worker);
@@ -158,6 +195,7 @@ impl<F: Filter> Served for Connection<F> {
             self.write_client();
             worker.take_back(&mut self.session);
         }
+        self.count(worker);
     }
 
     fn write(&mut self, worker: &mut Worker) {
@@ -167,30 +205,83 @@ impl<F: Filter> Served for Connection<F> {
             let now = worker.now();
             self.act(worker, |session, storage| session.proceed(storage, now));
         }
+        self.outlive(worker);
         worker.take_back(&mut self.session);
+        self.count(worker);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.counted
+    }
+
+    fn shed(&mut self, worker: &mut Worker) {
+        worker.shared.clients.tell(self.peer, self.counted);
+        self.session.shed();
+        self.write_client();
     }
 
     fn can_go_on(&self) -> bool {
         let session = &self.session;
         let (reads, writes) = match &self.origin {
-            Link::Up(origin) => (origin.is_readable(), origin.is_writable()),
+            Link::Up(origin) => {
+                (origin.is_readable() && self.unconfirmed == 0, origin.is_writable())
+            }
             // It is asked for when there is something to write.
             Link::Down => (false, self.closing.is_none()),
             Link::Connecting => (false, false),
         };
         let open = self.closing.is_none();
         (open && self.reads_client() && self.client.is_readable() && session.wants(Side::Client))
-            || (open && reads && session.wants(Side::Server))
+            || (self.reads_origin() && reads && session.wants(Side::Server))
             || (open && session.can_proceed())
             || (self.client.is_writable() && !session.is_written(Side::Client))
             || (writes && !session.is_written(Side::Server))
     }
 
     fn alarm(&self) -> Option<Duration> {
-        [self.session.poll_timeout(), self.closing].into_iter().flatten().min()
+        let closing = if self.afterlife.is_some() { self.afterlife } else { self.closing };
+        [self.session.poll_timeout(), closing].into_iter().flatten().min()
     }
 
     fn is_over(&self, worker: &Worker) -> bool {
+        match self.afterlife {
+            Some(until) => {
+                let up = matches!(self.origin, Link::Up(_));
+                !up || !self.session.awaits_writes() || worker.now() >= until
+            }
+            None => self.is_client_done(worker),
+        }
+    }
+
+    fn close(&mut self, worker: &mut Worker) {
+        let now = worker.now();
+        if self.afterlife.is_some() {
+            worker.outliving -= 1;
+        }
+        if !matches!(self.origin, Link::Up(_)) {
+            // What waits for an answer was never sent.
+            let _over = self.session.origin_unreachable("", &mut worker.storage, now);
+        }
+        self.session.close(&mut worker.storage, now);
+        self.tell_lost();
+        worker.deliver();
+        worker.take_back(&mut self.session);
+        worker.shared.clients.count(self.counted, 0);
+        self.listener.left();
+    }
+}
+
+impl<F: Filter> Connection<F> {
+    fn reads_client(&self) -> bool {
+        matches!(self.client_state, ClientState::Silent | ClientState::Speaking)
+    }
+
+    fn reads_origin(&self) -> bool {
+        self.closing.is_none() || self.afterlife.is_some()
+    }
+
+    /// Is there nothing left to do for the client?
+    fn is_client_done(&self, worker: &Worker) -> bool {
         if self.client_state == ClientState::Lost {
             return true;
         }
@@ -201,18 +292,39 @@ impl<F: Filter> Served for Connection<F> {
             || (worker.shared.is_draining() && self.session.is_drained())
     }
 
-    fn close(&mut self, worker: &mut Worker) {
-        let now = worker.now();
-        self.session.close(&mut worker.storage, now);
-        worker.deliver();
-        worker.take_back(&mut self.session);
-        self.listener.left();
+    /// Goes on without the client while the origin owes answers to its writes: what they touch stays
+    /// closed until then, and not for the quarantine.
+    fn outlive(&mut self, worker: &mut Worker) {
+        let owes = self.afterlife.is_none()
+            && matches!(self.origin, Link::Up(_))
+            && self.is_client_done(worker)
+            && self.session.awaits_writes()
+            // It would be given what is meant for others.
+            && !self.session.waits();
+        if owes && worker.outliving < OUTLIVING_MAX {
+            worker.outliving += 1;
+            self.afterlife = Some(worker.now() + worker.shared.shards.quarantine());
+            self.client_state = ClientState::Lost;
+            self.client.close();
+            self.session.client_gone();
+        }
     }
-}
 
-impl<F: Filter> Connection<F> {
-    fn reads_client(&self) -> bool {
-        matches!(self.client_state, ClientState::Silent | ClientState::Speaking)
+    /// Logs a write whose answer will never come.
+    fn tell_lost(&mut self) {
+        if let Some(lost) = self.session.take_lost() {
+            self.address.report_lost(self.peer, lost);
+        }
+    }
+
+    /// Counts what it keeps for its client.
+    fn count(&mut self, worker: &mut Worker) {
+        let held = self.session.held_bytes();
+        if held.abs_diff(self.counted) >= COUNTED_BYTES {
+            worker.shared.clients.count(self.counted, held);
+            self.counted = held;
+            worker.look_for_room();
+        }
     }
 
     /// Looks at what it waited for.
@@ -253,15 +365,17 @@ impl<F: Filter> Connection<F> {
     }
 
     fn read_origin(&mut self, worker: &mut Worker) {
-        if self.closing.is_some() || !self.session.wants(Side::Server) {
+        if !self.reads_origin() || self.unconfirmed > 0 || !self.session.wants(Side::Server) {
             return;
         }
         let Link::Up(origin) = &mut self.origin else { return };
         match origin.read(&mut worker.buffer) {
             Ok(None) => {}
-            Ok(Some(0)) => self.lose_origin(worker, "the origin closed the connection"),
+            Ok(Some(0)) => {
+                self.lose_origin(worker, Loss::Ended, "the origin closed the connection");
+            }
             Ok(Some(count)) => self.receive(Side::Server, count, worker),
-            Err(error) => self.lose_origin(worker, &error.to_string()),
+            Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
         }
     }
 
@@ -287,8 +401,12 @@ impl<F: Filter> Connection<F> {
 
     /// A protocol error closes this connection and no other.
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
+        self.tell_lost();
         if let Err(error) = outcome {
-            warn!(peer = %self.peer, origin = %self.address, "closing: {error}");
+            warn!(
+                peer = %self.peer, listen = %self.listener.address, origin = %self.address,
+                "closing: {error}"
+            );
             self.begin_close(now);
         }
     }
@@ -309,7 +427,7 @@ impl<F: Filter> Connection<F> {
                 Ok(()) => self.tell_origin(),
                 // What the origin said before it hung up is still to be read.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(error) => self.lose_origin(worker, &error.to_string()),
+                Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
             },
             Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
                 self.connect(worker);
@@ -344,22 +462,34 @@ impl<F: Filter> Connection<F> {
         self.origin = Link::Down;
         self.address.report(error);
         let now = worker.now();
-        let afterlife = self.session.origin_unreachable(&mut worker.storage, now);
+        let why = self.address.excuse(error);
+        let afterlife = self.session.origin_unreachable(&why, &mut worker.storage, now);
         worker.deliver();
         if afterlife == Afterlife::Close {
             self.begin_close(now);
         }
     }
 
-    fn lose_origin(&mut self, worker: &mut Worker, why: &str) {
+    fn lose_origin(&mut self, worker: &mut Worker, loss: Loss, why: &str) {
         self.origin = Link::Down;
         let now = worker.now();
-        let afterlife = self.session.origin_lost(&mut worker.storage, now);
+        let afterlife = self.session.origin_lost(loss, &mut worker.storage, now);
+        self.tell_lost();
         worker.deliver();
         if afterlife == Afterlife::Close {
-            info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
+            if !self.session.has_ended() {
+                info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
+            }
             self.begin_close(now);
         }
+    }
+}
+
+/// An origin that ends a connection before it has read all resets it.
+fn loss(error: &io::Error) -> Loss {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset => Loss::Ended,
+        _ => Loss::Broken,
     }
 }
 

@@ -1,20 +1,26 @@
-//! The feeds' thread: one connection to each origin that is to name the writes around the cache.
+//! The origins' thread: a watch of each origin, and a connection to each that is to name the writes
+//! around the cache.
 
 use std::{io, sync::Arc, time::Duration};
 
 use cache::{
     feed::{Config, Feed},
     filter::resp::Settings,
+    lease::Ticket,
     stats::Stats,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::mpsc,
     task::LocalSet,
 };
 use tracing::{info, warn};
 
-use super::{Handle, Origin, Shared};
+use super::{
+    Handle, Origin, Shared,
+    watch::{self, Watcher},
+};
 
 /// What a feed needs to know.
 pub(super) struct Source {
@@ -23,21 +29,33 @@ pub(super) struct Source {
     pub(super) config: Config,
 }
 
-/// Time between two attempts to reach an origin.
+/// Time between two attempts to reach an origin, and after the first refusal.
 const RETRY: Duration = Duration::from_millis(250);
+/// Longest time between two attempts at an origin that refuses the feed; it doubles up to here.
+const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Bytes read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Runs every feed until draining.
-pub(super) fn run(shared: &Arc<Shared>, stats: &Arc<Stats>, sources: Vec<(Source, Feed)>) {
+/// Runs every watch and feed until draining.
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    stats: &Arc<Stats>,
+    watches: Vec<(watch::Source, mpsc::UnboundedReceiver<Ticket>)>,
+    sources: Vec<(Source, Feed)>,
+) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!("the feeds cannot start, so nothing behind them is cached: {error}");
+            tracing::error!("the thread that watches origins cannot start: {error}");
             return;
         }
     };
     let tasks = LocalSet::new();
+    for (source, questions) in watches {
+        let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
+        let watcher = Watcher::new(Arc::clone(shared), storage, source, questions);
+        tasks.spawn_local(watcher.follow());
+    }
     for (source, feed) in sources {
         let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
         tasks.spawn_local(follow(Arc::clone(shared), storage, source, feed));
@@ -51,18 +69,35 @@ pub(super) fn run(shared: &Arc<Shared>, stats: &Arc<Stats>, sources: Vec<(Source
 
 /// Keeps one feed connected.
 async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut feed: Feed) {
+    let mut pause = RETRY;
+    let mut told = None;
     loop {
         match source.origin.connect().await {
             Ok(stream) => {
                 let ended = listen(&shared, &mut storage, &mut feed, stream).await;
+                if feed.is_open() {
+                    (pause, told) = (RETRY, None);
+                }
                 feed.lost(&mut storage);
                 shared.post.deliver(storage.woken());
                 let why = ended.err().map_or_else(String::new, |error| error.to_string());
-                warn!(origin = %source.origin, "feed lost, nothing is cached until it is back: {why}");
+                // An origin that refuses the feed does so each time.
+                if told.as_ref() != Some(&why) {
+                    warn!(
+                        origin = %source.origin,
+                        "feed lost, nothing is cached until it is back: {why}; trying again after \
+                         {RETRY:?}, and ever more rarely, up to {RETRY_MAX:?}"
+                    );
+                    told = Some(why);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(RETRY_MAX);
             }
-            Err(error) => source.origin.report(&error),
+            Err(error) => {
+                source.origin.report(&error);
+                tokio::time::sleep(RETRY).await;
+            }
         }
-        tokio::time::sleep(RETRY).await;
     }
 }
 

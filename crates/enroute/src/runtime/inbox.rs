@@ -22,6 +22,8 @@ pub(super) enum Note {
     Accepted(Box<Accepted>),
     /// The way to an origin, for the connection of this ticket.
     Connected(Ticket, io::Result<TcpStream>),
+    /// The watch has looked at the origin since the connection of this ticket was made.
+    Confirmed(Ticket),
     /// The fill is over that the connection of this ticket waited for.
     Filled(Ticket),
 }

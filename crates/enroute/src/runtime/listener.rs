@@ -13,6 +13,7 @@ use cache::{
     feed,
     filter::{mongo, resp},
     session,
+    watch::Speaks,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::{debug, info, warn};
@@ -22,6 +23,7 @@ use super::{
     behind::{Behind, original_destination},
     feed::Source,
     inbox::Note,
+    watch,
     worker::Accepted,
 };
 
@@ -100,6 +102,18 @@ impl Listener {
             }),
             _ => None,
         }
+    }
+
+    /// What the watch of its origin needs to know; none where behind each connection stands another.
+    pub(super) fn watch_source(&self) -> Option<watch::Source> {
+        let login = self.feed.as_ref().and_then(|config| config.login.clone());
+        let (secret, name, speaks) = match &self.protocol {
+            Protocol::Mongo(settings) => (settings.secret, &settings.origin, Speaks::Mongo),
+            Protocol::Resp(settings) => (settings.secret, &settings.origin, Speaks::Resp(login)),
+        };
+        let (listen, origin) = (self.address, Arc::clone(&self.origin));
+        let scope = watch::Source::scope_of(secret, name);
+        (!self.diverted).then_some(watch::Source { listen, origin, scope, speaks })
     }
 
     fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {

@@ -22,7 +22,10 @@ use std::{
 use cache::{feed::Feed, stats::Stats, storage};
 use tokio::{sync::mpsc, time::Instant};
 
+use crate::memory;
+
 mod behind;
+mod budget;
 mod connection;
 mod connector;
 mod feed;
@@ -31,12 +34,15 @@ mod listener;
 mod origin;
 pub(crate) mod reactor;
 mod shards;
+mod watch;
 mod worker;
 
+pub use budget::process_bytes;
 pub use listener::{Listener, Protocol};
 pub use origin::Origin;
 pub use shards::{Handle, Shards, StorageLimits};
 
+use budget::{Budget, Clients};
 use inbox::Post;
 
 /// Limits of the whole process.
@@ -57,6 +63,7 @@ pub struct Shared {
     /// One set of counters for each worker, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
+    clients: Clients,
     post: Post,
     draining: AtomicBool,
 }
@@ -75,6 +82,9 @@ impl Shared {
 
 /// Clients that may wait to be accepted; the system bounds it further.
 const BACKLOG: i32 = 4_096;
+
+/// Heaps of the C library that the threads share: each keeps a little that is free.
+const HEAPS_MAX: i32 = 8;
 
 /// A cache that serves, until [`Runtime::stop`].
 pub struct Runtime {
@@ -111,6 +121,7 @@ impl Runtime {
             // dropped, and try again a second later.
             rustix::net::listen(socket, BACKLOG)?;
         }
+        memory::heap::share(i32::try_from(setup.workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
         let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
@@ -118,12 +129,13 @@ impl Runtime {
             listeners: listeners.clone(),
             stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
+            clients: Clients::default(),
             post: Post::new(setup.workers)?,
             draining: AtomicBool::new(false),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         // Closed before the first client is let in.
-        runtime.start_feeds()?;
+        runtime.start_origins()?;
         let (wish, wishes) = mpsc::unbounded_channel();
         for (index, stats) in shared.stats[..setup.workers].iter().enumerate() {
             let (shared, stats, wish) = (Arc::clone(&shared), Arc::clone(stats), wish.clone());
@@ -160,7 +172,7 @@ impl Runtime {
         }
     }
 
-    fn start_feeds(&mut self) -> io::Result<()> {
+    fn start_origins(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let Some(stats) = shared.stats.last().map(Arc::clone) else { return Ok(()) };
         let mut storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(&stats));
@@ -172,10 +184,13 @@ impl Runtime {
                 (source, feed)
             })
             .collect();
-        if feeds.is_empty() {
-            return Ok(());
-        }
-        self.spawn("feeds", move || feed::run(&shared, &stats, feeds))
+        let watches = shared.listeners.iter().filter_map(|listener| {
+            let source = listener.watch_source()?;
+            let questions = source.origin.watched();
+            Some((source, questions))
+        });
+        let watches = watches.collect();
+        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -189,7 +204,13 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Does what time asks of storage.
 fn keep(shared: &Shared) {
+    let mut budget = Budget::new();
+    let mut measured = None;
     while !shared.is_draining() {
+        if measured.is_none_or(|at: std::time::Instant| at.elapsed() >= TICK) {
+            measured = Some(std::time::Instant::now());
+            budget.keep(&shared.shards, &shared.clients);
+        }
         // A storage that is being made smaller has more to do at once; between its steps requests
         // get their turn at the lock.
         if shared.shards.advance(shared.start.elapsed()) {

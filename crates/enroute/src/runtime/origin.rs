@@ -4,15 +4,18 @@ use std::{
     fmt,
     future::Future,
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use tokio::net::TcpStream;
+use cache::{key::Sent, lease::Ticket, session::Lost};
+use parking_lot::Mutex;
+use tokio::{net::TcpStream, sync::mpsc};
 use tracing::warn;
 
 /// An origin's address.
@@ -21,12 +24,46 @@ pub struct Origin {
     address: String,
     connect_timeout: Duration,
     failures: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
+    /// Why it cannot be used although it can be reached.
+    fault: Mutex<Option<String>>,
+    /// Asks its watch to confirm a new connection.
+    watch: OnceLock<mpsc::UnboundedSender<Ticket>>,
 }
 
 impl Origin {
     /// The origin at `address` (`host:port`).
     pub fn new(address: String, connect_timeout: Duration) -> Self {
-        Self { address, connect_timeout, failures: Arc::default() }
+        Self {
+            address,
+            connect_timeout,
+            failures: Arc::default(),
+            lost: Arc::default(),
+            fault: Mutex::default(),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// From now on a watch is asked about each new connection; the tickets of the sessions come here.
+    pub(super) fn watched(&self) -> mpsc::UnboundedReceiver<Ticket> {
+        let (ask, questions) = mpsc::unbounded_channel();
+        // Each listener has an origin of its own, and is started once.
+        let _ = self.watch.set(ask);
+        questions
+    }
+
+    /// Asks the watch about a connection that was made just now; false if there is none. Each session
+    /// asks once for each of its connections, which bounds the queue.
+    pub(super) fn confirm(&self, ticket: Ticket) -> bool {
+        self.watch.get().is_some_and(|watch| watch.send(ticket).is_ok())
+    }
+
+    /// Sets why it cannot be used; true if that has changed.
+    pub(super) fn set_fault(&self, fault: Option<String>) -> bool {
+        let mut present = self.fault.lock();
+        let changed = *present != fault;
+        *present = fault;
+        changed
     }
 
     /// The same at another address; failures are counted together.
@@ -35,11 +72,22 @@ impl Origin {
             address,
             connect_timeout: self.connect_timeout,
             failures: Arc::clone(&self.failures),
+            lost: Arc::clone(&self.lost),
+            fault: Mutex::default(),
+            watch: OnceLock::new(),
         }
     }
 
-    /// Connects. The name is looked up each time: a database that moved is found again.
+    /// Connects, unless it is known to be unusable.
     pub(super) fn connect(&self) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>> {
+        if let Some(fault) = self.fault.lock().clone() {
+            return Box::pin(std::future::ready(Err(io::Error::other(fault))));
+        }
+        self.reach()
+    }
+
+    /// Connects. The name is looked up each time: a database that moved is found again.
+    pub(super) fn reach(&self) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>> {
         let (address, limit) = (self.address.clone(), self.connect_timeout);
         Box::pin(async move {
             let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
@@ -53,6 +101,33 @@ impl Origin {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures.is_power_of_two() {
             warn!(origin = self.address, failures, "cannot reach the origin: {error}");
+        }
+    }
+
+    /// Notes that the answer to a write of the client at `peer` was lost; logged at the first and then ever
+    /// more rarely.
+    pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
+        let losses = self.lost.fetch_add(1, Relaxed) + 1;
+        if losses.is_power_of_two() {
+            let closed = match lost.scope {
+                Sent::Key { .. } => "a key",
+                Sent::Collection(_) => "a collection",
+                Sent::Database { .. } => "a database",
+                Sent::Origin(_) => "everything of this origin",
+            };
+            let command = if lost.command.is_empty() { "(unknown)" } else { lost.command };
+            warn!(
+                origin = self.address, %peer, command, closed, losses,
+                "the answer to a write was lost: what it can touch is not cached until `quarantine` is over"
+            );
+        }
+    }
+
+    /// What clients are told when it cannot be used because of `error`.
+    pub(super) fn excuse(&self, error: &io::Error) -> String {
+        match &*self.fault.lock() {
+            Some(_) => error.to_string(),
+            None => "the origin cannot be reached".to_owned(),
         }
     }
 

@@ -185,6 +185,11 @@ impl Socket {
         self.stream.take_error()
     }
 
+    /// Ends it both ways; what went wrong with it, nothing waits for any more.
+    pub(crate) fn close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
     /// Tells the other end that nothing more comes.
     pub(crate) fn end(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)

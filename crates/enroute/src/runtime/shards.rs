@@ -4,20 +4,30 @@
 //! choose the shard, so two workers rarely meet. Writes to more than a key visit every shard before
 //! they are sent, which is what the lease contract asks for.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use cache::{
-    key::{Key, Scope, Sent},
-    lease::{Character, Lease, Ticket},
+    key::Sent,
+    lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
-    storage::{self, Answer, MemoryStorage, Storage},
+    storage::{self, Answer, Given, MemoryStorage, Question, Storage},
 };
 use parking_lot::Mutex;
 
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
+    /// What was asked for.
     limits: Mutex<StorageLimits>,
+    quarantine: Duration,
+    /// What of its memory the process can spare.
+    granted_bytes: AtomicUsize,
 }
 
 /// What all shards together may hold.
@@ -60,7 +70,13 @@ impl Shards {
             (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
             Mutex::new(MemoryStorage::new(each, seed ^ index as u64))
         };
-        Self { shards: (0..count).map(shard).collect(), limits: Mutex::new(limits) }
+        let quarantine = config.quarantine;
+        Self {
+            shards: (0..count).map(shard).collect(),
+            limits: Mutex::new(limits),
+            quarantine,
+            granted_bytes: AtomicUsize::new(usize::MAX),
+        }
     }
 
     /// Does what time asks for; says whether there is more to do at once.
@@ -70,6 +86,11 @@ impl Shards {
             more |= shard.lock().advance(now);
         }
         more
+    }
+
+    /// How long a scope stays closed when the answer to its write never comes.
+    pub fn quarantine(&self) -> Duration {
+        self.quarantine
     }
 
     /// What all shards together may hold.
@@ -82,12 +103,28 @@ impl Shards {
         // Held throughout, so that of two changes at once the later holds for every shard.
         let mut limits = self.limits.lock();
         change(&mut limits);
-        let count = self.shards.len();
+        self.share_out(&limits);
+        *limits
+    }
+
+    /// Lets storage have no more than `bytes` of the memory asked for.
+    pub(super) fn grant(&self, bytes: usize) {
+        let before = self.granted_bytes.load(Relaxed);
+        let limits = self.limits.lock();
+        self.granted_bytes.store(bytes, Relaxed);
+        // What is more than was asked for changes nothing.
+        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
+            self.share_out(&limits);
+        }
+    }
+
+    fn share_out(&self, limits: &StorageLimits) {
+        let bytes_max = limits.bytes_max.min(self.granted_bytes.load(Relaxed));
+        let (limits, count) = (StorageLimits { bytes_max, ..*limits }, self.shards.len());
         for (index, shard) in self.shards.iter().enumerate() {
             let share = limits.share(index, count);
             shard.lock().resize(share.items_max, share.bytes_max);
         }
-        *limits
     }
 
     /// Forgets every stored answer.
@@ -142,25 +179,16 @@ impl Handle {
 impl Storage for Handle {
     fn read(
         &mut self,
-        key: Key<'_>,
-        variant: &[u8],
+        question: Question<'_>,
         ticket: Option<Ticket>,
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
-        self.shards.of(key.hash).lock().read(key, variant, ticket, now, hit)
+        self.shards.of(question.key.hash).lock().read(question, ticket, now, hit)
     }
 
-    fn fill(
-        &mut self,
-        lease: Lease,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) -> Result<(), NotFilled> {
-        self.with(key.hash, |shard| shard.fill(lease, key, variant, answer, expires_at, now))
+    fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
+        self.with(given.key.hash, |shard| shard.fill(lease, given, now))
     }
 
     fn release(&mut self, lease: Lease) {
@@ -171,9 +199,9 @@ impl Storage for Handle {
         self.with(lease.hash(), |shard| shard.learn(lease, character));
     }
 
-    fn write_sent(&mut self, scope: Scope<'_>) -> storage::Write {
-        if let Scope::Key(key) = scope {
-            return self.with(key.hash, |shard| shard.write_sent(scope));
+    fn write_sent(&mut self, scope: Sent) -> storage::Write {
+        if let Sent::Key { hash, .. } = scope {
+            return self.with(hash, |shard| shard.write_sent(scope));
         }
         let shards = Arc::clone(&self.shards);
         let mut sent = None;
@@ -185,25 +213,16 @@ impl Storage for Handle {
         sent.expect("there is at least one shard")
     }
 
-    fn write_settled(&mut self, write: storage::Write) {
-        self.for_each_of(write, MemoryStorage::write_settled);
+    fn write_settled(&mut self, write: storage::Write, outcome: Outcome) {
+        self.for_each_of(write, |shard, write| shard.write_settled(write, outcome));
     }
 
-    fn write_settled_with(
-        &mut self,
-        write: storage::Write,
-        key: Key<'_>,
-        variant: &[u8],
-        answer: &[u8],
-        expires_at: Option<Duration>,
-        now: Duration,
-    ) {
-        if matches!(write.scope, Sent::Key { hash, .. } if hash == key.hash) {
-            self.with(key.hash, |shard| {
-                shard.write_settled_with(write, key, variant, answer, expires_at, now);
-            });
+    fn write_settled_with(&mut self, write: storage::Write, given: Given<'_>, now: Duration) {
+        let key = given.key.hash;
+        if matches!(write.scope, Sent::Key { hash, .. } if hash == key) {
+            self.with(key, |shard| shard.write_settled_with(write, given, now));
         } else {
-            self.write_settled(write);
+            self.write_settled(write, Outcome::Applied);
         }
     }
 

@@ -36,6 +36,10 @@ use super::{
 const READ_BYTES: usize = 64 << 10;
 /// Buffers kept for connections to come: as many as are called in one round.
 const SPARE_BUFFERS_MAX: usize = EVENTS_MAX;
+/// Bytes of them.
+const SPARE_BYTES_MAX: usize = 2 << 20;
+/// How long to wait before looking again whether there is room to read.
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
 /// The token of the inbox; a connection has two, one for each side.
 const INBOX: u64 = u64::MAX;
 
@@ -55,6 +59,14 @@ pub(super) struct Worker {
     pub(super) buffer: Box<[u8]>,
     /// Buffers that sessions write into while they are served.
     spare: Vec<Vec<u8>>,
+    /// Clients that are gone and whose writes are waited for.
+    pub(super) outliving: usize,
+    /// Bytes in them.
+    spare_bytes: usize,
+    /// Room of each client's buffers; 0 while nothing may be read.
+    pub(super) room: usize,
+    /// There was none, and clients were not read that may be by now.
+    held_back: bool,
     wishes: mpsc::UnboundedSender<Wish>,
 }
 
@@ -62,7 +74,7 @@ impl Worker {
     /// Lends the session buffers for what it has to say.
     pub(super) fn lend<F: Filter>(&mut self, session: &mut Session<F>) {
         for side in [Side::Client, Side::Server] {
-            session.output(side).borrow_from(&mut self.spare);
+            self.spare_bytes -= session.output(side).borrow_from(&mut self.spare);
         }
     }
 
@@ -71,10 +83,19 @@ impl Worker {
         for side in [Side::Client, Side::Server] {
             if let Some(buffer) = session.output(side).give_back()
                 && self.spare.len() < SPARE_BUFFERS_MAX
+                && self.spare_bytes + buffer.capacity() <= SPARE_BYTES_MAX
             {
+                self.spare_bytes += buffer.capacity();
                 self.spare.push(buffer);
             }
         }
+    }
+
+    /// Looks how much room clients have.
+    pub(super) fn look_for_room(&mut self) -> usize {
+        self.room = self.shared.clients.room();
+        self.held_back |= self.room == 0;
+        self.room
     }
 
     /// Time since the runtime started.
@@ -111,6 +132,8 @@ struct Round {
     alarms: BTreeSet<(Duration, usize)>,
     /// Connections that were ever seated.
     seated: u64,
+    /// There was no room to read.
+    full: bool,
 }
 
 /// Serves until draining is over, or `shared` gives up on it.
@@ -134,9 +157,20 @@ pub(super) fn run(
     };
     let storage = Handle::new(Arc::clone(&shared.shards), stats);
     let buffer = vec![0; READ_BYTES].into_boxed_slice();
-    let mut worker = Worker { shared, storage, reactor, buffer, spare: Vec::new(), wishes };
+    let mut worker = Worker {
+        shared,
+        storage,
+        reactor,
+        buffer,
+        spare: Vec::new(),
+        spare_bytes: 0,
+        room: usize::MAX,
+        held_back: false,
+        outliving: 0,
+        wishes,
+    };
     let (seats, called, alarms) = (Slab::new(), Vec::new(), BTreeSet::new());
-    let mut round = Round { index, seats, called, alarms, seated: 0 };
+    let mut round = Round { index, seats, called, alarms, seated: 0, full: false };
     if let Err(error) = round.serve(&mut worker, &inbox) {
         tracing::error!("a worker ended: {error}");
     }
@@ -178,7 +212,9 @@ impl Round {
                 }
             }
             self.call_due(worker.now());
+            worker.look_for_room();
             self.take_turns(worker);
+            self.make_room(worker);
         }
     }
 
@@ -188,14 +224,41 @@ impl Round {
             return Some(Duration::ZERO);
         }
         let alarm = self.alarms.first().map(|&(at, _)| at);
-        let next = [alarm, drains_until].into_iter().flatten().min();
+        let looks = self.full.then(|| now + ROOM_PAUSE);
+        let next = [alarm, drains_until, looks].into_iter().flatten().min();
         next.map(|at| at.saturating_sub(now))
+    }
+
+    /// While all clients keep too much, closes those of this worker that keep the most.
+    fn make_room(&mut self, worker: &mut Worker) {
+        worker.look_for_room();
+        if !worker.held_back {
+            return;
+        }
+        let greedy = worker.shared.clients.greedy(self.full);
+        while worker.look_for_room() == 0 {
+            let held = |(seat, seated): (usize, &Seated)| (seated.served.held_bytes(), seat);
+            let most = self.seats.iter().map(held).max().filter(|(bytes, _)| *bytes >= greedy);
+            let Some((_, seat)) = most else { break };
+            self.seats[seat].served.shed(worker);
+            self.leave(worker, seat);
+        }
+        self.full = worker.room == 0;
+        worker.held_back = self.full;
+        if self.full {
+            // Clients of other workers keep it.
+            worker.shared.post.wake_all();
+        } else {
+            self.call_all();
+        }
     }
 
     fn read_note(&mut self, worker: &mut Worker, note: Note) {
         let ticket = match &note {
             Note::Accepted(_) => None,
-            Note::Connected(ticket, _) | Note::Filled(ticket) => Some(*ticket),
+            Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => {
+                Some(*ticket)
+            }
         };
         let seat = ticket.map(|ticket| Seat::of(ticket).number);
         // Who has left since is told nothing.
@@ -205,6 +268,10 @@ impl Round {
             (Note::Accepted(accepted), ..) => self.seat(worker, *accepted),
             (Note::Connected(_, connected), Some(seated), Some(seat)) => {
                 seated.served.connected(worker, connected, token(seat, Side::Server));
+                call(seated, seat, &mut self.called);
+            }
+            (Note::Confirmed(_), Some(seated), Some(seat)) => {
+                seated.served.confirmed();
                 call(seated, seat, &mut self.called);
             }
             (Note::Filled(_), Some(seated), Some(seat)) => {

@@ -1,9 +1,15 @@
 //! A connection that says exactly what a test wants and hears exactly what comes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use super::process::PATIENCE;
+
+/// What a Redis origin is asked before the first request of each client, and what it says where
+/// everything is allowed.
+pub const CHECK: &str = "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
+pub const RIGHTS: &str = "*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+    $4\r\nkeys\r\n$2\r\n~*\r\n";
 
 pub struct Raw(TcpStream);
 
@@ -124,4 +130,20 @@ impl From<TcpStream> for Raw {
 
 fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}
+
+/// The next connection of a cache to this origin that belongs to one of its clients. The cache's own,
+/// which watch the origin, stay open and are told nothing.
+pub fn accept_client(origin: &TcpListener) -> TcpStream {
+    loop {
+        let (connection, _) = origin.accept().expect("the cache connects");
+        let mut first = [0; 256];
+        let length = connection.peek(&mut first).expect("it says something");
+        let said = String::from_utf8_lossy(&first[..length]);
+        let watches = ["$4\r\nINFO\r\n", "$4\r\nAUTH\r\n", "enroute: watch"];
+        if !watches.iter().any(|mark| said.contains(mark)) {
+            return connection;
+        }
+        std::mem::forget(connection);
+    }
 }

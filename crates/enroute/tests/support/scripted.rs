@@ -37,6 +37,8 @@ struct State {
     released: HashSet<String>,
     connections: Vec<TcpStream>,
     ended: bool,
+    /// What it calls its process.
+    process: i32,
 }
 
 impl ScriptedOrigin {
@@ -68,6 +70,11 @@ impl ScriptedOrigin {
     pub fn release(&self, hold: &str) {
         self.stage.lock().released.insert(hold.to_owned());
         self.stage.changed.notify_all();
+    }
+
+    /// Calls itself another process from now on.
+    pub fn become_another(&self) {
+        self.stage.lock().process += 1;
     }
 
     /// Waits until the script is played to its end.
@@ -177,6 +184,18 @@ fn play(mut connection: &TcpStream, stage: &Stage) -> io::Result<()> {
     connection.set_nodelay(true)?;
     let mut replies = 0;
     while let Some(request) = Message::read(&mut connection)? {
+        // The cache's own connection, which asks who this is, is no part of the script.
+        if request.body.get_str("comment").is_ok_and(|comment| comment == "enroute: watch") {
+            let process = stage.lock().process;
+            let body = doc! { "ok": 1.0, "topologyVersion": { "processId": process } };
+            reply_to(&request, body, &mut replies).write(&mut connection)?;
+            continue;
+        }
+        // A cache asks whether it is served at all.
+        if request.body.get_str("$db").is_ok_and(|name| name == "enroute") {
+            reply_to(&request, doc! { "ok": 1.0 }, &mut replies).write(&mut connection)?;
+            continue;
+        }
         match stage.actions_for(&request) {
             Ok(actions) => {
                 let outcome = perform(connection, stage, &request, actions, &mut replies);

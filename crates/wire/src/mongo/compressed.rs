@@ -10,6 +10,7 @@ use super::frame::{HEADER_BYTES, Header, Limits, opcode};
 use super::reader::{PROTOCOL, Reader, malformed};
 use crate::{Error, Result};
 
+mod snappy;
 #[cfg(test)]
 mod tests;
 
@@ -98,16 +99,8 @@ impl<'a> Compressed<'a> {
     /// When the declared size passes the limit, the payload does not decompress, or what comes out
     /// is not of the declared size.
     pub fn inflate(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<()> {
-        let length = self.size.saturating_add(HEADER_BYTES);
-        if length > limits.inflated_bytes_max {
-            return Err(Error::TooLarge {
-                protocol: PROTOCOL,
-                offset: SIZE_OFFSET,
-                what: "inflated frame bytes",
-                limit: limits.inflated_bytes_max as u64,
-                got: length as u64,
-            });
-        }
+        self.check_inflated_bytes(limits)?;
+        let length = self.inflated_bytes();
         let start = out.len();
         let header = Header { length, opcode: self.opcode, ..self.header };
         out.extend_from_slice(&header.encode());
@@ -116,6 +109,58 @@ impl<'a> Compressed<'a> {
             out.truncate(start);
         }
         inflated
+    }
+
+    /// Bytes of the uncompressed frame, header included, as it declares.
+    pub fn inflated_bytes(&self) -> usize {
+        self.size.saturating_add(HEADER_BYTES)
+    }
+
+    /// The first bytes of the uncompressed frame, at most about `bytes_max`, header included; fewer
+    /// where it does not decompress that far.
+    pub fn inflate_beginning(&self, limits: &Limits, bytes_max: usize) -> Vec<u8> {
+        let header = Header { length: self.inflated_bytes(), opcode: self.opcode, ..self.header };
+        let mut out = header.encode().to_vec();
+        let window = limits.inflated_bytes_max as u64;
+        let mut source: Box<dyn Read + '_> = match self.compressor {
+            Compressor::Noop => Box::new(self.payload),
+            Compressor::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(self.payload)),
+            Compressor::Zstd => {
+                type Decoder<'a> =
+                    ruzstd::decoding::StreamingDecoder<&'a [u8], ruzstd::decoding::FrameDecoder>;
+                match Decoder::new_with_max_window_size(self.payload, window) {
+                    Ok(decoder) => Box::new(decoder),
+                    Err(_) => return out,
+                }
+            }
+            Compressor::Snappy => {
+                out.extend(snappy::beginning(self.payload, bytes_max));
+                return out;
+            }
+            Compressor::Unknown(_) => return out,
+        };
+        let left = bytes_max.saturating_sub(out.len()) as u64;
+        // What came before an error is all there is.
+        let _ = source.by_ref().take(left).read_to_end(&mut out);
+        out
+    }
+
+    /// Is the declared size within the limit?
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_inflated_bytes(&self, limits: &Limits) -> Result<()> {
+        let length = self.inflated_bytes();
+        if length <= limits.inflated_bytes_max {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            protocol: PROTOCOL,
+            offset: SIZE_OFFSET,
+            what: "inflated frame bytes",
+            limit: limits.inflated_bytes_max as u64,
+            got: length as u64,
+        })
     }
 
     fn inflate_body(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<()> {
@@ -165,6 +210,20 @@ impl<'a> Compressed<'a> {
         let got = format_args!("{} declared, at least {size} found", self.size);
         Err(malformed(SIZE_OFFSET, "the payload's uncompressed size", got))
     }
+}
+
+/// As [`Compressed::inflate_beginning`], of a frame of which only the beginning is there; `None` if it
+/// is not compressed.
+pub fn beginning(bytes: &[u8], limits: &Limits, bytes_max: usize) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(bytes, 0);
+    let mut field = || reader.i32("a header").ok();
+    let length = usize::try_from(field()?).ok()?;
+    let header = Header { length, request_id: field()?, response_to: field()?, opcode: field()? };
+    if header.opcode != opcode::COMPRESSED {
+        return None;
+    }
+    let compressed = Compressed::read(reader, header).ok()?;
+    Some(compressed.inflate_beginning(limits, bytes_max))
 }
 
 /// Appends `frame`, a whole uncompressed frame, as OP_COMPRESSED.

@@ -146,6 +146,27 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>,
     Ok(Some((Frame { bytes, header, body }, length)))
 }
 
+/// The command at the start of a frame of which only the beginning is there, without the documents
+/// that stand behind it: the frame that would have been sent without them. `None` if that cannot be
+/// told: it is no OP_MSG, its command is not first, or not whole.
+pub fn beginning(bytes: &[u8]) -> Option<Vec<u8>> {
+    const BODY: usize = HEADER_BYTES + 5;
+    let kind = bytes.get(BODY - 1)?;
+    let opcode: [u8; 4] = bytes.get(12..HEADER_BYTES)?.try_into().ok()?;
+    if i32::from_le_bytes(opcode) != opcode::MSG || *kind != 0 {
+        return None;
+    }
+    let length = usize::try_from(i32::from_le_bytes(*bytes.get(BODY..)?.first_chunk()?)).ok()?;
+    let mut frame = bytes.get(..BODY.checked_add(length)?)?.to_vec();
+    // A checksum would stand at the end, and covers what is not there.
+    const CHECKSUM_PRESENT: u8 = 1;
+    if let Some(flags) = frame.get_mut(HEADER_BYTES) {
+        *flags &= !CHECKSUM_PRESENT;
+    }
+    super::bson::patch_length(&mut frame, 0);
+    Some(frame)
+}
+
 /// The length in bytes of the frame that `bytes` begins with, or `None` while not even the length
 /// is there. Enough to stream through a large reply that nobody will keep.
 ///

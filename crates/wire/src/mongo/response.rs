@@ -186,11 +186,16 @@ pub fn error(
     message: &str,
 ) {
     let mut body = Vec::new();
-    Writer::write(&mut body, |body| {
+    error_body(&mut body, code, code_name, message);
+    reply(out, request_id, response_to, &body);
+}
+
+/// Appends the document that says that a command failed.
+pub fn error_body(out: &mut Vec<u8>, code: i32, code_name: &str, message: &str) {
+    Writer::write(out, |body| {
         body.f64("ok", 0.0);
         body.str("errmsg", message);
         body.i32("code", code);
         body.str("codeName", code_name);
     });
-    reply(out, request_id, response_to, &body);
 }

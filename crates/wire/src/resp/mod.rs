@@ -17,7 +17,7 @@ pub mod scanner;
 pub use command::Command;
 pub use frame::{Frame, Kind};
 pub use limits::Limits;
-pub use request::Request;
+pub use request::{Passing, Request};
 pub use response::Version;
 pub use scanner::Scanner;
 

@@ -9,9 +9,12 @@ use std::{borrow::Cow, mem, ops::Range, slice};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
-use crate::{Error, Result};
+use crate::{Error, Result, detect};
 
 mod inline;
+mod passing;
+
+pub use passing::{Beginning, Passed, Passing};
 
 /// One command with its arguments, borrowed from the buffer it was decoded from.
 #[derive(Debug, Clone)]
@@ -347,6 +350,11 @@ pub fn error_line(error: &Error) -> Vec<u8> {
         // Nothing, as Redis: it is not for a page to read.
         Error::Malformed { expected: COMMAND, .. } => return Vec::new(),
         Error::Malformed { got, .. } => got.clone(),
+        Error::Foreign { found, first, .. } => {
+            let mut told = Vec::new();
+            detect::refuse(*found, first, &error.to_string(), &mut told);
+            return told;
+        }
         Error::TooLarge { what: ARGUMENTS, .. } => "invalid multibulk length".to_owned(),
         Error::TooLarge { what: LOGIN_ARGUMENTS, .. } => {
             "unauthenticated multibulk length".to_owned()

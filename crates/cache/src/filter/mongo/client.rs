@@ -13,10 +13,11 @@ use wire::{
     },
 };
 
-use super::{Mongo, Tag, greeting, principal::Step, transaction::Extent};
+use super::{Mongo, Tag, greeting, identity::Step, transaction::Extent};
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
     key::{Key, Namespace, Scope},
+    principal::{Login, Standing},
     stats::WhyNot,
 };
 
@@ -34,6 +35,7 @@ impl Mongo {
         &mut self,
         command: &Command<'m>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
         let mut tag = Tag {
             request_id: command.header.request_id,
@@ -46,10 +48,14 @@ impl Mongo {
         let acknowledged = command.acknowledged();
         let mut reply = if acknowledged { Reply::Plain } else { Reply::Never };
         let reads = !matches!(command.effect(), Effect::Pipeline | Effect::Write(_));
+        let harmless = reads && command.effect() != Effect::TransactionEnd;
+        if standing.login() != Login::Accepted && (!harmless || in_transaction(command)) {
+            return Ok(Request { reply, ..Request::new(Flow::NeedsLogin, tag) });
+        }
         if reads && in_transaction(command) {
             self.settings.transactions.note(command, self.user(), &Extent::default());
         }
-        let flow = match command.effect() {
+        let mut flow = match command.effect() {
             Effect::Read { .. } if command.name == "find" && acknowledged => {
                 match self.find(command, &mut tag, scratch)? {
                     Ok(read) => Flow::Read(read),
@@ -61,7 +67,7 @@ impl Mongo {
             Effect::Cursor if command.name == "getMore" => Flow::Bypass(WhyNot::Cursor),
             Effect::TransactionEnd if command.name != "abortTransaction" => {
                 let extent = self.settings.transactions.published(command, self.user());
-                Flow::Write(Write { scopes: extent.scopes(), states: None })
+                Flow::Write(Write::to_all(extent.scopes(self.origin)))
             }
             Effect::Authentication | Effect::Handshake => {
                 let handshake = command.effect() == Effect::Handshake;
@@ -69,8 +75,11 @@ impl Mongo {
                 tag.step = if handshake { Step::inside(command) } else { Step::of(command) };
                 tag.greets = if handshake { greeting::form(command) } else { None };
                 match (tag.step.is_some(), acknowledged) {
-                    (true, true) => self.principal.begin(),
-                    (true, false) => self.principal.lose_track(),
+                    (true, true) => self.identity.begin(),
+                    (true, false) => {
+                        self.identity.lose_track();
+                        standing.begin_again(Login::Unknown);
+                    }
                     (false, _) => {}
                 }
                 if acknowledged {
@@ -82,6 +91,9 @@ impl Mongo {
                 Flow::Coordination
             }
         };
+        if let Flow::Write(write) = &mut flow {
+            write.name = command.command.map_or("", |row| row.name);
+        }
         Ok(Request { reply, ..Request::new(flow, tag) })
     }
 
@@ -99,7 +111,9 @@ impl Mongo {
         if is_internal(database, collection) {
             return Ok(Err(WhyNot::Command));
         }
-        let Some(user) = self.principal.mark() else { return Ok(Err(WhyNot::Unsettled)) };
+        if !self.identity.is_followed() {
+            return Ok(Err(WhyNot::Unsettled));
+        }
         let mut options = Options::default();
         for element in command.body.elements().skip(1) {
             if let Err(reason) = options.read(&element?)? {
@@ -127,8 +141,6 @@ impl Mongo {
         key::append(&value, scratch)?;
         let key_bytes = scratch.len();
         scratch.extend_from_slice(&[options.read_concern, options.read_preference]);
-        scratch.extend_from_slice(&(user.len() as u32).to_le_bytes());
-        scratch.extend_from_slice(user);
         if let Some(projection) = options.projection {
             if projection.bytes().len() > VARIANT_BYTES_MAX {
                 return Ok(Err(WhyNot::Option));
@@ -147,6 +159,14 @@ impl Mongo {
         u16::try_from(place).ok()
     }
 
+    /// The collection that `command` is about, as the scopes of a write.
+    pub(super) fn collection_of<'m>(&self, command: &Command<'_>) -> SmallVec<[Scope<'m>; 1]> {
+        static NO_KEYS: Scratch = Scratch::new();
+        let mut touched = Touched::default();
+        touched.visit(self, Touch::Collection(command.namespace), &mut Scratch::new());
+        touched.scopes(self.origin, &NO_KEYS)
+    }
+
     /// The flow of a command that may write.
     fn written<'m>(&self, command: &Command<'m>, scratch: &'m mut Scratch) -> Flow<'m> {
         let mut touched = Touched::default();
@@ -157,16 +177,16 @@ impl Mongo {
         if in_transaction(command) {
             // Nobody sees it before the commit.
             self.settings.transactions.note(command, self.user(), &touched.extent());
-            return Flow::Write(Write { scopes: SmallVec::new(), states: None });
+            return Flow::Write(Write::to_all(SmallVec::new()));
         }
         if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        Flow::Write(Write { scopes: touched.scopes(scratch), states: None })
+        Flow::Write(Write::to_all(touched.scopes(self.origin, scratch)))
     }
 }
 
-fn in_transaction(command: &Command<'_>) -> bool {
+pub(super) fn in_transaction(command: &Command<'_>) -> bool {
     !matches!(command.body.element("autocommit"), Ok(None))
 }
 
@@ -272,15 +292,16 @@ impl Touched {
         Extent { collections, databases: self.databases, everything: self.everything }
     }
 
-    fn scopes<'m>(self, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 1]> {
+    fn scopes<'m>(self, origin: u64, scratch: &'m Scratch) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
-            return SmallVec::from_iter([Scope::Everything]);
+            return SmallVec::from_iter([Scope::Origin(origin)]);
         }
         let keys = self.keys.into_iter().map(|(namespace, place)| {
             Scope::Key(Key::new(namespace, scratch.get(place).unwrap_or_default()))
         });
         let collections = self.collections.into_iter().map(Scope::Collection);
-        let databases = self.databases.into_iter().map(Scope::Database);
+        let databases = self.databases.into_iter();
+        let databases = databases.map(|database| Scope::Database { origin, database });
         keys.chain(collections).chain(databases).collect()
     }
 }
@@ -418,19 +439,35 @@ fn is_plain(projection: &Document<'_>) -> Result<bool> {
     Ok(true)
 }
 
+/// What comes back for a frame of an opcode that is not answered.
+pub(super) fn unanswered(opcode: i32) -> Reply {
+    match opcode {
+        // Writes of the days before commands: update, insert, delete.
+        2001 | 2002 | 2006 => Reply::Never,
+        _ => Reply::Unknown,
+    }
+}
+
 /// A frame that is no command: a find of the days before commands, or what we do not know.
-pub(super) fn opaque<'m>(frame: &Frame<'_>) -> Request<'m, Tag> {
+pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64, login: Login) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
+    const KILL_CURSORS: i32 = 2007;
     let header = frame.header();
     let request_id = header.request_id;
     let tag = Tag { request_id, legacy: true, ..Tag::default() };
+    let reply = unanswered(header.opcode);
     match frame.body() {
         Body::Query(_) => Request::new(Flow::Bypass(WhyNot::Command), tag),
         _ if header.opcode == GET_MORE => Request::new(Flow::Bypass(WhyNot::Cursor), tag),
-        // Legacy writes are never answered; what is unknown counts as one.
+        _ if header.opcode == KILL_CURSORS => {
+            Request { reply: Reply::Never, ..Request::new(Flow::Coordination, tag) }
+        }
         _ => {
-            let flow = Flow::Write(Write::to(Scope::Everything));
-            Request { reply: Reply::Never, ..Request::new(flow, tag) }
+            let flow = match login {
+                Login::Accepted => Flow::Write(Write::to(Scope::Origin(origin))),
+                Login::Unknown | Login::Refused => Flow::NeedsLogin,
+            };
+            Request { reply, ..Request::new(flow, tag) }
         }
     }
 }

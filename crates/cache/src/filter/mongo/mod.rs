@@ -4,32 +4,43 @@ use std::{sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
+    detect::{self, Protocol},
     mongo::{
-        bson::{Document, Writer},
-        frame::{self, Body, Frame, HEADER_BYTES, Header, Limits, opcode},
+        bson::Writer,
+        frame::{self, Body, HEADER_BYTES, Limits, opcode},
         handshake::{self, Compression},
         message,
         request::Request as Command,
         response,
     },
+    resp::request::Passed,
 };
 
+use self::{
+    frames::{canonical, flags, header, inflate, whole},
+    large::Inflated,
+};
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
-    key::Namespace,
+    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
+    key::{self, Namespace, Scope},
     lease::Character,
+    principal::{Finding, Standing},
     rules::Rules,
     stats::NotFilled,
 };
 
+mod check;
 mod client;
+mod frames;
 mod greeting;
-mod principal;
+mod identity;
+mod large;
 mod server;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
+pub use check::Access;
 pub use transaction::Transactions;
 
 /// What all connections to one origin share.
@@ -54,6 +65,8 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// What open transactions have written.
     pub transactions: Arc<Transactions>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Arc<Access>,
 }
 
 /// A field that has a unique index.
@@ -69,7 +82,13 @@ pub struct UniqueField {
 #[derive(Debug)]
 pub struct Mongo {
     settings: Arc<Settings>,
-    principal: principal::Principal,
+    /// What scopes name the origin by.
+    origin: u64,
+    identity: identity::Identity,
+    /// The first bytes of the client were MongoDB's.
+    recognised: bool,
+    /// Bytes still to come of a request that is too long to be held.
+    request_left: usize,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
     /// The current reply is one that somebody asked for.
@@ -86,7 +105,7 @@ pub struct Mongo {
 #[derive(Debug)]
 pub struct Message<'a> {
     original: &'a [u8],
-    inflated: Option<Vec<u8>>,
+    inflated: Option<Inflated>,
 }
 
 /// What must be remembered of a request until its reply.
@@ -102,7 +121,9 @@ pub struct Tag {
     /// Asks what every client is told.
     greets: Option<Form>,
     /// Its part in authentication.
-    step: Option<principal::Step>,
+    step: Option<identity::Step>,
+    /// Our own question who the connection speaks for.
+    asked: Option<check::Asked>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
 }
@@ -112,8 +133,11 @@ impl Mongo {
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
+            origin: key::origin(settings.secret, &settings.origin),
             settings,
-            principal: principal::Principal::default(),
+            identity: identity::Identity::default(),
+            recognised: false,
+            request_left: 0,
             reply_left: 0,
             reply_answers: true,
             reply_continues: false,
@@ -133,7 +157,7 @@ impl Mongo {
 
     /// Whom the connection speaks for, as far as that is settled.
     fn user(&self) -> &[u8] {
-        self.principal.mark().unwrap_or_default()
+        self.identity.name().unwrap_or_default()
     }
 
     fn next_id(&mut self) -> i32 {
@@ -146,24 +170,67 @@ impl Filter for Mongo {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
 
+    // Drivers watch servers by connections that never read.
+    const CHECKS_EARLY: bool = false;
+
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        if !self.recognised {
+            if !detect::expect(Protocol::Mongo, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
         let Some((frame, length)) = frame::decode(bytes, &self.settings.limits)? else {
             return Ok(None);
         };
-        let inflated = inflate(&frame, &self.settings.limits)?;
+        let inflated = match frame.body() {
+            Body::Compressed(compressed) => Some(Inflated::of(compressed, &self.settings.limits)?),
+            _ => None,
+        };
         Ok(Some((Message { original: frame.bytes(), inflated }, length)))
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        _: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        let Some(length) = frame::frame_bytes(bytes, &self.settings.limits)? else {
+            return Ok(None);
+        };
+        let taken = bytes.len().min(length);
+        self.request_left = length - taken;
+        Ok(Some((self.name_incoming(bytes, standing), taken)))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let passed = bytes.len().min(self.request_left);
+        self.request_left -= passed;
+        Ok(Passed { bytes: passed, ends: self.request_left == 0 })
+    }
+
+    fn overloaded(&mut self, _: &mut Vec<u8>) {
+        // A reply names its request, and no request is known to be waiting.
     }
 
     fn request<'m>(
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        let bytes = message.inflated.as_deref().unwrap_or(message.original);
+        let bytes = match &message.inflated {
+            None => message.original,
+            Some(Inflated::Whole(inflated)) => inflated,
+            Some(Inflated::Beginning(beginning)) => {
+                return Ok(self.name_beginning(beginning, standing));
+            }
+        };
         let frame = whole(bytes, &self.settings.limits)?;
         match Command::parse(&frame)? {
-            Some(command) => self.name_flow(&command, scratch),
-            None => Ok(client::opaque(&frame)),
+            Some(command) => self.name_flow(&command, scratch, standing),
+            None => Ok(client::opaque(&frame, self.origin, standing.login())),
         }
     }
 
@@ -237,12 +304,68 @@ impl Filter for Mongo {
         .unwrap_or(false)
     }
 
-    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
-        self.settle(tag, reply, false);
+    /// Of a command with several writes an error of one is no refusal: it comes with `ok: 1`.
+    fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
+        // Unauthorized, AuthenticationFailed, CommandNotFound, UnsupportedOpQueryCommand.
+        const REFUSALS: [i64; 4] = [13, 18, 59, 352];
+        let refused = server::read(reply, &self.settings.limits, |response| {
+            !response.ok && REFUSALS.contains(&response.failure.code)
+        });
+        if refused == Some(true) { Verdict::Refused } else { Verdict::Applied }
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, now: Duration) {
-        self.settle(tag, reply, true);
+    fn confirms(&self, _: &Tag, _: &[u8]) -> bool {
+        false
+    }
+
+    /// A server handles the messages of a connection one after another.
+    fn fence(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
+        let mut body = Vec::new();
+        Writer::write(&mut body, |body| {
+            body.i32("ping", 1);
+            body.str("$db", "admin");
+        });
+        let request_id = self.next_id();
+        message::write(out, request_id, 0, &body);
+        Some(Tag { request_id, ..Tag::default() })
+    }
+
+    fn keep_answering(&self, _: &mut Vec<u8>) {
+        unreachable!("no MongoDB request changes what is answered behind it")
+    }
+
+    fn check(&mut self, _: bool, out: &mut Vec<u8>) -> Option<Tag> {
+        self.ask_who(out)
+    }
+
+    fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
+        tag.asked.map_or(Finding::LoggedIn, |asked| self.answered_who(asked, reply))
+    }
+
+    fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
+        server::read(reply, &self.settings.limits, |response| {
+            check::is_refusal(&response.body, response.ok)
+        })
+        .unwrap_or(false)
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        Scope::Origin(self.origin)
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
+        self.settle(tag, reply, false, standing);
+    }
+
+    fn rewrite(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        standing: &mut Standing,
+        now: Duration,
+    ) {
+        self.settle(tag, reply, true, standing);
         let start = out.len();
         let address = |_: &str| self.settings.advertise.clone();
         let rewritten = whole(reply, &self.settings.limits)
@@ -289,9 +412,9 @@ impl Filter for Mongo {
         None
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
-        let greeting = tag.greets.filter(|_| self.principal.is_anonymous());
+        let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
         if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
         {
             return self.answer(tag, &body, out);
@@ -301,15 +424,19 @@ impl Filter for Mongo {
         let mut body = Vec::new();
         Writer::write(&mut body, |body| {
             body.f64("ok", 0.0);
-            body.str("errmsg", "enroute: the origin cannot be reached");
+            body.str("errmsg", &format!("enroute: {why}"));
             body.i32("code", HOST_UNREACHABLE);
             body.str("codeName", "HostUnreachable");
         });
         self.answer(tag, &body, out);
     }
 
-    fn refuse(&mut self, _: &Error, _: &mut Vec<u8>) {
-        // A server closes the connection without a word, and so do we.
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        // A server closes the connection without a word, and so do we, but to who speaks another
+        // protocol.
+        if let Error::Foreign { found, first, .. } = error {
+            detect::refuse(*found, first, &error.to_string(), out);
+        }
     }
 
     fn waits(&self, tag: &Tag) -> bool {
@@ -317,17 +444,19 @@ impl Filter for Mongo {
     }
 
     fn is_stateless(&self) -> bool {
-        self.principal.is_anonymous()
+        self.identity.is_anonymous()
     }
 }
 
 impl Mongo {
-    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool) {
+    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool, standing: &mut Standing) {
         let Some(step) = &tag.step else { return };
         let told = server::read(reply, &self.settings.limits, |response| {
-            principal::Told::by(&response.body, response.ok, speculative)
+            identity::Told::by(&response.body, response.ok, speculative)
         });
-        self.principal.settle(step, told.unwrap_or_default());
+        if let Some(login) = self.identity.settle(step, told.unwrap_or_default()) {
+            standing.begin_again(login);
+        }
     }
 
     /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
@@ -365,42 +494,3 @@ impl Mongo {
 
 /// OP_MSG flag: another reply follows unasked.
 const MORE_TO_COME: u32 = 1 << 1;
-
-fn header(head: &[u8], length: usize) -> Header {
-    let field = |at: usize| {
-        let bytes = head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
-        i32::from_le_bytes(bytes)
-    };
-    Header { length, request_id: field(4), response_to: field(8), opcode: field(12) }
-}
-
-fn flags(frame: &[u8]) -> u32 {
-    let bytes = frame.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk).copied();
-    u32::from_le_bytes(bytes.unwrap_or_default())
-}
-
-/// The frame inside a compressed one.
-fn inflate(frame: &Frame<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
-    let Body::Compressed(compressed) = frame.body() else { return Ok(None) };
-    let mut inflated = Vec::new();
-    compressed.inflate(limits, &mut inflated)?;
-    Ok(Some(inflated))
-}
-
-/// The one frame that `bytes` are.
-fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>> {
-    frame::decode(bytes, limits)?.map(|(frame, _)| frame).ok_or_else(|| Error::Malformed {
-        protocol: "mongodb",
-        offset: bytes.len(),
-        expected: "a whole frame",
-        got: "its beginning".to_owned(),
-    })
-}
-
-/// The value a document has for `field`, in canonical form.
-fn canonical(document: &Document<'_>, field: &str) -> Result<Option<Vec<u8>>> {
-    let Some(element) = document.element(field)? else { return Ok(None) };
-    let mut key = Vec::new();
-    wire::mongo::key::append(&element, &mut key)?;
-    Ok(Some(key))
-}

@@ -59,12 +59,13 @@ impl Extent {
     }
 
     /// As scopes of a write.
-    pub(super) fn scopes<'m>(&self) -> SmallVec<[Scope<'m>; 1]> {
+    pub(super) fn scopes<'m>(&self, origin: u64) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
-            return SmallVec::from_iter([Scope::Everything]);
+            return SmallVec::from_iter([Scope::Origin(origin)]);
         }
         let collections = self.collections.iter().copied().map(Scope::Collection);
-        collections.chain(self.databases.iter().copied().map(Scope::Database)).collect()
+        let databases = self.databases.iter().copied();
+        collections.chain(databases.map(|database| Scope::Database { origin, database })).collect()
     }
 }
 

@@ -8,10 +8,11 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, form};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form};
 use crate::{
-    filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
+    principal::{Login, Standing},
     stats::WhyNot,
 };
 
@@ -28,20 +29,72 @@ impl Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Request<'m, Tag> {
-        let asking = std::mem::take(&mut self.asking);
-        let Some(command) = command::find(message) else {
-            return self.write(Write::to(Scope::Everything));
-        };
+        let command = command::find(message);
+        if standing.login() != Login::Accepted
+            && let Some(held) = self.held(command, message, message.len())
+        {
+            return held;
+        }
+        let asking = self.proceed();
+        let Some(command) = command else { return self.unknown() };
         // Every server refuses the call before it touches a key.
         if !command.accepts(message.len()) {
             return plain(Flow::Coordination);
         }
         let mut request = self.flow_of(command, message, asking, scratch);
+        if command.name == "reset" {
+            // Who it is then depends on the origin's default user.
+            standing.begin_again(Login::Unknown);
+        }
         if command.flags.contains(Flags::BLOCKING) {
             request.tag = Tag::Blocking;
         }
         request
+    }
+
+    /// Another command begins: does it stand behind ASKING?
+    pub(super) fn proceed(&mut self) -> bool {
+        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
+        self.caching = false;
+        std::mem::take(&mut self.asking)
+    }
+
+    /// What only a connection that is logged in may ask: everything that can write, and all that
+    /// changes how later requests are to be understood.
+    #[cold]
+    pub(super) fn held<'m>(
+        &self,
+        command: Option<&Command>,
+        message: &Message<'_>,
+        arguments: usize,
+    ) -> Option<Request<'m, Tag>> {
+        // A transaction was begun by who was logged in, and a question would become part of it.
+        if self.may_queue() && self.unsettled == 0 {
+            return None;
+        }
+        let Some(command) = command else {
+            return Some(Request::new(Flow::NeedsLogin, Tag::Unknown));
+        };
+        let passes = match command.effect {
+            Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => true,
+            Effect::Connection => !matches!(
+                command.name,
+                "client|reply" | "client|tracking" | "client|caching" | "asking" | "readonly"
+            ),
+            Effect::Other => command.name != "config|set",
+            _ => false,
+        };
+        if passes || !command.accepts(arguments) {
+            return None;
+        }
+        let reply = match hush(command, message) {
+            Some(hush) => Reply::Hush(hush),
+            None if command.effect == Effect::PubSub => Reply::Stream,
+            None => Reply::Plain,
+        };
+        Some(with_reply(Flow::NeedsLogin, Tag::Plain, reply))
     }
 
     #[inline]
@@ -60,15 +113,15 @@ impl Resp {
                 }
             }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
-                let write = self.written(command, message, scratch);
-                self.write(write)
+                let write = self.written(command, message);
+                self.write(command, write)
             }
             Effect::Transaction => self.transaction(command),
             Effect::Connection => self.connection(command, message),
-            Effect::PubSub => with_reply(Flow::Coordination, Tag::Plain, Reply::Stream),
+            Effect::PubSub => self.stream(command, message),
             // A configuration can change who may do what.
             Effect::Other if command.name == "config|set" => {
-                self.write(Write::to(Scope::Everything))
+                self.write(command, Write::to(self.namespace.whole_origin()))
             }
             Effect::Other => match Topology::of(command.name) {
                 Some(topology) => {
@@ -84,7 +137,7 @@ impl Resp {
     fn why_not(&self, asking: bool) -> Option<WhyNot> {
         if self.unsettled > 0 || self.lost_track {
             Some(WhyNot::Unsettled)
-        } else if self.in_transaction {
+        } else if self.may_queue() {
             Some(WhyNot::Transaction)
         } else if self.watched || self.tracked {
             Some(WhyNot::Watched)
@@ -106,7 +159,7 @@ impl Resp {
     ) -> Request<'m, Tag> {
         if command.name == "mget" {
             return match command.keys(message) {
-                Ok(keys) => self.read_many(keys, scratch),
+                Ok(keys) => self.read_many(keys),
                 Err(_) => plain(Flow::Bypass(WhyNot::Command)),
             };
         }
@@ -136,13 +189,8 @@ impl Resp {
         plain(Flow::Read(Read { key, variant: scratch, place: ("", "") }))
     }
 
-    fn read_many<'m>(
-        &self,
-        keys: impl Iterator<Item = &'m [u8]>,
-        scratch: &'m mut Scratch,
-    ) -> Request<'m, Tag> {
-        self.variant("get", scratch);
-        let mut read = ReadMany { keys: Vec::new(), variant: scratch };
+    fn read_many<'m>(&self, keys: impl Iterator<Item = &'m [u8]>) -> Request<'m, Tag> {
+        let mut read = ReadMany { keys: Vec::new(), variant: b"", restricted: b"mget" };
         for key in keys {
             if !self.settings.keys.allow(key) {
                 return plain(Flow::Bypass(WhyNot::Excluded));
@@ -155,41 +203,34 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, user, command. What most keys are read by, GET by the
-    /// default user, is the empty one: its answers are the same in both versions, and it is stored
-    /// with every such key.
+    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty one:
+    /// its answers are the same in both versions, and it is stored with every such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
-        if command == "get" && self.user.is_empty() {
+        if command == "get" {
             return;
         }
         scratch.push(match self.version {
             Version::Resp2 => 2,
             Version::Resp3 => 3,
         });
-        if !self.user.is_empty() {
-            scratch.extend_from_slice(&self.user);
-        }
         scratch.extend_from_slice(command.as_bytes());
     }
 
     /// All that a write can touch.
-    fn written<'m>(
-        &self,
-        command: &Command,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Write<'m> {
+    fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
         // Which database is meant is not known while SELECT is under way.
         if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
-            return Write::to(Scope::Everything);
+            return Write::to(self.namespace.whole_origin());
         }
         match command.effect {
             Effect::Write => {}
             Effect::WriteDatabase => return Write::to(Scope::Collection(self.namespace)),
-            _ => return Write::to(Scope::Everything),
+            _ => return Write::to(self.namespace.whole_origin()),
         }
-        let Ok(keys) = command.keys(message) else { return Write::to(Scope::Everything) };
-        let mut write = Write { scopes: SmallVec::new(), states: None };
+        let Ok(keys) = command.keys(message) else {
+            return Write::to(self.namespace.whole_origin());
+        };
+        let mut write = Write::to_all(SmallVec::new());
         for key in keys {
             if write.scopes.len() == KEYS_MAX {
                 return Write::to(Scope::Collection(self.namespace));
@@ -197,7 +238,7 @@ impl Resp {
             write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
         }
         if command.name == "set" {
-            write.states = self.stated(message, scratch);
+            write.states = self.stated(message);
         }
         write
     }
@@ -214,11 +255,7 @@ impl Resp {
 
     /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
     /// outcome depend on what was there.
-    fn stated<'m>(
-        &self,
-        message: &'m Message<'_>,
-        scratch: &'m mut Scratch,
-    ) -> Option<Box<States<'m>>> {
+    fn stated<'m>(&self, message: &'m Message<'_>) -> Option<Box<States<'m>>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {
@@ -235,34 +272,63 @@ impl Resp {
             }
             _ => return None,
         };
-        self.variant("get", scratch);
         let mut answer = Vec::with_capacity(1 + value.len());
         answer.push(b'$');
         answer.extend_from_slice(value);
         let key = Key::new(self.namespace, key);
-        Some(Box::new(States { key, variant: scratch, answer, lives }))
+        Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
-    fn write<'m>(&self, write: Write<'m>) -> Request<'m, Tag> {
-        let mut request = plain(Flow::Write(write));
-        request.holds_writes = self.in_transaction;
+    /// A command that is not known may do anything.
+    pub(super) fn unknown<'m>(&self) -> Request<'m, Tag> {
+        Request::new(Flow::Write(Write::to(self.namespace.whole_origin())), Tag::Unknown)
+    }
+
+    pub(super) fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
+        let mut request = plain(Flow::Write(Write { name: command.name, ..write }));
+        if command.flags.contains(Flags::SCRIPT) {
+            request.tag = Tag::Script;
+        }
         request
     }
 
-    fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
+    pub(super) fn transaction<'m>(&mut self, command: &Command) -> Request<'m, Tag> {
         let mut request = plain(Flow::Coordination);
         match command.name {
-            "multi" => self.in_transaction = true,
+            "multi" => {
+                self.in_transaction = true;
+                return with_reply(Flow::Coordination, Tag::Multi, Reply::Observed);
+            }
             "watch" => self.watched = true,
-            "unwatch" => self.watched = self.in_transaction && self.watched,
+            "unwatch" => self.watched = self.may_queue() && self.watched,
             "exec" | "discard" => {
                 self.in_transaction = false;
+                self.endings += 1;
                 self.watched = false;
-                request.settles_held = true;
+                let executes = command.name == "exec";
+                (request.tag, request.ends) = match executes {
+                    true => (Tag::Exec, Ends::Executes),
+                    false => (Tag::Discard, Ends::Discards),
+                };
             }
             _ => self.lost_track = true,
         }
         request
+    }
+
+    /// In the new protocol what the origin says unasked is marked, and a subscription is no stream.
+    fn stream<'m>(&self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
+        let settled = self.unsettled == 0 && !self.lost_track && !self.may_queue();
+        let channels = message.len() - 1;
+        if command.name.ends_with("subscribe")
+            && self.version == Version::Resp3
+            && settled
+            && channels > 0
+        {
+            let reply = Reply::Confirmed(channels);
+            return with_reply(Flow::Coordination, Tag::Subscribe(command.name), reply);
+        }
+        with_reply(Flow::Coordination, Tag::Plain, Reply::Stream)
     }
 
     fn connection<'m>(&mut self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
@@ -284,17 +350,22 @@ impl Resp {
                 Tag::Reset
             }
             "client|reply" => {
-                let reply = if is(2, "ON") { Reply::Plain } else { Reply::Stream };
+                let reply = hush(command, message).map_or(Reply::Plain, Reply::Hush);
                 return with_reply(Flow::Coordination, Tag::Plain, reply);
             }
             "client|tracking" => {
                 // Inside a transaction it may never take effect.
-                self.tracked = !is(2, "OFF") || (self.tracked && self.in_transaction);
+                self.tracked = !is(2, "OFF") || (self.tracked && self.may_queue());
                 return plain(Flow::Coordination);
             }
             "readonly" | "readwrite" => {
                 self.replica_reads =
-                    command.name == "readonly" || (self.replica_reads && self.in_transaction);
+                    command.name == "readonly" || (self.replica_reads && self.may_queue());
+                return plain(Flow::Coordination);
+            }
+            "quit" => return with_reply(Flow::Coordination, Tag::Plain, Reply::Last),
+            "client|caching" => {
+                self.caching = true;
                 return plain(Flow::Coordination);
             }
             "asking" => {
@@ -303,16 +374,26 @@ impl Resp {
             }
             _ => return plain(Flow::Coordination),
         };
-        if self.in_transaction {
+        if self.in_transaction || (self.queues && self.endings == 0 && self.unsettled == 0) {
             // It takes effect at EXEC, or never: from here on the state is anybody's guess.
             self.lost_track = true;
             return plain(Flow::Coordination);
         }
         self.unsettled += 1;
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
-        request.settles_held = command.name == "reset";
+        if command.name == "reset" {
+            request.ends = Ends::Discards;
+        }
         request
     }
+}
+
+/// Which replies `CLIENT REPLY` asks for.
+fn hush(command: &Command, message: &Message<'_>) -> Option<Hush> {
+    let word = message.argument(2).filter(|_| command.name == "client|reply")?;
+    let words = [("ON", Hush::Off), ("SKIP", Hush::Next), ("OFF", Hush::On)];
+    let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    words.into_iter().find_map(|(name, hush)| is(name).then_some(hush))
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`.
@@ -336,14 +417,10 @@ fn hello(message: &Message<'_>) -> Tag {
     Tag::Identify { version, user: identity, greets }
 }
 
-/// Whom `AUTH [user] password` at argument `place` speaks for, as far as variants must tell: the
-/// default user is the same with and without its name.
+/// Whom `AUTH [user] password` at argument `place` speaks for: without a name, the default user.
 fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     let named = place > 0 || message.len() > 2;
-    let name = message.argument(place + 1).filter(|name| named && *name != b"default");
-    let name = name.unwrap_or(b"default");
-    // A name may hold any byte; its length in front keeps two of them apart.
-    [&(name.len() as u32).to_le_bytes(), name].concat().into()
+    message.argument(place + 1).filter(|_| named).unwrap_or(b"default").into()
 }
 
 #[inline]

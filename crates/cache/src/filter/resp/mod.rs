@@ -9,25 +9,38 @@ use std::{
 };
 
 use wire::{
-    Result,
-    resp::{Frame, Limits, Request as Message, Scanner, Version, frame, request, response},
+    Error, Result,
+    detect::{self, Protocol},
+    resp::{
+        Limits, Passing, Request as Message, Scanner, Version,
+        request::{self, Passed},
+        response,
+    },
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch},
-    key::Namespace,
+    filter::{Cut, Filter, Form, Greetings, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    key::{Namespace, Scope},
     lease::Character,
+    principal::{Finding, Login, Standing},
     rules::Rules,
     stats::NotFilled,
 };
 
+mod check;
 mod client;
 mod cluster;
+mod large;
+mod message;
+mod refusal;
 mod server;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
+
+use message::{begins_confirmation, confirms, has_line, is_queued, whole};
 
 /// What all connections to one origin share.
 #[derive(Debug, Default)]
@@ -53,6 +66,8 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Access,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -91,22 +106,35 @@ pub enum Scripts {
 pub struct Resp {
     settings: Arc<Settings>,
     decoder: request::Decoder,
+    /// The rest of a request that is too long to be held.
+    passing: Option<Passing>,
+    /// The first bytes of the client were Redis's.
+    recognised: bool,
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
-    user: Box<[u8]>,
+    /// Who has logged in last; none is the default user.
+    user: Option<Box<[u8]>>,
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
-    /// Between MULTI and EXEC.
+    /// Between MULTI and EXEC, as they were sent.
     in_transaction: bool,
+    /// Between MULTI and EXEC, as they were answered: the origin queues.
+    queues: bool,
+    /// Requests under way that end a transaction, if the origin lets them.
+    endings: u32,
     watched: bool,
     tracked: bool,
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
+    /// The next command is the one that CLIENT CACHING speaks of.
+    caching: bool,
+    /// Nothing of ours may stand before the current command.
+    between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,
 }
@@ -125,6 +153,8 @@ pub enum Tag {
     Many,
     /// Our own PTTL.
     Probe,
+    /// Our own question who the connection speaks for.
+    Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),
     /// AUTH or HELLO, and what it asks for.
@@ -140,6 +170,18 @@ pub enum Tag {
     Restore,
     /// RESET.
     Reset,
+    /// MULTI.
+    Multi,
+    /// EXEC.
+    Exec,
+    /// DISCARD.
+    Discard,
+    /// (P|S)(UN)SUBSCRIBE in the new protocol, by what its confirmations are called.
+    Subscribe(&'static str),
+    /// Code that runs at the origin: its errors are its own.
+    Script,
+    /// A command that no table has.
+    Unknown,
     /// Asks for the nodes of a cluster.
     Topology(Topology),
 }
@@ -150,18 +192,24 @@ impl Resp {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             decoder: request::Decoder::default(),
+            passing: None,
+            recognised: false,
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
-            user: Box::default(),
+            user: None,
             version: Version::Resp2,
             unsettled: 0,
             lost_track: false,
             in_transaction: false,
+            queues: false,
+            endings: 0,
             watched: false,
             tracked: false,
             replica_reads: false,
             asking: false,
+            caching: false,
+            between: false,
             mid_reply: false,
             settings,
         }
@@ -178,9 +226,46 @@ impl Filter for Resp {
     type Tag = Tag;
     type Message<'a> = Message<'a>;
 
+    const CHECKS_EARLY: bool = true;
+
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        self.decoder.decode(bytes, &self.settings.limits)
+        if !self.recognised {
+            if !detect::expect(Protocol::Resp, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
+        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
+        if let Some((message, _)) = &decoded
+            && message.bytes().first() != Some(&b'*')
+            && request::is_http(message)
+        {
+            return Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()));
+        }
+        Ok(decoded)
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        Ok(self.name_beginning(bytes, scratch, standing))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let Some(passing) = &mut self.passing else { return Ok(Passed { bytes: 0, ends: true }) };
+        let passed = passing.advance(bytes, &self.settings.limits)?;
+        if passed.ends {
+            self.passing = None;
+        }
+        Ok(passed)
+    }
+
+    fn overloaded(&mut self, out: &mut Vec<u8>) {
+        response::write_error(out, format!("ERR enroute: {OVERLOADED}").as_bytes());
     }
 
     #[inline]
@@ -188,12 +273,17 @@ impl Filter for Resp {
         &mut self,
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
+        standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        Ok(self.name_flow(message, scratch))
+        Ok(self.name_flow(message, scratch, standing))
     }
 
-    fn cut(&mut self, bytes: &[u8], _: Option<&Tag>) -> Result<Cut> {
-        if !self.mid_reply && self.may_be_redirection(bytes) && !has_line(bytes) {
+    fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
+        let incomplete = || {
+            self.may_be_redirection(bytes) && !has_line(bytes)
+                || begins_confirmation(tag, bytes, &self.settings.limits)
+        };
+        if !self.mid_reply && incomplete() {
             return Ok(Cut { bytes: 0, ends: false, answers: true, continues: false });
         }
         let progress = self.scanner.advance(bytes)?;
@@ -256,7 +346,51 @@ impl Filter for Resp {
             .is_some_and(|reply| !reply.is_error() && !is_queued(&reply))
     }
 
-    fn observe(&mut self, tag: &Tag, reply: &[u8]) {
+    fn verdict(&mut self, tag: &Tag, reply: &[u8]) -> Verdict {
+        let verdict = refusal::verdict(tag, reply, self.queues);
+        if matches!(tag, Tag::Exec | Tag::Discard | Tag::Reset) {
+            self.endings -= u32::from(!matches!(tag, Tag::Reset));
+            self.queues &= verdict == Verdict::Unclear;
+        }
+        verdict
+    }
+
+    fn confirms(&self, tag: &Tag, message: &[u8]) -> bool {
+        matches!(tag, Tag::Subscribe(name) if confirms(name, message, &self.settings.limits))
+    }
+
+    fn fence(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
+    fn keep_answering(&self, out: &mut Vec<u8>) {
+        request::write_command(out, &["CLIENT", "REPLY", "ON"]);
+    }
+
+    fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
+        self.ask_who(forced, out)
+    }
+
+    fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
+        match tag {
+            Tag::Check(asked) => self.answered_who(*asked, reply),
+            _ => Finding::LoggedIn,
+        }
+    }
+
+    fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
+        whole(reply, &self.settings.limits).is_some_and(|reply| check::is_refusal(&reply))
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        self.namespace.whole_origin()
+    }
+
+    fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
+        if matches!(tag, Tag::Multi) {
+            self.queues |= self.accepts(tag, reply);
+            return;
+        }
         if matches!(tag, Tag::Restore) {
             self.lost_track |= !self.accepts(tag, reply);
             return;
@@ -265,15 +399,30 @@ impl Filter for Resp {
             return;
         }
         self.unsettled = self.unsettled.saturating_sub(1);
+        // A transaction that was thought to be over has it: it takes effect at EXEC, or never.
+        self.lost_track |=
+            whole(reply, &self.settings.limits).is_some_and(|reply| is_queued(&reply));
         if self.accepts(tag, reply) {
             self.follow(tag);
+            match tag {
+                Tag::Identify { user: Some(_), .. } => standing.begin_again(Login::Accepted),
+                Tag::Reset => standing.begin_again(Login::Unknown),
+                _ => {}
+            }
         } else if matches!(tag, Tag::Reset) {
             // What a RESET ends was taken for ended when it was sent.
             self.lost_track = true;
         }
     }
 
-    fn rewrite(&mut self, tag: &Tag, reply: &[u8], out: &mut Vec<u8>, _: Duration) {
+    fn rewrite(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        out: &mut Vec<u8>,
+        _: &mut Standing,
+        _: Duration,
+    ) {
         match (tag, whole(reply, &self.settings.limits)) {
             (Tag::Topology(topology), Some(reply)) => {
                 self.settings.addresses.rewrite(*topology, &reply, out);
@@ -324,19 +473,19 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
-    fn unavailable(&mut self, tag: &Tag, out: &mut Vec<u8>, now: Duration) {
+    fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag
-            && self.user.is_empty()
+            && self.user.is_none()
             && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
         {
             out.extend_from_slice(&greeting);
             return;
         }
-        response::write_error(out, b"ERR enroute: the origin cannot be reached");
+        response::write_error(out, format!("ERR enroute: {why}").as_bytes());
     }
 
-    fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>) {
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
         out.extend_from_slice(&request::error_line(error));
     }
 
@@ -346,10 +495,10 @@ impl Filter for Resp {
 
     fn is_stateless(&self) -> bool {
         self.database == 0
-            && self.user.is_empty()
+            && self.user.is_none()
             && self.unsettled == 0
             && !(self.lost_track
-                || self.in_transaction
+                || self.may_queue()
                 || self.watched
                 || self.tracked
                 || self.replica_reads)
@@ -359,6 +508,12 @@ impl Filter for Resp {
 impl Resp {
     fn may_be_redirection(&self, reply: &[u8]) -> bool {
         reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
+    }
+
+    /// May the origin queue the next command? Only its reply to what ends a transaction says that it
+    /// does not: a user may lack the right to DISCARD.
+    fn may_queue(&self) -> bool {
+        self.in_transaction || self.queues || self.endings > 0
     }
 
     /// The origin agreed to a change of the connection's state.
@@ -372,7 +527,7 @@ impl Resp {
             Tag::Select(None) => self.lost_track = true,
             Tag::Identify { version, user, .. } => {
                 self.version = version.unwrap_or(self.version);
-                if let Some(user) = user {
+                if user.is_some() {
                     self.user.clone_from(user);
                 }
             }
@@ -380,7 +535,7 @@ impl Resp {
                 // The rest of the state was reset when it was sent: what was changed since stays.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
-                self.user = Box::default();
+                self.user = None;
                 self.version = Version::Resp2;
             }
             Tag::Plain
@@ -388,31 +543,14 @@ impl Resp {
             | Tag::Blocking
             | Tag::Topology(_)
             | Tag::Many
+            | Tag::Multi
+            | Tag::Exec
+            | Tag::Discard
+            | Tag::Subscribe(_)
+            | Tag::Script
+            | Tag::Unknown
+            | Tag::Check(_)
             | Tag::Probe => {}
         }
     }
-}
-
-/// A transaction that was thought to be over has queued the command instead of running it.
-fn is_queued(reply: &Frame<'_>) -> bool {
-    reply.value_bytes() == b"+QUEUED\r\n"
-}
-
-/// Which of the two greetings belongs to a version.
-fn form(version: Version) -> Form {
-    match version {
-        Version::Resp2 => Form::Old,
-        Version::Resp3 => Form::New,
-    }
-}
-
-/// Is the line whole, or longer than any redirection?
-fn has_line(bytes: &[u8]) -> bool {
-    const REDIRECTION_BYTES_MAX: usize = 512;
-    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
-}
-
-/// The reply, if all of it is there.
-fn whole<'a>(reply: &'a [u8], limits: &Limits) -> Option<Frame<'a>> {
-    frame::decode(reply, limits).ok().flatten().map(|(reply, _)| reply)
 }

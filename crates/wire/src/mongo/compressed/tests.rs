@@ -115,3 +115,25 @@ fn garbage_unknown_compressors_and_double_compression_are_refused() {
     let unknown = compress(&[0; 16], Compressor::Unknown(9), &mut Vec::new());
     assert!(unknown.is_err());
 }
+
+#[test]
+fn the_beginning_of_a_long_frame_is_what_inflating_all_begins_with() {
+    let words: Vec<u8> = (0..40_000_u32).flat_map(|n| (n % 977 * n).to_le_bytes()).collect();
+    let header = Header {
+        length: HEADER_BYTES + words.len(),
+        request_id: 7,
+        response_to: 0,
+        opcode: opcode::MSG,
+    };
+    let frame = [header.encode().as_slice(), &words].concat();
+    for compressor in [Compressor::Noop, Compressor::Snappy, Compressor::Zlib, Compressor::Zstd] {
+        let mut packed = Vec::new();
+        compress(&frame, compressor, &mut packed).unwrap();
+        for there in [packed.len(), packed.len() / 2] {
+            let limits = Limits::default();
+            let found = beginning(&packed[..there], &limits, 20_000).unwrap();
+            assert!(found.len() >= 20_000, "{compressor:?}: {}", found.len());
+            assert_eq!(found[..20_000], frame[..20_000], "{compressor:?}");
+        }
+    }
+}

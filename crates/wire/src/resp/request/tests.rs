@@ -189,6 +189,57 @@ proptest! {
 }
 
 #[test]
+fn a_request_that_passes_ends_where_one_that_is_held_does() {
+    let long = "v".repeat(100);
+    let request = format!("*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\n{long}\r\n$2\r\nNX\r\n");
+    let stream = format!("{request}PING\r\n");
+    let limits = Limits::default();
+    for seen in 8..request.len() {
+        for piece in [1, 7, 1_000] {
+            let mut decoder = Decoder::default();
+            let bytes = &stream.as_bytes()[..seen];
+            assert!(decoder.decode(bytes, &limits).unwrap().is_none());
+            let (beginning, mut taken, mut passing) = decoder.begin_passing(bytes).unwrap();
+            assert_eq!(beginning.arguments, 4);
+            assert!(
+                beginning.request.arguments().eq(["SET", "k", &long, "NX"]
+                    .iter()
+                    .map(|argument| argument.as_bytes())
+                    .take(beginning.request.len()))
+            );
+            let mut end = seen;
+            loop {
+                let passed = passing.advance(&stream.as_bytes()[taken..end], &limits).unwrap();
+                taken += passed.bytes;
+                if passed.ends {
+                    break;
+                }
+                end = (end + piece).min(stream.len());
+            }
+            assert_eq!(taken, request.len(), "{seen} {piece}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_passes_is_held_to_the_same_limits() {
+    let limits = Limits { bulk_bytes_max: 50, request_bytes_max: 90, ..Limits::default() };
+    for (rest, what) in [
+        ("$51\r\n", "bulk bytes"),
+        ("$40\r\n1234567890123456789012345678901234567890\r\n$30\r\n", "request bytes"),
+        ("+1\r\n", "'$'"),
+        ("$1\r\nabc", "CR LF"),
+    ] {
+        let stream = format!("*4\r\n$3\r\nSET\r\n{rest}");
+        let mut decoder = Decoder::default();
+        assert!(decoder.decode(b"*4\r\n$3\r\nSET\r\n", &limits).unwrap().is_none());
+        let (_, taken, mut passing) = decoder.begin_passing(b"*4\r\n$3\r\nSET\r\n").unwrap();
+        let error = passing.advance(&stream.as_bytes()[taken..], &limits).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
 fn an_http_request_ends_the_connection_before_its_body() {
     let body = "\r\nSET k v\r\n";
     for head in [

@@ -1,13 +1,18 @@
-//! Whom a connection speaks for: answers are never shared between users.
+//! Who a connection says it is, and what the origin said to that. What a user may do is asked in
+//! `check`.
 
 use wire::mongo::{bson::Document, request::Request};
 
+use crate::principal::Login;
+
 /// The user of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Principal {
+pub(super) struct Identity {
     state: State,
     /// Conversations that are under way.
     unsettled: u32,
+    /// Somebody has proven a name, and nobody has logged out since.
+    proven: bool,
 }
 
 #[derive(Debug, Default)]
@@ -72,9 +77,9 @@ impl Told {
     }
 }
 
-impl Principal {
-    /// What tells this user's answers from others'; none while that is not settled.
-    pub(super) fn mark(&self) -> Option<&[u8]> {
+impl Identity {
+    /// Who has logged in: nobody is an empty name; none while that is not settled.
+    pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.state {
             _ if self.unsettled > 0 => None,
             State::Anonymous => Some(b""),
@@ -87,6 +92,21 @@ impl Principal {
         matches!(self.state, State::Anonymous) && self.unsettled == 0
     }
 
+    /// Is no step under way?
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled == 0
+    }
+
+    /// Is no conversation under way?
+    pub(super) fn is_followed(&self) -> bool {
+        self.is_settled() && !matches!(self.state, State::Claimed(_))
+    }
+
+    /// Is somebody logged in, whoever it is?
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
     /// The client takes a step.
     pub(super) fn begin(&mut self) {
         self.unsettled += 1;
@@ -94,14 +114,15 @@ impl Principal {
 
     /// The client took a step that will not be answered.
     pub(super) fn lose_track(&mut self) {
+        self.proven = false;
         self.state = State::Unknown;
     }
 
-    /// The origin answered a step.
+    /// The origin answered a step; says what it is known of the login if that has changed.
     ///
     /// Whoever is known stays alone: a connection on which a second user logs in, or one logs out,
     /// has rights that nobody else has.
-    pub(super) fn settle(&mut self, step: &Step, told: Told) {
+    pub(super) fn settle(&mut self, step: &Step, told: Told) -> Option<Login> {
         self.unsettled = self.unsettled.saturating_sub(1);
         let state = std::mem::take(&mut self.state);
         let nobody = matches!(state, State::Anonymous | State::Claimed(_));
@@ -116,6 +137,13 @@ impl Principal {
             (Step::Logout, _, State::Anonymous) => State::Anonymous,
             (Step::Continue | Step::Logout, ..) => State::Unknown,
         };
+        let login = match (step, told) {
+            (Step::Logout, _) => Login::Unknown,
+            (_, Told::Done) => Login::Accepted,
+            _ => return None,
+        };
+        self.proven = login == Login::Accepted;
+        Some(login)
     }
 }
 

@@ -3,10 +3,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Kept free for what clients keep waiting, which comes at any moment: shards give memory back a
-/// little later than it is needed. With the reserve it is what clients may keep
-/// (`db::parameters::clients_bytes_max`).
-const CLIENTS_BYTES: u64 = 8 << 20;
 /// What threads, connections and reads from the disk need, before anything is measured.
 const HEAP_BYTES: u64 = 2 << 20;
 /// A part of the budget that is set aside: what is measured is always a little late.
@@ -20,34 +16,37 @@ const DECAY: u64 = 1_024;
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Memory the process needs beside its shards.
-pub(super) struct Overhead {
+pub(crate) struct Overhead {
     /// What is believed now.
     bytes: AtomicU64,
     /// What the shards were last told.
     told: AtomicU64,
+    /// Kept free for what clients keep waiting, which comes at any moment: shards give memory back a
+    /// little later than it is needed.
+    clients: u64,
 }
 
 impl Overhead {
-    /// The process has `resident` bytes before its shards are opened.
-    pub(super) fn new(resident: u64) -> Self {
+    /// The process has `resident` bytes before its shards are opened; its clients may keep `clients`.
+    pub(crate) fn new(resident: u64, clients: u64) -> Self {
         let bytes = resident + HEAP_BYTES;
-        Self { bytes: AtomicU64::new(bytes), told: AtomicU64::new(bytes) }
+        Self { bytes: AtomicU64::new(bytes), told: AtomicU64::new(bytes), clients }
     }
 
     /// What of `bytes` for the whole process the shards may have.
-    pub(super) fn for_shards(&self, bytes: u64) -> u64 {
-        let taken = self.told.load(Relaxed) + CLIENTS_BYTES + bytes / RESERVE;
+    pub(crate) fn for_shards(&self, bytes: u64) -> u64 {
+        let taken = self.told.load(Relaxed) + self.clients + bytes / RESERVE;
         bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
     }
 
     /// The budget for the whole process that gives the shards `bytes`.
-    pub(super) fn for_process(&self, bytes: u64) -> u64 {
-        (bytes + self.told.load(Relaxed) + CLIENTS_BYTES) / (RESERVE - 1) * RESERVE
+    pub(crate) fn for_process(&self, bytes: u64) -> u64 {
+        (bytes + self.told.load(Relaxed) + self.clients) / (RESERVE - 1) * RESERVE
     }
 
     /// Notes what the process has resident, and what of it the shards know of and clients keep
     /// waiting, in bytes; true if it has changed by enough that the shards should be told.
-    pub(super) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
+    pub(crate) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
         let before = self.bytes.load(Relaxed);
         let measured = resident.saturating_sub(shards + clients);
         // Soon believed when it is more, and late when it is less: it comes and goes with the load.
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn shards_get_what_the_process_does_not_need() {
-        let overhead = Overhead::new(6 * MIB);
+        let overhead = Overhead::new(6 * MIB, 8 * MIB);
         assert_eq!(overhead.for_shards(64 * MIB), 46 * MIB);
         assert!(overhead.measure(60 * MIB, 46 * MIB, 0));
         assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
@@ -85,7 +84,7 @@ mod tests {
         // However little there is, the shards keep a part.
         overhead.measure(64 * MIB, 0, 0);
         assert_eq!(overhead.for_shards(64 * MIB), 8 * MIB);
-        let overhead = Overhead::new(6 * MIB);
+        let overhead = Overhead::new(6 * MIB, 8 * MIB);
         let shards = overhead.for_shards(512 * MIB);
         assert!(overhead.for_process(shards).abs_diff(512 * MIB) < 64);
     }

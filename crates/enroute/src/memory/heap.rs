@@ -1,28 +1,28 @@
 //! The C library's heap: kept small, as its free parts are memory that the shards cannot have.
 #![allow(unsafe_code)]
 
-/// Heaps that threads share; each has free parts of its own.
-const HEAPS_MAX: libc::c_int = 2;
-
 /// Longer allocations are mappings of their own, which leave the process when they are freed. Left to
 /// itself the library raises this to the longest ever freed, and long requests stay in its heaps.
 const MAPPED_BYTES_MIN: libc::c_int = 512 << 10;
 /// Free bytes at the end of a heap that are kept.
 const KEPT_BYTES: libc::c_int = 1 << 20;
 
-/// Lets all threads share few heaps that stay small; to be called before there are many.
-pub(super) fn share() {
+/// Lets all threads share `heaps` that stay small, each with free parts of its own; to be called before
+/// there are many threads.
+pub(crate) fn share(heaps: i32) {
+    #[cfg(not(target_env = "gnu"))]
+    let _ = heaps;
     #[cfg(target_env = "gnu")]
     // SAFETY: takes two numbers and changes only the allocator's own settings.
     unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, HEAPS_MAX);
+        libc::mallopt(libc::M_ARENA_MAX, heaps);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
     }
 }
 
 /// Gives the free parts back to the system.
-pub(super) fn trim() {
+pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number; the allocator's own locks keep other threads out.
     unsafe {

@@ -1,0 +1,47 @@
+//! What single requests and replies are.
+
+use wire::resp::{Frame, Limits, Version, frame};
+
+use super::Tag;
+use crate::filter::Form;
+
+/// A push that is longer confirms no subscription: that names a channel.
+const CONFIRMATION_BYTES_MAX: usize = 64 << 10;
+
+/// Could `bytes` be the beginning of what confirms the subscription of `tag`?
+pub(super) fn begins_confirmation(tag: Option<&Tag>, bytes: &[u8], limits: &Limits) -> bool {
+    matches!(tag, Some(Tag::Subscribe(_)))
+        && bytes.first() == Some(&b'>')
+        && bytes.len() < CONFIRMATION_BYTES_MAX
+        && whole(bytes, limits).is_none()
+}
+
+/// Does the push `message` confirm a subscription by the command `name`?
+pub(super) fn confirms(name: &str, message: &[u8], limits: &Limits) -> bool {
+    let kind = whole(message, limits).and_then(|push| push.elements().next());
+    kind.and_then(|kind| kind.payload()) == Some(name.as_bytes())
+}
+
+/// A transaction that was thought to be over has queued the command instead of running it.
+pub(super) fn is_queued(reply: &Frame<'_>) -> bool {
+    reply.value_bytes() == b"+QUEUED\r\n"
+}
+
+/// Which of the two greetings belongs to a version.
+pub(super) fn form(version: Version) -> Form {
+    match version {
+        Version::Resp2 => Form::Old,
+        Version::Resp3 => Form::New,
+    }
+}
+
+/// Is the line whole, or longer than any redirection?
+pub(super) fn has_line(bytes: &[u8]) -> bool {
+    const REDIRECTION_BYTES_MAX: usize = 512;
+    bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")
+}
+
+/// The reply, if all of it is there.
+pub(super) fn whole<'a>(reply: &'a [u8], limits: &Limits) -> Option<Frame<'a>> {
+    frame::decode(reply, limits).ok().flatten().map(|(reply, _)| reply)
+}

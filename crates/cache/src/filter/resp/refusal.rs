@@ -1,0 +1,92 @@
+//! Which replies prove that a write did nothing.
+//!
+//! What is not listed counts as applied. Errors of scripts are their author's, who may say anything after
+//! having written anything; those of an unknown command may be a module's, so only the server's own
+//! words for a command it does not have, and for a client that has not logged in, are believed there.
+
+use super::Tag;
+use crate::filter::Verdict;
+
+/// Errors by which a server refuses a command of its own before it changes anything.
+const REFUSALS: [&[u8]; 21] = [
+    b"-NOAUTH ",
+    b"-NOPERM ",
+    b"-WRONGPASS ",
+    b"-WRONGTYPE ",
+    b"-READONLY ",
+    b"-MOVED ",
+    b"-ASK ",
+    b"-CLUSTERDOWN ",
+    b"-CROSSSLOT ",
+    b"-TRYAGAIN ",
+    b"-MASTERDOWN ",
+    b"-MISCONF ",
+    b"-NOREPLICAS ",
+    b"-OOM ",
+    b"-LOADING ",
+    b"-BUSY ",
+    b"-DENIED ",
+    b"-ERR unknown subcommand",
+    b"-ERR wrong number of arguments",
+    b"-ERR syntax error",
+    b"-ERR Protocol error",
+];
+/// The same for a command that the server does not have.
+const UNKNOWN: [&[u8]; 3] = [b"-ERR unknown command", b"-ERR unknown subcommand", b"-NOAUTH "];
+
+/// What `reply` says of a write; `queues` if the origin has answered MULTI and not its end.
+pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
+    let is = |start: &&[u8]| reply.starts_with(start);
+    match tag {
+        Tag::Exec => match reply.first() {
+            // What it watched has changed.
+            Some(b'*') if queues && reply.starts_with(b"*-1") => Verdict::Refused,
+            Some(b'_') if queues => Verdict::Refused,
+            Some(b'-') if queues && is(&b"-EXECABORT ".as_slice()) => Verdict::Refused,
+            Some(b'*') => Verdict::Applied,
+            _ => Verdict::Unclear,
+        },
+        Tag::Discard if queues && is(&b"+OK".as_slice()) => Verdict::Refused,
+        Tag::Reset if is(&b"+RESET".as_slice()) => Verdict::Refused,
+        Tag::Discard | Tag::Reset => Verdict::Unclear,
+        _ if queues && reply == b"+QUEUED\r\n" => Verdict::Queued,
+        Tag::Script => Verdict::Applied,
+        Tag::Unknown if UNKNOWN.iter().any(is) => Verdict::Refused,
+        Tag::Unknown => Verdict::Applied,
+        _ if is(&b"-ERR unknown command".as_slice()) || REFUSALS.iter().any(is) => Verdict::Refused,
+        _ => Verdict::Applied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tag, Verdict, verdict};
+
+    #[test]
+    fn only_what_proves_it_is_a_refusal() {
+        let refused = Verdict::Refused;
+        let cases: [(Tag, &str, bool, Verdict); 16] = [
+            (Tag::Plain, "+OK", false, Verdict::Applied),
+            (Tag::Plain, "-NOPERM no", false, refused),
+            (Tag::Plain, "-ERR value is not an integer or out of range", false, Verdict::Applied),
+            (Tag::Plain, "-NOPERMISSION", false, Verdict::Applied),
+            (Tag::Plain, "+QUEUED", true, Verdict::Queued),
+            (Tag::Plain, "+QUEUED", false, Verdict::Applied),
+            (Tag::Script, "-NOPERM said after writing", false, Verdict::Applied),
+            (Tag::Script, "+QUEUED", false, Verdict::Applied),
+            (Tag::Unknown, "-ERR unknown command 'FOO'", false, refused),
+            (Tag::Unknown, "-NOPERM of a module", false, Verdict::Applied),
+            (Tag::Exec, "*-1", true, refused),
+            (Tag::Exec, "*1", true, Verdict::Applied),
+            (Tag::Exec, "-EXECABORT Transaction discarded", true, refused),
+            // MULTI was refused, so what came behind it was carried out at once.
+            (Tag::Exec, "-EXECABORT Transaction discarded", false, Verdict::Unclear),
+            (Tag::Exec, "-ERR EXEC without MULTI", false, Verdict::Unclear),
+            (Tag::Discard, "-ERR DISCARD without MULTI", true, Verdict::Unclear),
+        ];
+        for (tag, reply, queues, expected) in cases {
+            let found = verdict(&tag, format!("{reply}\r\n").as_bytes(), queues);
+            assert_eq!(found, expected, "{tag:?} {reply} {queues}");
+        }
+    }
+}

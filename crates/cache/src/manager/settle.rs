@@ -1,0 +1,118 @@
+//! What becomes of a write when its reply has come, and of what the origin queues inside MULTI.
+//!
+//! A write that the origin has queued has done nothing yet: its scope opens again, and is closed once
+//! more before the request that carries it out is sent. Where that request is on its way already, the
+//! scope stays closed until it is answered.
+
+use std::mem;
+
+use smallvec::SmallVec;
+
+use crate::{
+    expected::{Action, Expected},
+    filter::{Ends, Filter, Reply, Verdict},
+    key::Sent,
+    lease::Outcome,
+    session::Session,
+    storage::{Storage, Write},
+};
+
+impl<F: Filter> Session<F> {
+    /// Closes again what a transaction is about to write.
+    pub(crate) fn end_transaction<S: Storage>(
+        &mut self,
+        expected: &mut Expected<F::Tag>,
+        storage: &mut S,
+    ) {
+        self.endings += 1;
+        if expected.ends == Ends::Executes {
+            expected.name = "exec";
+            expected.writes.extend(self.queued.iter().map(|&scope| storage.write_sent(scope)));
+        }
+    }
+
+    /// Settles the writes of a request by its reply.
+    pub(crate) fn settle<S: Storage>(
+        &mut self,
+        mut writes: SmallVec<[Write; 1]>,
+        ends: Ends,
+        verdict: Verdict,
+        storage: &mut S,
+    ) {
+        if ends != Ends::Nothing {
+            self.endings -= 1;
+            writes.extend(self.held.drain(..));
+            if verdict == Verdict::Unclear {
+                // It may still be carried out by the next request that ends a transaction.
+                writes.iter().for_each(|write| self.queue(write.scope));
+            } else {
+                self.queued = Vec::new();
+            }
+        }
+        match verdict {
+            Verdict::Queued if self.endings > 0 => self.hold(writes, storage),
+            Verdict::Queued => {
+                for write in writes {
+                    self.queue(write.scope);
+                    storage.write_settled(write, Outcome::Refused);
+                }
+            }
+            Verdict::Refused => {
+                storage.stats().writes_refused.add(writes.len() as u64);
+                writes.into_iter().for_each(|write| storage.write_settled(write, Outcome::Refused));
+            }
+            Verdict::Applied | Verdict::Unclear => {
+                writes.into_iter().for_each(|write| storage.write_settled(write, Outcome::Applied));
+            }
+        }
+    }
+
+    /// Does the origin read nothing behind the last request until it has answered that? Then nothing is
+    /// sent behind it: a write that the origin cannot have seen must not keep a scope closed.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.expected.back().is_some_and(|last| {
+            matches!(last.action, Action::Fence { known: false } | Action::Confirmed(_))
+                || self.filter.waits(&last.tag)
+        })
+    }
+
+    /// Notes what the origin has queued; too much of it counts as everything of the origin.
+    fn queue(&mut self, scope: Sent) {
+        let everything = Sent::Origin(scope.origin());
+        if self.queued.len() >= self.config.held_writes_max {
+            self.queued.clear();
+            self.queued.push(everything);
+        } else if self.queued.first() != Some(&everything) {
+            self.queued.push(scope);
+        }
+    }
+
+    /// Keeps queued writes closed until the end of their transaction, which is on its way, is answered.
+    fn hold<S: Storage>(&mut self, writes: SmallVec<[Write; 1]>, storage: &mut S) {
+        self.held.extend(writes);
+        let Some(first) = self.held.first() else { return };
+        if self.held.len() > self.config.held_writes_max {
+            let everything = storage.write_sent(Sent::Origin(first.scope.origin()));
+            for write in mem::replace(&mut self.held, vec![everything]) {
+                // It is covered by everything, which drops it or serves it again.
+                storage.write_settled(write, Outcome::Refused);
+            }
+        }
+    }
+}
+
+impl Action {
+    /// What is done with a reply, if it is not known better.
+    pub(crate) fn of(reply: Reply) -> Self {
+        match reply {
+            Reply::Plain | Reply::Last => Self::Forward,
+            Reply::Observed => Self::Observe,
+            Reply::Rewritten => Self::Rewrite,
+            Reply::Stream => Self::Stream,
+            Reply::Confirmed(count) => Self::Confirmed(count),
+            Reply::Hush(hush) => Self::Hush(hush),
+            Reply::Never => Self::Fence { known: true },
+            Reply::Unknown => Self::Fence { known: false },
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Who asks, as the origin itself has said on the connection that asks.
+//!
+//! A [`Principal`] is made in one place, from what the origin answered to a *check* on the client's
+//! own origin connection, and nothing leaves storage or enters it without one. A check is good for
+//! [`Standing::lease`]; after it the connection's next read passes to the origin with a new check
+//! before it. So a right that was revoked at the origin gives no hit after the lease, whoever else
+//! still has it.
+//!
+//! Until a connection is known to be logged in, what it writes is held back (see
+//! [`crate::session`]); if it is not, the request passes and touches nothing that is shared.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+/// What the origin has said about a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof<'a> {
+    /// It may run every command on every key.
+    Unrestricted,
+    /// Nobody is logged in, and the origin serves it.
+    Unauthenticated,
+    /// It has exactly the rights of which this is the digest.
+    Rights {
+        /// Of everything that the origin says about the user's rights.
+        digest: u128,
+        /// May answers to several reads stand side by side in one? Not where a right depends on what
+        /// else is read by the same command.
+        combines: bool,
+    },
+    /// It is logged in under this name, and the origin does not say what the name may do.
+    Name(&'a [u8]),
+}
+
+/// Whose answers a connection may be given. Two principals with the same mark have the same rights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// Stands before the variant of every stored answer.
+    mark: SmallVec<[u8; 24]>,
+    /// An answer to this principal proves its right to it, for this long.
+    lives: Option<Duration>,
+    combines: bool,
+}
+
+/// What begins a mark. No variant of a filter begins with one of these.
+const UNAUTHENTICATED: u8 = 0xF0;
+const RIGHTS: u8 = 0xF1;
+const NAME: u8 = 0xF2;
+
+impl Principal {
+    fn new(proof: Proof<'_>, lease: Duration) -> Self {
+        let mut mark = SmallVec::new();
+        let (mut lives, mut combines) = (None, true);
+        match proof {
+            // What nearly every stored answer is for takes no room.
+            Proof::Unrestricted => {}
+            Proof::Unauthenticated => mark.push(UNAUTHENTICATED),
+            Proof::Rights { digest, combines: may } => {
+                mark.push(RIGHTS);
+                mark.extend_from_slice(&digest.to_le_bytes());
+                combines = may;
+            }
+            Proof::Name(name) => {
+                mark.push(NAME);
+                // A name may hold any byte; its length before it keeps two of them apart.
+                mark.extend_from_slice(&(name.len() as u32).to_le_bytes());
+                mark.extend_from_slice(name);
+                (lives, combines) = (Some(lease), false);
+            }
+        }
+        Self { mark, lives, combines }
+    }
+
+    /// What its stored answers begin their variant with.
+    #[inline]
+    pub(crate) fn mark(&self) -> &[u8] {
+        &self.mark
+    }
+
+    /// May it do whatever there is to do?
+    #[inline]
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.mark.is_empty()
+    }
+
+    /// For how long an answer to it proves its right to that answer; none if the mark proves it.
+    #[inline]
+    pub(crate) fn lives(&self) -> Option<Duration> {
+        self.lives
+    }
+
+    /// May answers to several reads stand side by side in one?
+    #[inline]
+    pub(crate) fn combines(&self) -> bool {
+        self.combines
+    }
+}
+
+/// Does the origin take the connection for logged in?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Login {
+    /// It has not been asked since that could have changed.
+    #[default]
+    Unknown,
+    /// Yes.
+    Accepted,
+    /// No.
+    Refused,
+}
+
+/// What the answer to a check says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding<'a> {
+    /// Who it is.
+    Proven(Proof<'a>),
+    /// It is logged in; what it may do cannot be told.
+    LoggedIn,
+    /// It is not logged in.
+    Refused,
+    /// Another question has to be asked.
+    AskAgain,
+}
+
+/// What one connection has proven.
+#[derive(Debug)]
+pub struct Standing {
+    lease: Duration,
+    login: Login,
+    principal: Option<Principal>,
+    /// No check is due before this.
+    until: Duration,
+    /// A check is under way.
+    asked: bool,
+    /// Its answer is about who the connection was before.
+    outdated: bool,
+    /// What is proven was proven on an origin connection that is gone.
+    detached: bool,
+    /// Taken for logged in, because nothing can be asked.
+    presumed: bool,
+}
+
+impl Standing {
+    /// Of a fresh connection, whose proofs are good for `lease`.
+    #[must_use]
+    pub fn new(lease: Duration) -> Self {
+        Self {
+            lease,
+            login: Login::Unknown,
+            principal: None,
+            until: Duration::ZERO,
+            asked: false,
+            outdated: false,
+            detached: false,
+            presumed: false,
+        }
+    }
+
+    /// How long a proof is good for.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// Whose stored answers the connection may be given now.
+    #[inline]
+    #[must_use]
+    pub fn principal(&self, now: Duration) -> Option<&Principal> {
+        if now < self.until { self.principal.as_ref() } else { None }
+    }
+
+    /// Who was given the reply that has just come: every reply follows that to the last check before
+    /// its request.
+    pub(crate) fn receiver(&self) -> Option<&Principal> {
+        self.principal.as_ref().filter(|_| !self.detached)
+    }
+
+    /// Is the connection logged in?
+    #[inline]
+    pub(crate) fn login(&self) -> Login {
+        if self.presumed { Login::Accepted } else { self.login }
+    }
+
+    /// Whether it is taken for logged in, because nothing can be asked: what it sends counts.
+    pub(crate) fn presume(&mut self, presumed: bool) {
+        self.presumed = presumed;
+    }
+
+    /// Is a check to be sent before the next request?
+    #[inline]
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        now >= self.until && !self.asked
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// Is what is proven older than the origin connection?
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// A check was sent.
+    pub(crate) fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// The check sent at `asked_at` was answered.
+    pub(crate) fn settle(&mut self, finding: Finding<'_>, asked_at: Duration) {
+        self.asked = false;
+        if std::mem::take(&mut self.outdated) {
+            return;
+        }
+        self.detached = false;
+        self.until = asked_at.saturating_add(self.lease);
+        (self.login, self.principal) = match finding {
+            Finding::Proven(proof) => (Login::Accepted, Some(Principal::new(proof, self.lease))),
+            Finding::LoggedIn => (Login::Accepted, None),
+            Finding::Refused => (Login::Refused, None),
+            Finding::AskAgain => {
+                self.until = Duration::ZERO;
+                (self.login, None)
+            }
+        };
+    }
+
+    /// The check will never be answered.
+    pub(crate) fn give_up(&mut self) {
+        (self.asked, self.outdated) = (false, false);
+    }
+
+    /// Somebody logged in or out: what was proven says nothing any more.
+    pub(crate) fn begin_again(&mut self, login: Login) {
+        (self.login, self.principal, self.until) = (login, None, Duration::ZERO);
+        self.outdated = self.asked;
+    }
+
+    /// A refusal is good for one request.
+    pub(crate) fn take_refusal(&mut self) -> bool {
+        let refused = self.login == Login::Refused;
+        if refused {
+            self.login = Login::Unknown;
+        }
+        refused
+    }
+
+    /// The origin connection is gone: what is proven is good for hits until its lease is over, and
+    /// for nothing else.
+    pub(crate) fn detach(&mut self) {
+        (self.asked, self.outdated, self.detached) = (false, false, true);
+    }
+
+    /// A new origin connection takes over; `asked` says whether a check is among what it is told.
+    pub(crate) fn attach(&mut self, asked: bool) {
+        (self.principal, self.until) = (None, Duration::ZERO);
+        (self.asked, self.detached) = (asked, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Finding, Login, Principal, Proof, Standing};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_proof_lasts_for_the_lease_from_when_it_was_asked_for() {
+        let mut standing = Standing::new(10 * SECOND);
+        assert!(standing.is_due(Duration::ZERO));
+        standing.ask();
+        assert!(!standing.is_due(Duration::ZERO) && standing.principal(SECOND).is_none());
+        standing.settle(Finding::Proven(Proof::Unrestricted), SECOND);
+        assert!(standing.principal(11 * SECOND - Duration::from_nanos(1)).is_some());
+        assert!(standing.principal(11 * SECOND).is_none() && standing.is_due(11 * SECOND));
+        standing.begin_again(Login::Accepted);
+        assert!(standing.principal(2 * SECOND).is_none() && standing.is_due(2 * SECOND));
+    }
+
+    #[test]
+    fn a_refusal_is_good_for_one_request() {
+        let mut standing = Standing::new(SECOND);
+        standing.settle(Finding::Refused, SECOND);
+        assert!(standing.take_refusal() && !standing.take_refusal());
+        assert!(!standing.is_due(SECOND) && standing.login() == Login::Unknown);
+    }
+
+    #[test]
+    fn no_two_proofs_have_the_same_mark() {
+        let digest = |digest| Proof::Rights { digest, combines: true };
+        let proofs = [
+            Proof::Unrestricted,
+            Proof::Unauthenticated,
+            digest(0),
+            digest(1),
+            Proof::Name(b""),
+            Proof::Name(b"\0"),
+            Proof::Name(b"default"),
+        ];
+        for (place, proof) in proofs.into_iter().enumerate() {
+            for other in proofs.iter().skip(place + 1) {
+                let mark = |proof| Principal::new(proof, SECOND).mark;
+                assert_ne!(mark(proof), mark(*other), "{proof:?} {other:?}");
+            }
+        }
+    }
+}

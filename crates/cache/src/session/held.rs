@@ -1,0 +1,44 @@
+//! What a session keeps in memory, and how it gives it up.
+
+use std::mem;
+
+use super::Session;
+use crate::{filter::Filter, input::Input};
+
+/// A request under way, with its records in the lease table: about this many bytes beside the keys and
+/// answers that are counted one by one.
+const EXPECTED_BYTES: usize = 512;
+
+impl<F: Filter> Session<F> {
+    /// Bytes it keeps for its client: what has come and waits, and what waits to go out.
+    #[inline]
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.from_client.capacity()
+            + self.from_server.capacity()
+            + self.to_client.held_bytes()
+            + self.to_server.held_bytes()
+            + self.captured.bytes.capacity()
+            + self.waiting_bytes
+            + self.expected.len() * EXPECTED_BYTES
+    }
+
+    /// Sets how many bytes may wait to be written to one side; with none, nothing is read at all.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.room = bytes.min(self.config.buffered_bytes_max);
+    }
+
+    /// Lets go of what it keeps, because all clients together keep too much: writes nothing but an
+    /// error, where the client would take it for one. Close it at once.
+    pub fn shed(&mut self) {
+        let at_start = self.has_turn() && self.to_client.is_empty();
+        self.from_client = Input::default();
+        self.from_server = Input::default();
+        self.captured = super::Captured::default();
+        drop(mem::take(&mut self.to_client));
+        drop(mem::take(&mut self.to_server));
+        if at_start {
+            self.filter.overloaded(self.to_client.buffer());
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Requests that are too long to be held: looked at from their beginning, and passed on as they come.
+
+use std::time::Duration;
+
+use super::Session;
+use crate::{
+    Error,
+    filter::{Filter, Flow, Scratch},
+    principal::Login,
+    storage::Storage,
+};
+
+/// What happened to the bytes of a request that is not whole.
+pub(super) enum Passage {
+    /// So many were taken.
+    Taken(usize),
+    /// More are needed.
+    Wait,
+}
+
+impl<F: Filter> Session<F> {
+    /// Has the origin shown that it accepts this client? Until then the client is a stranger, and
+    /// little of what it sends is held.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.standing.login() == Login::Accepted
+    }
+
+    /// Begins to pass a request on whose beginning `bytes` are, if that is too long to be held.
+    pub(super) fn begin_passing<S: Storage>(
+        &mut self,
+        bytes: &[u8],
+        scratch: &mut Scratch,
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<Passage, Error> {
+        let held_max = match self.is_proven() {
+            true => self.config.request_held_bytes_max,
+            false => self.config.stranger_held_bytes_max,
+        };
+        if bytes.len() < held_max {
+            return Ok(Passage::Wait);
+        }
+        scratch.clear();
+        let standing = &mut self.standing;
+        let (request, taken) = match self.filter.begin(bytes, scratch, standing) {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Ok(Passage::Wait),
+            Err(error) => return Err(self.refuse(error)),
+        };
+        let original = bytes.get(..taken).unwrap_or_default();
+        if self.streams && matches!(request.flow, Flow::Write(_)) {
+            // When it will have left whole is not known, and nothing would say when it is done.
+            return Err(Error::Stream);
+        }
+        self.passing = true;
+        if self.handle_request(request, original, storage, now) {
+            return Ok(Passage::Taken(taken));
+        }
+        // It comes again once the origin has said whether the client is logged in.
+        self.passing = false;
+        Ok(Passage::Wait)
+    }
+
+    /// Passes on what has come of such a request.
+    pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<Passage, Error> {
+        let passed = match self.filter.pass(bytes) {
+            Ok(passed) => passed,
+            Err(error) => return Err(self.refuse(error)),
+        };
+        self.forward(bytes.get(..passed.bytes).unwrap_or_default());
+        self.passing = !passed.ends;
+        if passed.ends {
+            self.to_server.buffer().append(&mut self.behind);
+            if let Some(last) = self.expected.back_mut() {
+                last.partial = false;
+            }
+        }
+        Ok(match passed.bytes {
+            0 if self.passing => Passage::Wait,
+            taken => Passage::Taken(taken),
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! Every order in which the steps of two writers and a reader, or of a writer and two readers, can come:
+//! what storage serves after each step is what the origin holds at that moment.
+//!
+//! A writer writes a key, its collection or its origin; it is applied, refused, or its answer is lost before or
+//! after the origin has carried it out, or though it never does. A reader takes a lease, is answered by the
+//! origin, and fills. The steps act on the real [`MemoryStorage`].
+
+use std::time::Duration;
+
+use super::{Answer, Given, Grant, MemoryStorage, Question, Storage, Write};
+use crate::{
+    key::{Key, Namespace, Sent},
+    lease::Outcome,
+    principal::{Finding, Principal, Proof, Standing},
+    storage,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Send,
+    /// The origin carries the write out.
+    Execute,
+    Settle(Outcome),
+    Lose,
+    /// The quarantine of what was lost by now is over.
+    End,
+    Take,
+    /// The origin answers the read.
+    Reply,
+    Fill,
+}
+
+use Step::{End, Execute, Fill, Lose, Reply, Send, Settle, Take};
+
+const READER: &[Step] = &[Take, Reply, Fill];
+const WRITERS: [&[Step]; 5] = [
+    &[Send, Execute, Settle(Outcome::Applied)],
+    &[Send, Settle(Outcome::Refused)],
+    &[Send, Execute, Lose, End],
+    &[Send, Lose, Execute, End],
+    &[Send, Lose, End],
+];
+const SCOPES: [fn(Key<'_>) -> Sent; 3] = [
+    |key| Sent::Key { namespace: key.namespace, hash: key.hash },
+    |key| Sent::Collection(key.namespace),
+    |key| Sent::Origin(key.namespace.origin),
+];
+const QUARANTINE: Duration = Duration::from_secs(1);
+
+/// One client: what it does, how far it is, and what it holds.
+#[derive(Default)]
+struct Client {
+    steps: &'static [Step],
+    scope: usize,
+    done: usize,
+    write: Option<Write>,
+    grant: Option<Grant>,
+    reply: u32,
+}
+
+struct World {
+    storage: MemoryStorage,
+    principal: Principal,
+    now: Duration,
+    /// What the origin holds; each write gives another number.
+    value: u32,
+    key: Vec<u8>,
+}
+
+impl World {
+    fn new() -> Self {
+        let config = storage::Config {
+            quarantine: QUARANTINE,
+            ttl: Duration::from_secs(1 << 40),
+            ..storage::Config::default()
+        };
+        let storage = MemoryStorage::new(config, 1);
+        let mut standing = Standing::new(QUARANTINE);
+        standing.settle(Finding::Proven(Proof::Unrestricted), Duration::ZERO);
+        let principal = standing.receiver().expect("proven").clone();
+        Self { storage, principal, now: Duration::ZERO, value: 0, key: Vec::new() }
+    }
+
+    fn key(key: &[u8]) -> Key<'_> {
+        Key::new(Namespace::new(0, "origin", b"shop", b"users"), key)
+    }
+
+    /// One order of the clients' steps, from a stored answer on or from none.
+    fn run(&mut self, stored: bool, order: &[usize], clients: &mut [Client]) {
+        // Another key each time: what an earlier order has left behind is not met.
+        self.value += 1;
+        self.key = self.value.to_le_bytes().to_vec();
+        if stored {
+            let mut first = Client { steps: READER, ..Client::default() };
+            READER.iter().for_each(|step| self.step(*step, &mut first));
+        }
+        assert_eq!(self.served().is_some(), stored);
+        for (place, &client) in order.iter().enumerate() {
+            let client = &mut clients[client];
+            let step = client.steps[client.done];
+            client.done += 1;
+            self.step(step, client);
+            if let Some(served) = self.served() {
+                let programs: Vec<_> =
+                    clients.iter().map(|client| (client.scope, client.steps)).collect();
+                let order = &order[..=place];
+                assert_eq!(served, self.value, "after the steps {order:?} of {programs:?}");
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step, client: &mut Client) {
+        let bytes = self.key.clone();
+        let (key, now) = (Self::key(&bytes), self.now);
+        let storage = &mut self.storage;
+        match step {
+            Send => client.write = Some(storage.write_sent(SCOPES[client.scope](key))),
+            Execute => self.value += 1,
+            Settle(outcome) => {
+                client
+                    .write
+                    .take()
+                    .into_iter()
+                    .for_each(|write| storage.write_settled(write, outcome));
+            }
+            Lose => {
+                client.write.take().into_iter().for_each(|write| storage.write_lost(write, now));
+            }
+            End => {
+                self.now += QUARANTINE;
+                storage.advance(self.now);
+            }
+            Take => {
+                let question = Question { key, variant: b"", principal: Some(&self.principal) };
+                if let Answer::Miss(grant) = storage.read(question, None, now, |_| {}) {
+                    client.grant = grant.ok();
+                }
+            }
+            Reply => client.reply = self.value,
+            Fill => {
+                if let Some(grant) = client.grant.take() {
+                    let given = Given {
+                        key,
+                        variant: b"",
+                        principal: &self.principal,
+                        answer: &client.reply.to_le_bytes(),
+                        asked_at: now,
+                        expires_at: None,
+                    };
+                    let _either = storage.fill(grant.lease, given, now);
+                }
+            }
+        }
+    }
+
+    /// What storage answers now.
+    fn served(&mut self) -> Option<u32> {
+        let mut served = None;
+        let hit =
+            |answer: &[u8]| served = Some(u32::from_le_bytes(answer.try_into().expect("a number")));
+        let key = Self::key(&self.key);
+        let question = Question { key, variant: b"", principal: Some(&self.principal) };
+        let answer = self.storage.read(question, None, self.now, hit);
+        if let Answer::Miss(Ok(grant)) = answer {
+            self.storage.release(grant.lease);
+        }
+        served
+    }
+}
+
+/// Calls `visit` with every order of so many steps of each client.
+fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
+    if left.iter().all(|left| *left == 0) {
+        return visit(order);
+    }
+    for client in 0..left.len() {
+        if left[client] > 0 {
+            left[client] -= 1;
+            order.push(client);
+            orders(left, order, visit);
+            order.pop();
+            left[client] += 1;
+        }
+    }
+}
+
+/// A quarantine is longer than the origin takes to carry out what was lost: no other order can be.
+fn is_possible(order: &[usize], programs: &[(&'static [Step], usize)]) -> bool {
+    let mut done = vec![0; programs.len()];
+    order.iter().all(|&client| {
+        let step = programs[client].0[done[client]];
+        done[client] += 1;
+        step != End
+            || programs.iter().zip(&done).all(|((steps, _), &done)| {
+                let lost = steps[..done].contains(&Lose);
+                !(lost && steps[done..].contains(&Execute))
+            })
+    })
+}
+
+fn explore(stored: bool, programs: &[(&'static [Step], usize)]) -> usize {
+    let mut world = World::new();
+    let mut left: Vec<_> = programs.iter().map(|(steps, _)| steps.len()).collect();
+    let mut count = 0;
+    orders(&mut left, &mut Vec::new(), &mut |order| {
+        if is_possible(order, programs) {
+            let client = |&(steps, scope)| Client { steps, scope, ..Client::default() };
+            let mut clients: Vec<_> = programs.iter().map(client).collect();
+            world.run(stored, order, &mut clients);
+            count += 1;
+        }
+    });
+    assert!(world.storage.is_idle(), "something is left under way: {programs:?}");
+    count
+}
+
+#[test]
+fn of_two_writers_and_a_reader() {
+    let mut count = 0;
+    for (place, first) in WRITERS.into_iter().enumerate() {
+        for second in &WRITERS[place..] {
+            // Two that are lost in different ways add orders and no case.
+            if first.contains(&Lose) && second.contains(&Lose) && first != *second {
+                continue;
+            }
+            for scopes in 0..9 {
+                count += explore(true, &[(first, scopes / 3), (second, scopes % 3), (READER, 0)]);
+            }
+        }
+    }
+    assert!(count > 100_000, "{count} orders");
+}
+
+#[test]
+fn of_a_writer_and_two_readers() {
+    for writer in WRITERS {
+        for scope in 0..3 {
+            for stored in [true, false] {
+                explore(stored, &[(writer, scope), (READER, 0), (READER, 0)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Watch: is the origin still the one whose answers are stored?
+//!
+//! One connection of our own asks the origin who it is. A Redis says which process it is, whose history
+//! its data has and how far that goes; a MongoDB says its process and, in a replica set, its election.
+//! When that has changed – or cannot be told, and the connection was lost – what is stored may be lost
+//! at the origin, and is dropped. A session's own new connection to the origin is confirmed by a
+//! question that was asked after it was made, before its first reply is read.
+//!
+//! **What cannot be seen:** a proxy between the cache and its origin that answers for several servers;
+//! a restart that lost the end of what was written, where the server keeps its identity.
+
+use wire::{
+    detect::{self, Protocol},
+    mongo::{
+        bson::{Document, Writer},
+        frame as mongo_frame, message,
+        response::Response,
+    },
+    resp::{Limits, frame, request},
+};
+
+use crate::{Error, input::Input};
+
+/// How the origin is asked.
+#[derive(Debug, Clone)]
+pub enum Speaks {
+    /// Redis: the login of the feed, user and password, where there is one.
+    Resp(Option<(Option<String>, String)>),
+    /// MongoDB.
+    Mongo,
+}
+
+impl Speaks {
+    /// The protocol spoken.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Resp(_) => Protocol::Resp,
+            Self::Mongo => Protocol::Mongo,
+        }
+    }
+
+    /// A question that an origin of the other protocol answers, for one that does not answer ours.
+    #[must_use]
+    pub fn foreign_question(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Resp(_) => write_hello(&mut out),
+            Self::Mongo => request::write_command(&mut out, &["PING"]),
+        }
+        out
+    }
+}
+
+/// What an answer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The origin is the one that was known, or the first.
+    Same,
+    /// It may be another one: drop what is stored of it.
+    Changed,
+}
+
+/// Who an origin says it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Identity {
+    /// By what never stays when it may have lost data, and by what only grows.
+    Known(Vec<u8>, u64),
+    /// It does not say.
+    Unknown,
+}
+
+/// The watch of one origin.
+#[derive(Debug)]
+pub struct Watch {
+    speaks: Speaks,
+    input: Input,
+    known: Option<Identity>,
+    /// Replies to the present question that have come.
+    told: Vec<u8>,
+    awaited: usize,
+    /// Nothing was answered on this connection yet.
+    fresh: bool,
+}
+
+impl Watch {
+    /// A watch that is not connected.
+    #[must_use]
+    pub fn new(speaks: Speaks) -> Self {
+        let (input, told) = (Input::default(), Vec::new());
+        Self { speaks, input, known: None, told, awaited: 0, fresh: true }
+    }
+
+    /// How the origin is asked.
+    #[must_use]
+    pub fn speaks(&self) -> &Speaks {
+        &self.speaks
+    }
+
+    /// Was an answer ever understood?
+    #[must_use]
+    pub fn has_stood(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Was a question answered on the present connection?
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        !self.fresh
+    }
+
+    /// Writes a question. Ask the next one when this one is answered.
+    pub fn ask(&mut self, out: &mut Vec<u8>) {
+        match &self.speaks {
+            Speaks::Resp(login) => {
+                if let Some((user, password)) = login.as_ref().filter(|_| self.fresh) {
+                    let user = user.as_deref().unwrap_or("default");
+                    request::write_command(out, &["AUTH", user, password]);
+                    self.awaited += 1;
+                }
+                request::write_command(out, &["INFO", "server"]);
+                request::write_command(out, &["INFO", "replication"]);
+                self.awaited += 2;
+            }
+            Speaks::Mongo => {
+                write_hello(out);
+                self.awaited += 1;
+            }
+        }
+    }
+
+    /// Takes bytes of the origin; a verdict once the question is answered.
+    ///
+    /// # Errors
+    /// The origin does not speak the protocol. Close the connection and call [`Self::lost`].
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Verdict>, Error> {
+        if self.fresh
+            && let Some(found) = detect::server(self.speaks.protocol(), bytes)
+        {
+            return Err(Error::Server(detect::foreign(self.speaks.protocol(), found, bytes)));
+        }
+        let all = self.input.take_with(bytes);
+        let mut taken = 0;
+        while self.awaited > 0 {
+            let rest = all.waiting().get(taken..).unwrap_or_default();
+            let Some(length) = self.read_reply(rest).map_err(Error::Server)? else { break };
+            taken += length;
+            self.awaited -= 1;
+        }
+        self.input.put_back(all, taken);
+        Ok((self.awaited == 0).then(|| self.judge()))
+    }
+
+    /// The connection is gone.
+    pub fn lost(&mut self) {
+        self.input = Input::default();
+        self.told.clear();
+        (self.awaited, self.fresh) = (0, true);
+    }
+
+    /// Reads one reply; its length, once it is whole.
+    fn read_reply(&mut self, bytes: &[u8]) -> wire::Result<Option<usize>> {
+        match self.speaks {
+            Speaks::Resp(_) => {
+                let Some((reply, length)) = frame::decode(bytes, &Limits::default())? else {
+                    return Ok(None);
+                };
+                self.told.extend_from_slice(reply.payload().unwrap_or_default());
+                Ok(Some(length))
+            }
+            Speaks::Mongo => {
+                let limits = mongo_frame::Limits::default();
+                let Some((reply, length)) = mongo_frame::decode(bytes, &limits)? else {
+                    return Ok(None);
+                };
+                let told = Response::parse(&reply)?.and_then(|hello| mongo_identity(&hello.body));
+                self.told.extend(told.unwrap_or_default());
+                Ok(Some(length))
+            }
+        }
+    }
+
+    fn judge(&mut self) -> Verdict {
+        let told = std::mem::take(&mut self.told);
+        let identity = match self.speaks {
+            Speaks::Resp(_) => redis_identity(&told),
+            Speaks::Mongo if told.is_empty() => Identity::Unknown,
+            Speaks::Mongo => Identity::Known(told, 0),
+        };
+        let changed = match (&self.known, &identity) {
+            (None, _) => false,
+            (Some(Identity::Known(before, reached)), Identity::Known(now, reaches)) => {
+                before != now || reaches < reached
+            }
+            // Whoever does not say who it is may be another one behind each connection.
+            _ => self.fresh,
+        };
+        self.known = Some(identity);
+        self.fresh = false;
+        if changed { Verdict::Changed } else { Verdict::Same }
+    }
+}
+
+/// Process, history and how far it goes, from the lines of INFO.
+fn redis_identity(info: &[u8]) -> Identity {
+    let field = |name: &[u8]| {
+        let mut lines = info.split(|&byte| byte == b'\n');
+        lines.find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
+    };
+    let Some(process) = field(b"run_id:") else { return Identity::Unknown };
+    let history = field(b"master_replid:").unwrap_or_default();
+    let reached = field(b"master_repl_offset:").and_then(|text| std::str::from_utf8(text).ok());
+    let reached = reached.and_then(|text| text.parse().ok()).unwrap_or(0);
+    Identity::Known([process, b" ", history].concat(), reached)
+}
+
+/// The process and the election of a `hello`; none if it says no process.
+fn mongo_identity(hello: &Document<'_>) -> Option<Vec<u8>> {
+    let version = hello.element("topologyVersion").ok()??.document()?;
+    let mut identity = version.element("processId").ok()??.value().to_vec();
+    if let Ok(Some(election)) = hello.element("electionId") {
+        identity.extend_from_slice(election.value());
+    }
+    Some(identity)
+}
+
+fn write_hello(out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    Writer::write(&mut body, |body| {
+        body.i32("hello", 1);
+        body.str("$db", "admin");
+        body.str("comment", "enroute: watch");
+    });
+    message::write(out, 1, 0, &body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(run: &str, history: &str, reached: u64) -> Vec<u8> {
+        let bulk = |text: String| format!("${}\r\n{text}\r\n", text.len());
+        let server = bulk(format!("# Server\r\nrun_id:{run}\r\ntcp_port:1\r\n"));
+        let rest = format!("master_replid:{history}\r\nmaster_repl_offset:{reached}\r\n");
+        [server, bulk(rest)].concat().into_bytes()
+    }
+
+    fn answer(watch: &mut Watch, reply: &[u8]) -> Verdict {
+        watch.ask(&mut Vec::new());
+        let (first, rest) = reply.split_at(reply.len() / 2);
+        assert_eq!(watch.receive(first).unwrap(), None);
+        watch.receive(rest).unwrap().expect("answered")
+    }
+
+    #[test]
+    fn another_process_or_history_or_less_of_it_is_a_change() {
+        let mut watch = Watch::new(Speaks::Resp(None));
+        for (run, history, reached, verdict) in [
+            ("a", "h", 10, Verdict::Same),
+            ("a", "h", 20, Verdict::Same),
+            ("a", "h", 19, Verdict::Changed),
+            ("b", "h", 19, Verdict::Changed),
+            ("b", "i", 30, Verdict::Changed),
+            ("b", "i", 30, Verdict::Same),
+        ] {
+            assert_eq!(
+                answer(&mut watch, &info(run, history, reached)),
+                verdict,
+                "{run} {history}"
+            );
+            watch.lost();
+        }
+    }
+
+    #[test]
+    fn an_origin_that_does_not_say_who_it_is_may_be_another_behind_each_connection() {
+        let refused = b"-NOAUTH Authentication required.\r\n".repeat(2);
+        let mut watch = Watch::new(Speaks::Resp(None));
+        assert_eq!(answer(&mut watch, &refused), Verdict::Same);
+        assert_eq!(answer(&mut watch, &refused), Verdict::Same);
+        watch.lost();
+        assert_eq!(answer(&mut watch, &refused), Verdict::Changed);
+        assert_eq!(answer(&mut watch, &info("a", "h", 1)), Verdict::Same);
+        watch.lost();
+        assert_eq!(answer(&mut watch, &info("a", "h", 1)), Verdict::Same);
+        watch.lost();
+        assert_eq!(answer(&mut watch, &refused), Verdict::Changed);
+    }
+
+    #[test]
+    fn a_process_or_an_election_of_mongodb_is_an_identity() {
+        let hello = |process: &str, election: Option<&str>| {
+            let mut body = Vec::new();
+            Writer::write(&mut body, |body| {
+                body.f64("ok", 1.0);
+                if !process.is_empty() {
+                    body.nested("topologyVersion", |version| version.str("processId", process));
+                }
+                election.into_iter().for_each(|election| body.str("electionId", election));
+            });
+            let mut reply = Vec::new();
+            message::write(&mut reply, 2, 1, &body);
+            reply
+        };
+        let mut watch = Watch::new(Speaks::Mongo);
+        for (process, election, verdict) in [
+            ("p", None, Verdict::Same),
+            ("p", Some("1"), Verdict::Changed),
+            ("p", Some("1"), Verdict::Same),
+            ("q", Some("1"), Verdict::Changed),
+            ("", None, Verdict::Changed),
+        ] {
+            assert_eq!(answer(&mut watch, &hello(process, election)), verdict, "{process}");
+            watch.lost();
+        }
+    }
+
+    #[test]
+    fn an_origin_of_another_protocol_is_named() {
+        let mut watch = Watch::new(Speaks::Mongo);
+        watch.ask(&mut Vec::new());
+        let error = watch.receive(b"-ERR unknown command\r\n").unwrap_err().to_string();
+        assert!(error.contains("expected MongoDB, got Redis"), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+//! What a configuration asks of the machine it is read on: files that are there, memory that it has.
+
+use std::path::Path;
+
+use super::{
+    Bytes, Document, KeyPlace,
+    mistake::{Mistake, Place},
+};
+use crate::runtime::process_bytes;
+
+impl Document {
+    /// The first thing that this machine does not have.
+    pub(super) fn find_missing(&self) -> Result<(), Mistake> {
+        self.find_missing_memory()?;
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let path = listener.feed.as_ref().and_then(|feed| feed.password_file.as_deref());
+            missing(path, Place::Listener(number, "feed"))?;
+        }
+        let Some(edge) = &self.edge else { return Ok(()) };
+        if let Some(identity) = &edge.identity {
+            for path in [&identity.certificate, &identity.key, &identity.authorities] {
+                missing(Some(path), Place::Edge("identity"))?;
+            }
+        }
+        for (number, site) in edge.sites.iter().enumerate() {
+            missing(Some(&site.certificate), Place::Site(number, "certificate"))?;
+            let authorities = site.origin_authorities.as_deref();
+            missing(authorities, Place::Site(number, "origin_authorities"))?;
+            if let KeyPlace::File(path) = &site.key {
+                missing(Some(path), Place::Site(number, "key"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn find_missing_memory(&self) -> Result<(), Mistake> {
+        let (Some(machine), Some(memory)) = (memory_bytes(), self.storage.memory) else {
+            return Ok(());
+        };
+        let process = process_bytes(memory.count() as u64);
+        if process <= machine {
+            return Ok(());
+        }
+        let message = format!(
+            "with this memory the process takes up to {process} bytes, and the machine has {machine}; \
+             write less"
+        );
+        Err(Mistake { at: Some(Place::Storage("memory")), message })
+    }
+}
+
+/// Memory of the machine, in bytes; none if the system does not tell.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let size: Bytes = line.trim().replace(" kB", "KiB").parse().ok()?;
+    Some(size.count() as u64)
+}
+
+/// A file that is not there, or cannot be read.
+fn missing(path: Option<&Path>, at: Place) -> Result<(), Mistake> {
+    let Some(path) = path else { return Ok(()) };
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", path.display());
+            Err(Mistake { at: Some(at), message })
+        }
+    }
+}

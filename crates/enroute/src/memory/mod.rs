@@ -1,0 +1,15 @@
+//! What the process takes of the machine's memory, for the services that keep within a budget.
+
+use std::fs;
+
+pub(crate) mod heap;
+mod overhead;
+
+pub(crate) use overhead::Overhead;
+
+/// Memory the process has resident, in bytes; none if the system does not tell.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

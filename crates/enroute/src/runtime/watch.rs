@@ -1,0 +1,271 @@
+//! One connection to each origin that notices when it is not the one any more whose answers are stored.
+//!
+//! A session that has made a connection of its own reads nothing from it until the watch has asked the
+//! origin after that who it is; the session's request is on its way all the while. If the watch cannot
+//! tell in time, what is stored of the origin is dropped first. So the first answer of an origin that
+//! has lost its data comes after its stored answers are gone.
+
+use std::{sync::Arc, time::Duration};
+
+use cache::{
+    key::{self, Scope},
+    lease::Ticket,
+    storage::Storage,
+    watch::{Speaks, Verdict, Watch},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::{error, info, warn};
+use wire::detect;
+
+use super::{
+    Handle, Origin, Shared,
+    inbox::{Note, Seat},
+};
+
+/// Time between two questions that nobody waits for: how soon a loss is noticed that closes no
+/// connection.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// An origin that has not answered for this long is taken for lost.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Longest time that a session waits for the watch; then its origin's stored answers are dropped.
+const CONFIRM_MAX: Duration = Duration::from_secs(2);
+/// The same while the watch has had no answer yet, when there is hardly anything to drop.
+const FIRST_CONFIRM_MAX: Duration = Duration::from_millis(250);
+/// Time between two attempts to reach an origin.
+const RETRY: Duration = Duration::from_millis(250);
+/// Time between two attempts at an origin that speaks another protocol.
+const WRONG_RETRY: Duration = Duration::from_secs(5);
+/// Longest wait for an answer from an origin that has never given one.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Sessions remembered that went on without the watch, to be told if the origin speaks another protocol.
+const LOOSE_MAX: usize = 1_024;
+const READ_BYTES: usize = 16 << 10;
+
+/// What a watch needs to know.
+pub(super) struct Source {
+    /// Where clients connect, for the log.
+    pub(super) listen: std::net::SocketAddr,
+    pub(super) origin: Arc<Origin>,
+    /// Names the origin in scopes.
+    pub(super) scope: u64,
+    pub(super) speaks: Speaks,
+}
+
+impl Source {
+    pub(super) fn scope_of(secret: u64, name: &str) -> u64 {
+        key::origin(secret, name)
+    }
+}
+
+/// A watch at work.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    storage: Handle,
+    source: Source,
+    watch: Watch,
+    questions: mpsc::UnboundedReceiver<Ticket>,
+    /// Sessions that wait for the next question, and for the answer to the present one.
+    waiting: Vec<Ticket>,
+    asked: Vec<Ticket>,
+    /// When the first of them has waited long enough.
+    patience: Option<Instant>,
+    /// Sessions that went on before the first answer.
+    loose: Vec<Ticket>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        storage: Handle,
+        source: Source,
+        questions: mpsc::UnboundedReceiver<Ticket>,
+    ) -> Self {
+        let watch = Watch::new(source.speaks.clone());
+        let (waiting, asked, loose) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shared, storage, source, watch, questions, waiting, asked, patience: None, loose }
+    }
+
+    /// Keeps watching until it is dropped.
+    pub(super) async fn follow(mut self) {
+        loop {
+            let origin = Arc::clone(&self.source.origin);
+            let mut pause = RETRY;
+            if let Ok(stream) = self.meanwhile(origin.reach()).await {
+                let stood = self.watch.has_stood();
+                let ended = self.listen(stream).await;
+                let answered = self.watch.has_answered();
+                self.watch.lost();
+                self.waiting.append(&mut self.asked);
+                match ended {
+                    Err(cache::Error::Server(error @ wire::Error::Foreign { .. })) => {
+                        self.is_foreign(&error);
+                        pause = WRONG_RETRY;
+                    }
+                    _ if !stood && !self.watch.has_stood() => {
+                        if let Some(error) = self.probe().await {
+                            self.is_foreign(&error);
+                            pause = WRONG_RETRY;
+                        }
+                    }
+                    // The next connection follows at once: sessions may have made theirs.
+                    _ if answered => pause = Duration::ZERO,
+                    _ => {}
+                }
+            }
+            self.meanwhile(tokio::time::sleep(pause)).await;
+        }
+    }
+
+    /// Waits for `event`, and lets sessions go on that cannot wait for an answer.
+    async fn meanwhile<T>(&mut self, event: impl Future<Output = T>) -> T {
+        let mut event = std::pin::pin!(event);
+        loop {
+            let patience = self.patience;
+            tokio::select! {
+                happened = &mut event => return happened,
+                Some(ticket) = self.questions.recv() => self.enqueue(ticket),
+                () = until(patience) => self.let_go(),
+            }
+        }
+    }
+
+    /// Asks and listens until the connection ends.
+    async fn listen(&mut self, mut stream: TcpStream) -> Result<(), cache::Error> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut asks_at = Instant::now();
+        let mut asked_at = None;
+        loop {
+            if asked_at.is_none() && (!self.waiting.is_empty() || Instant::now() >= asks_at) {
+                let mut question = Vec::new();
+                self.watch.ask(&mut question);
+                self.asked = std::mem::take(&mut self.waiting);
+                asked_at = Some(Instant::now());
+                if stream.write_all(&question).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let silence = if self.watch.has_stood() { SILENCE_MAX } else { FIRST_ANSWER_MAX };
+            let alarm = asked_at.map_or(asks_at, |at| at + silence);
+            let patience = self.patience;
+            tokio::select! {
+                read = stream.read(&mut buffer) => match read {
+                    Ok(0) | Err(_) => return Ok(()),
+                    Ok(count) => {
+                        if let Some(verdict) = self.watch.receive(&buffer[..count])? {
+                            self.answered(verdict);
+                            asked_at = None;
+                            asks_at = Instant::now() + ASK_INTERVAL;
+                        }
+                    }
+                },
+                Some(ticket) = self.questions.recv() => self.enqueue(ticket),
+                () = until(patience) => self.let_go(),
+                () = sleep_until(alarm) => if asked_at.is_some() { return Ok(()) },
+            }
+        }
+    }
+
+    fn enqueue(&mut self, ticket: Ticket) {
+        let longest = if self.watch.has_stood() { CONFIRM_MAX } else { FIRST_CONFIRM_MAX };
+        self.waiting.push(ticket);
+        self.patience.get_or_insert_with(|| Instant::now() + longest);
+    }
+
+    /// The origin has said who it is.
+    fn answered(&mut self, verdict: Verdict) {
+        if self.source.origin.set_fault(None) {
+            info!(origin = %self.source.origin, "the origin speaks the expected protocol now");
+        }
+        // Who went on before the first answer may have stored what an earlier process said.
+        let loose = !std::mem::take(&mut self.loose).is_empty();
+        if verdict == Verdict::Changed {
+            warn!(
+                origin = %self.source.origin,
+                "the origin is another process or has other data than before: its stored answers are dropped"
+            );
+        }
+        if verdict == Verdict::Changed || loose {
+            self.drop_stored();
+        }
+        for ticket in std::mem::take(&mut self.asked) {
+            self.tell(ticket, Note::Confirmed(ticket));
+        }
+        self.patience = (!self.waiting.is_empty()).then(|| Instant::now() + CONFIRM_MAX);
+    }
+
+    /// Nothing is known of the origin in time: nothing stays stored of it.
+    fn let_go(&mut self) {
+        self.patience = None;
+        self.drop_stored();
+        let tickets: Vec<_> = self.asked.drain(..).chain(self.waiting.drain(..)).collect();
+        for ticket in tickets {
+            if !self.watch.has_stood() && self.loose.len() < LOOSE_MAX {
+                self.loose.push(ticket);
+            }
+            self.tell(ticket, Note::Confirmed(ticket));
+        }
+    }
+
+    fn drop_stored(&mut self) {
+        self.storage.written_elsewhere(Scope::Origin(self.source.scope));
+        self.shared.post.deliver(self.storage.woken());
+    }
+
+    /// The origin speaks another protocol: says so, to those who wait for it, too.
+    fn is_foreign(&mut self, fault: &wire::Error) {
+        let origin = &self.source.origin;
+        let why = format!("the origin {origin} speaks another protocol: {fault}");
+        if origin.set_fault(Some(why.clone())) {
+            error!(listen = %self.source.listen, %origin, "{why}");
+        }
+        self.patience = None;
+        let waiting =
+            self.waiting.drain(..).chain(self.asked.drain(..)).chain(self.loose.drain(..));
+        for ticket in waiting.collect::<Vec<_>>() {
+            let refused = Err(std::io::Error::other(why.clone()));
+            self.tell(ticket, Note::Connected(ticket, refused));
+        }
+    }
+
+    /// Asks an origin that has never answered in the way of another protocol.
+    async fn probe(&mut self) -> Option<wire::Error> {
+        let expected = self.watch.speaks().protocol();
+        let question = self.watch.speaks().foreign_question();
+        let origin = Arc::clone(&self.source.origin);
+        let answer = async move {
+            let mut stream = origin.reach().await.ok()?;
+            stream.write_all(&question).await.ok()?;
+            let mut said = vec![0; READ_BYTES];
+            let count = stream.read(&mut said).await.ok()?;
+            said.truncate(count);
+            detect::server(expected, &said).map(|found| detect::foreign(expected, found, &said))
+        };
+        self.meanwhile(timeout(FIRST_ANSWER_MAX, answer)).await.ok().flatten()
+    }
+
+    fn tell(&self, ticket: Ticket, note: Note) {
+        self.shared.post.inbox(Seat::of(ticket).worker).leave(note);
+    }
+}
+
+/// The end has come: nothing is left waiting.
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        while let Ok(ticket) = self.questions.try_recv() {
+            self.waiting.push(ticket);
+        }
+        self.let_go();
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,250 @@
+//! Which protocol the first bytes of a connection speak, when it is not the one that is expected.
+//!
+//! A client or origin of another protocol is a mistake in somebody's configuration, or an attack
+//! through a web browser. Told by its first bytes, it can be named in the log and answered in words
+//! it understands, instead of leaving it to wait for a reply until its timeout.
+
+use crate::{
+    Error, Result,
+    mongo::{frame::opcode, response},
+    resp::{self, Limits, command, request},
+};
+
+/// A protocol that can be told by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Redis and Valkey.
+    Resp,
+    /// MongoDB.
+    Mongo,
+    /// memcached's text protocol. It has no beginning of its own, so it is expected and never found.
+    Memcache,
+    /// HTTP/1 and HTTP/2.
+    Http,
+    /// TLS: a ClientHello, or the alert of a server that wants one.
+    Tls,
+}
+
+impl Protocol {
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Resp => "Redis (RESP)",
+            Self::Mongo => "MongoDB",
+            Self::Memcache => "memcached",
+            Self::Http => "HTTP",
+            Self::Tls => "TLS",
+        }
+    }
+
+    fn is_text(self) -> bool {
+        !matches!(self, Self::Mongo | Self::Tls)
+    }
+
+    /// What an operator can do about finding this where `expected` was configured.
+    pub fn advice(self, expected: Self) -> &'static str {
+        match (self, expected) {
+            (Self::Tls, _) => {
+                "this port speaks no TLS: turn TLS off at the other end, or put a TLS proxy between"
+            }
+            (Self::Http, _) => {
+                "Possible SECURITY ATTACK detected: it looks like a web page or scanner that sends POST or \
+                 Host: commands; keep this port from browsers"
+            }
+            _ => {
+                "connect to a port of the right protocol, or correct the scheme in the configuration"
+            }
+        }
+    }
+}
+
+/// What a first look at a connection told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing speaks against the protocol that is expected.
+    Expected,
+    /// Too few bytes to tell.
+    More,
+    /// Another protocol.
+    Found(Protocol),
+}
+
+/// Bytes after which every first look has an answer.
+pub const LOOK_BYTES: usize = 16;
+
+/// Looks at the first bytes that a client sent where `expected` is spoken. Ask again with more bytes
+/// after [`Look::More`].
+#[inline]
+pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
+    // What nearly every client of Redis begins with.
+    if expected == Protocol::Resp && bytes.first() == Some(&b'*') {
+        return Look::Expected;
+    }
+    look(expected, bytes)
+}
+
+/// As [`client`], for a codec: true once nothing speaks against `expected`.
+///
+/// # Errors
+/// [`Error::Foreign`]; [`refuse`] writes what the client is to be told.
+#[inline]
+pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
+    match client(expected, bytes) {
+        Look::Expected => Ok(true),
+        Look::More => Ok(false),
+        Look::Found(found) => Err(foreign(expected, found, bytes)),
+    }
+}
+
+/// The error that says so.
+#[cold]
+pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
+    let mut first = [0; LOOK_BYTES];
+    first.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    Error::Foreign { expected, found, first }
+}
+
+#[cold]
+fn look(expected: Protocol, bytes: &[u8]) -> Look {
+    let found = [Protocol::Tls, Protocol::Mongo, Protocol::Http, Protocol::Resp]
+        .into_iter()
+        .find(|&protocol| protocol != expected && begins(protocol, expected, bytes));
+    match found {
+        Some(found) => Look::Found(found),
+        None if bytes.len() >= LOOK_BYTES => Look::Expected,
+        // A whole line, where lines are what is spoken.
+        None if expected.is_text() && bytes.contains(&b'\n') => Look::Expected,
+        None => Look::More,
+    }
+}
+
+/// Do `bytes` begin with a request of `protocol` that is none of `expected`?
+fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
+    match protocol {
+        Protocol::Tls => is_client_hello(bytes),
+        Protocol::Mongo => is_mongo_header(bytes),
+        // Commands of text protocols may look like one: `GET /key`.
+        Protocol::Http => is_http_line(bytes, matches!(expected, Protocol::Mongo | Protocol::Tls)),
+        Protocol::Resp if expected == Protocol::Memcache => is_array(bytes),
+        Protocol::Resp => is_array(bytes) || (is_typed(bytes) && !is_http_line(bytes, true)),
+        Protocol::Memcache => false,
+    }
+}
+
+/// What a server said first where `expected` is spoken; nothing if it may be that, or is unknown.
+pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
+    let found = match bytes {
+        // An alert (21) or a handshake record (22), version 3.x.
+        [0x15 | 0x16, 3, 0..=4, ..] => Protocol::Tls,
+        [b'H', b'T', b'T', b'P', b'/', ..] => Protocol::Http,
+        [b'E', b'R', b'R', b'O', b'R', b'\r', ..] => Protocol::Memcache,
+        [b'+' | b'-' | b':' | b'$' | b'*' | b'%' | b'_', ..] if is_text(bytes) => Protocol::Resp,
+        _ if is_mongo_reply(bytes) => Protocol::Mongo,
+        _ => return None,
+    };
+    (found != expected).then_some(found)
+}
+
+/// Writes what a client of `found` understands as a refusal, with `reason` where there is room for
+/// words. `first` is what it sent: a MongoDB reply names the request it answers.
+pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
+    match found {
+        Protocol::Resp => resp::response::write_error(out, format!("ERR {reason}").as_bytes()),
+        Protocol::Mongo => {
+            const PROTOCOL_ERROR: i32 = 17;
+            let request_id = field(first, 4);
+            let mut body = Vec::new();
+            response::error_body(&mut body, PROTOCOL_ERROR, "ProtocolError", reason);
+            if field(first, 12) == opcode::QUERY {
+                response::legacy_reply(out, 0, request_id, &body);
+            } else {
+                response::reply(out, 0, request_id, &body);
+            }
+        }
+        Protocol::Memcache => {
+            out.extend_from_slice(format!("SERVER_ERROR {reason}\r\n").as_bytes());
+        }
+        Protocol::Http => {
+            let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n";
+            let length = reason.len() + 1;
+            let rest = format!("Content-Length: {length}\r\nConnection: close\r\n\r\n{reason}\n");
+            out.extend_from_slice(head.as_bytes());
+            out.extend_from_slice(rest.as_bytes());
+        }
+        // A record (21) of two bytes: fatal (2), unexpected_message (10).
+        Protocol::Tls => out.extend_from_slice(&[21, 3, 1, 0, 2, 2, 10]),
+    }
+}
+
+/// A handshake record whose first message is a ClientHello, which no MongoDB header looks like.
+fn is_client_hello(bytes: &[u8]) -> bool {
+    bytes.len() >= LOOK_BYTES
+        && matches!(bytes, [0x16, 3, 0..=4, _, _, 1, 0, ..])
+        && !is_opcode(field(bytes, 12))
+}
+
+/// A request's header: a length that servers take, an answer to nothing, a known opcode.
+fn is_mongo_header(bytes: &[u8]) -> bool {
+    const LENGTH_MAX: i32 = 48_000_000;
+    bytes.len() >= LOOK_BYTES
+        && (LOOK_BYTES as i32..=LENGTH_MAX).contains(&field(bytes, 0))
+        && field(bytes, 8) == 0
+        && is_opcode(field(bytes, 12))
+}
+
+fn is_mongo_reply(bytes: &[u8]) -> bool {
+    bytes.len() >= LOOK_BYTES
+        && field(bytes, 0) >= LOOK_BYTES as i32
+        && matches!(field(bytes, 12), opcode::REPLY | opcode::MSG | opcode::COMPRESSED)
+}
+
+/// Of today's protocol, or of the one before it.
+fn is_opcode(number: i32) -> bool {
+    matches!(number, opcode::MSG | opcode::COMPRESSED | 2001..=2007)
+}
+
+fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
+    const STARTS: [&[u8]; 9] = [
+        b"POST /",
+        b"PUT /",
+        b"HEAD /",
+        b"DELETE /",
+        b"PATCH /",
+        b"OPTIONS ",
+        b"CONNECT ",
+        b"TRACE /",
+        b"PRI * HTTP/2",
+    ];
+    if bytes.starts_with(b"GET /") {
+        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        return get_is_enough || memchr::memmem::find(line, b" HTTP/1.").is_some();
+    }
+    STARTS.into_iter().any(|start| bytes.starts_with(start))
+}
+
+/// `*1\r\n$`, how every client library of Redis begins.
+fn is_array(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.strip_prefix(b"*") else { return false };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && rest.get(digits..).is_some_and(|rest| rest.starts_with(b"\r\n$"))
+}
+
+/// A command of Redis typed by hand.
+fn is_typed(bytes: &[u8]) -> bool {
+    const LINE_BYTES_MAX: usize = 1_024;
+    let limits = Limits { inline_bytes_max: LINE_BYTES_MAX, ..Limits::default() };
+    let typed = request::decode(bytes, &limits);
+    matches!(typed, Ok(Some((typed, _))) if command::find(&typed).is_some())
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().take(LOOK_BYTES).all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n'))
+}
+
+fn field(bytes: &[u8], at: usize) -> i32 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
+    i32::from_le_bytes(bytes.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;
