@@ -252,8 +252,7 @@ impl<F: Filter> Session<F> {
         match side {
             // Behind a request that waits, the client is read for its end.
             Side::Client => {
-                self.may_take_request()
-                    || (self.is_blocked() && self.from_client.len() < self.room)
+                self.may_take_request() || (self.is_blocked() && self.from_client.len() < self.room)
             }
             Side::Server => self.to_client.len() < self.room,
         }

@@ -362,9 +362,6 @@ impl<T> Expected<T> {
 impl Action {
     /// Is it about a request that the client knows nothing of?
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(
-            self,
-            Self::Fence { .. } | Self::Probe { .. } | Self::Restore | Self::Check { .. }
-        )
+        matches!(self, Self::Fence { .. } | Self::Probe { .. } | Self::Restore | Self::Check { .. })
     }
 }
