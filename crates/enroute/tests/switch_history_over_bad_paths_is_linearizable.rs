@@ -141,6 +141,20 @@ fn histories_of_200_000_operations_are_linearizable() {
     }
 }
 
+#[test]
+#[ignore = "many minutes: make soak"]
+fn a_broken_program_is_found_out_in_200_000_operations() {
+    for server in [Server::Agent, Server::Memcached] {
+        let (mut operations, mut seeds) = (0, history::seeds().start..);
+        while operations < OPERATIONS_MIN {
+            let seed = seeds.next().expect("there are enough");
+            let Some((verdict, _)) = run(server, LONG, seed, Trial::Broken) else { return };
+            assert!(!verdict.linearizable, "seed {seed} of {} operations", verdict.operations);
+            operations += verdict.operations;
+        }
+    }
+}
+
 fn is_linearizable(server: Server, span: Duration) {
     are_linearizable(server, span, Trial::Faults);
 }

@@ -1,7 +1,7 @@
 // What each connection wrote, until its server has answered it (docs/decisions/0033): a value that was
 // asked for before the server applied a write is forgotten when the write's answer leaves.
 #pragma once
-#include "text.h"
+#include "holds.h"
 
 // Everything of memcached's is forgotten, and nothing is stored for a while.
 INLINE void flush(void)
@@ -10,7 +10,7 @@ INLINE void flush(void)
     struct shared *all = map_lookup(&shared, &zero);
     if (!all)
         return;
-    WRITE_ONCE(all->fills_blocked_ns, now_coarse_ns() + UNCLEAR_WAIT_NS);
+    block_fills(all);
     __sync_fetch_and_add(&all->epoch, 1);
     count(COUNT_FLUSH);
 }
@@ -30,6 +30,17 @@ INLINE void report_entry(const struct entry *entry, const struct name *name, u32
     send_report(report);
 }
 
+// Writes of several clients may pass at once: the latest of their times holds.
+INLINE void ask_no_sooner(struct entry *entry, u64 from_ns)
+{
+    UNROLL
+    for (u32 attempt = 0; attempt < 2; attempt++) {
+        u64 before = READ_ONCE(entry->ask_from_ns);
+        if (before >= from_ns || __sync_bool_compare_and_swap(&entry->ask_from_ns, before, from_ns))
+            break;
+    }
+}
+
 // Nobody is served what is stored under this name any more. It is asked for anew from then on, unless
 // that is ANSWERED: when the write's answer leaves, then; or LEAVES: never.
 INLINE void forget_name(const struct name *name, u64 ask_from_ns)
@@ -41,8 +52,8 @@ INLINE void forget_name(const struct name *name, u64 ask_from_ns)
     count(COUNT_WRITE);
     if (ask_from_ns == LEAVES)
         WRITE_ONCE(entry->leaves, 1);
-    else
-        WRITE_ONCE(entry->ask_from_ns, ask_from_ns);
+    else if (ask_from_ns != ANSWERED)
+        ask_no_sooner(entry, ask_from_ns);
     __sync_fetch_and_add(&entry->version, 1);
     if (ask_from_ns < LEAVES)
         report_entry(entry, name, cached.place);
@@ -59,12 +70,7 @@ INLINE void forget(const struct name *name, u64 ask_from_ns)
 
 INLINE struct flow *flow_at(const struct flow_key *key)
 {
-    const u64 *words = (const u64 *)key;
-    u64 hash = seed;
-    UNROLL
-    for (u32 number = 0; number < sizeof(*key) / 8; number++)
-        hash = mix_word(hash, words[number]);
-    u32 place = mix_last(hash) >> (64 - FLOW_BITS);
+    u32 place = place_of(key);
     return map_lookup(&flows, &place);
 }
 
@@ -282,10 +288,31 @@ INLINE void write_key(struct scratch *scratch, u32 quiet)
             flow->lost = before;
         flow->until[number] = flow->noted = until;
         flow->names[number] = scratch->name;
-        flow->writes += 1;
         from = ask_from(flow, until, now);
+        hold(flow->writes, from == ANSWERED);
+        flow->writes += 1;
     }
     forget(&scratch->name, from);
+}
+
+// The key of the connection's write of that number is held no more, if it is answered.
+APART int release(u32 number)
+{
+    struct scratch *scratch = scratch_of_processor();
+    struct flow *flow = scratch ? find_flow(&scratch->flow_key) : 0;
+    if (!flow || number >= FLOW_WRITES)
+        return 0;
+    u32 place = place_of(&scratch->flow_key);
+    struct holds *of = map_lookup(&holds, &place);
+    if (!of)
+        return 0;
+    // Another write takes the place with its answer first, then with its hold.
+    u64 made = READ_ONCE(of->of[number]);
+    IN_ORDER();
+    if (made && READ_ONCE(flow->until[number]) <= READ_ONCE(flow->answered)
+        && __sync_bool_compare_and_swap(&of->of[number], made, 0))
+        add_held(made, -1);
+    return 0;
 }
 
 // Forgets the keys known of what the connection in scratch wrote and had no answer to when `answered` was
@@ -301,6 +328,7 @@ APART int forget_noted(u64 answered, u32 is_over)
     for (u32 number = 0; number < FLOW_WRITES; number++) {
         if (flow->until[number] <= answered)
             continue;
+        release(number);
         struct name name = flow->names[number];
         forget(&name, is_over ? LEAVES : ask_from(flow, flow->until[number], now));
     }

@@ -116,9 +116,9 @@ struct flow_key {
     u32 transport;
 } __attribute__((aligned(8)));
 
-// In ask_from_ns: when the write's answer has left.
+// In place of a time to ask from: when the write's answer has left. Until then it holds the key (holds.h).
 #define ANSWERED (~0ull)
-// In place of such a time: never, since no answer will come. It leaves, and may come back.
+// The same: never, since no answer will come. It leaves, and may come back.
 #define LEAVES (~1ull)
 
 // Where a server is in what it says: its line's first bytes, and what was read of the number in it.
@@ -165,6 +165,18 @@ struct flow {
     struct name names[FLOW_WRITES];
 };
 _Static_assert(sizeof(struct flow) == 552, "layout.rs");
+
+// Of each of a connection's writes, if its key is held: a number of its own in the upper half, and the number of the
+// key's hold. 0: it is not, or no more. Whoever makes it 0 ends the hold.
+struct holds {
+    u64 of[FLOW_WRITES];
+};
+
+// How many writes that wait hold a key; the number of a hold is of the first bits of its name. Keys may share one.
+enum { HOLD_BITS = 15, HOLDS = 1 << HOLD_BITS, HOLDS_IN_LINE = 8 };
+struct held {
+    u64 writes[HOLDS_IN_LINE];
+};
 
 enum counter {
     COUNT_PACKETS,     // to a port of ours

@@ -41,6 +41,8 @@ ARRAY(counters, LINES(2 * ENTRIES_DEFAULT), struct line);
 ARRAY(sketch, LINES(2 * 4 << 16), struct line);
 ARRAY(filter, LINES((3 << 18) / 8), struct line);
 ARRAY(flows, FLOWS, struct flow);
+ARRAY(holds, FLOWS, struct holds);
+ARRAY(held, HOLDS / HOLDS_IN_LINE, struct held);
 #undef ARRAY
 
 struct { OF_TYPE(MAP_RINGBUF); OF_ENTRIES(1 << 18); } reports MAP;

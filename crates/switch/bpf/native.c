@@ -165,7 +165,8 @@ int main(int count, char **words)
     u32 frames_read = 0, verdicts[4] = {0};
     ADD(lookup, ENTRIES_DEFAULT), ADD(entries, 64), ADD(slots, 64), ADD(units, 1), ADD(leases, LEASES_MAX);
     ADD(shared, 1), ADD(counters, 64), ADD(sketch, LINES(2 * 4 << 16)), ADD(filter, LINES((3 << 18) / 8));
-    ADD(flows, FLOWS), ADD(processors, 1), ADD(scratches, 1);
+    ADD(flows, FLOWS), ADD(holds, FLOWS), ADD(held, HOLDS / HOLDS_IN_LINE);
+    ADD(processors, 1), ADD(scratches, 1);
     alarm(600);
     state = atoi(words[2]);
     for (int word = 3; word < count && frames_read < FRAMES_MAX; word++) {

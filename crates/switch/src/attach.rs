@@ -61,7 +61,7 @@ impl DataPlane {
         let ingress = FdLink::try_from(link).map_err(Error::kernel(&what))?;
         let egress = self.attach_egress(interface, &what)?;
         // Whatever passed until now was not seen. Who ends here leaves no program behind that thinks so.
-        self.flows.clear();
+        self.forget_connections();
         self.shared().watched_ns.store(0, Relaxed);
         self.keep(ingress, &ingress_pin(interface))?;
         egress.map_or(Ok(()), |link| self.keep(link, &egress_pin(interface)))?;

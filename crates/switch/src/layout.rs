@@ -65,9 +65,6 @@ pub struct Entry {
     pub unused: [AtomicU64; 3],
 }
 
-/// In [`Entry::ask_from_ns`]: once the answer to a write has left, which is reported.
-pub const ANSWERED: u64 = u64::MAX;
-
 /// In [`Entry::kind`], beside the protocol: the value is that there is none (NetCache).
 pub const KIND_ABSENT: u8 = 4;
 
@@ -121,6 +118,10 @@ pub type Unit = [AtomicU64; UNIT_WORDS];
 pub type Flow = [AtomicU64; 69];
 /// Connections there is room for.
 pub const FLOWS: usize = 1 << 15;
+/// The keys that a connection's writes hold; `struct holds` says how.
+pub type Holds = [AtomicU64; 16];
+/// Holds that are counted, by the first bits of a key's name.
+pub const HOLDS: u32 = 1 << 15;
 /// Answers that a connection is taken to wait for when its beginning was not seen (decision 33).
 pub const UNSEEN_MAX: usize = 64;
 

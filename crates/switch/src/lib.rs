@@ -14,6 +14,7 @@
 
 pub mod agent;
 pub mod allocation;
+pub mod asking;
 pub mod attach;
 pub mod controller;
 pub mod flood;

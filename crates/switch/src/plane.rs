@@ -18,8 +18,8 @@ use policy::hotkey;
 use crate::{
     Error,
     layout::{
-        COUNTERS, Entry, FLOWS, Flow, LEASES_MAX, Line, Processor, Report, Shared, Slot, UNITS_MAX,
-        Unit,
+        COUNTERS, Entry, FLOWS, Flow, HOLDS, Holds, LEASES_MAX, Line, Processor, Report, Shared,
+        Slot, UNITS_MAX, Unit,
     },
     loading,
     lookup::{self, Lookup},
@@ -127,6 +127,10 @@ pub struct DataPlane {
     pub filter: Mapped<Line>,
     /// What connections to memcached servers wait for.
     pub flows: Mapped<Flow>,
+    /// Which keys their writes hold.
+    pub(crate) holds: Mapped<Holds>,
+    /// How many writes hold each.
+    pub(crate) held: Mapped<Line>,
     shared: Mapped<Shared>,
     /// Which entry stands for which name.
     pub lookup: Lookup,
@@ -144,14 +148,14 @@ impl std::fmt::Debug for DataPlane {
     }
 }
 
-const ARRAYS: [&str; 10] = [
+const ARRAYS: [&str; 12] = [
     "entries", "slots", "units", "leases", "shared", "counters", "sketch", "filter", "lookup",
-    "flows",
+    "flows", "holds", "held",
 ];
 const OTHERS: [&str; 2] = ["reports", "processors"];
 
 /// Elements of each array, in the order of `ARRAYS`.
-fn lengths(config: &Config) -> [u32; 10] {
+fn lengths(config: &Config) -> [u32; 12] {
     let statistics = &config.statistics;
     let (slots, units) = match config.values {
         Values::Slots => (config.entries, 1),
@@ -172,6 +176,8 @@ fn lengths(config: &Config) -> [u32; 10] {
         lines(filter / 8),
         lookup::buckets(config.entries),
         FLOWS as u32,
+        FLOWS as u32,
+        HOLDS / 8,
     ]
 }
 
@@ -205,7 +211,7 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    fn maps(config: &Config) -> Result<(Ebpf, [u32; 10]), Error> {
+    fn maps(config: &Config) -> Result<(Ebpf, [u32; 12]), Error> {
         let object = object::SWITCH.ok_or(Error::NotBuilt)?;
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Processor(std::env::consts::ARCH));
@@ -253,7 +259,7 @@ impl DataPlane {
         Ok((ebpf, lengths))
     }
 
-    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 10]) -> Result<Self, Error> {
+    fn over(mut ebpf: Ebpf, config: Config, lengths: [u32; 12]) -> Result<Self, Error> {
         let processors = PerCpuArray::try_from(take(&mut ebpf, "processors")?)
             .map_err(Error::kernel("processors"))?;
         let reports =
@@ -269,6 +275,8 @@ impl DataPlane {
             filter: array(&mut ebpf, "filter", lengths[7])?,
             lookup: Lookup::new(array(&mut ebpf, "lookup", lengths[8])?, config.seed),
             flows: array(&mut ebpf, "flows", lengths[9])?,
+            holds: array(&mut ebpf, "holds", lengths[10])?,
+            held: array(&mut ebpf, "held", lengths[11])?,
             processors,
             reports,
             ebpf,

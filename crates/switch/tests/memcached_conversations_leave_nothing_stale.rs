@@ -1,14 +1,16 @@
 //! Random conversations with a memcached that takes its time, through the real programs: commands are
 //! pipelined, cut anywhere and repeated, answers too, values look like either, and the cache asks for keys
 //! at any time, whatever it is told. Nobody is served what was written over by a write whose answer has left.
+//! Where all writes have answers, and the cache asks only when it may, nobody is served what was written over at all.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
 
-use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed};
+use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use support::{at, data_plane, small, value};
 use switch::{
+    asking::Asking,
     frame::{Frame, Transport},
     install::{Key, Room, Value},
     layout::{Protocol, UNSEEN_MAX},
@@ -22,6 +24,10 @@ const KEYS: usize = 3;
 const CONNECTIONS: u16 = 3;
 const STEPS: u32 = 1_500;
 const MISLEADING: u32 = 7;
+/// Commands of a connection on their way, where all that is written is known: fewer than are remembered.
+const ON_THEIR_WAY_MAX: usize = 12;
+/// Whatever has to pass before a key is asked for has passed.
+const LATER: Duration = Duration::from_secs(1 << 32);
 
 struct Random(u64);
 
@@ -85,6 +91,8 @@ struct World<'a> {
     written: u32,
     /// Everything can be counted.
     is_clear: bool,
+    /// Every write has an answer, and none is cut: the cache asks when it may.
+    is_known: bool,
     /// Questions under way: key, version, epoch, and what the server said.
     questions: Vec<(usize, u64, u64, u32)>,
     hits: u32,
@@ -109,7 +117,7 @@ fn frame(connection: usize, to_server: bool, sequence: usize, payload: &[u8]) ->
 impl<'a> World<'a> {
     fn new(plane: &'a mut DataPlane, seed: u64) -> Self {
         plane.clear().expect("it is cleared");
-        plane.flows.clear();
+        plane.forget_connections();
         // The program comes while connections wait, or has been there for long.
         let is_late = (seed / 2).is_multiple_of(2);
         plane.shared().watched_ns.store(u64::from(!is_late), Relaxed);
@@ -134,6 +142,7 @@ impl<'a> World<'a> {
             keys,
             written: 0,
             is_clear: seed.is_multiple_of(2),
+            is_known: seed % 8 == 2,
             questions: Vec::new(),
             hits: 0,
         };
@@ -169,6 +178,10 @@ impl<'a> World<'a> {
 
     /// A client asks for something more, before it has its answers or not.
     fn say(&mut self, number: usize) {
+        let one = &self.connections[number];
+        if self.is_known && one.asked.len() + one.done.len() >= ON_THEIR_WAY_MAX {
+            return;
+        }
         let key = self.random.below(KEYS);
         self.written += 1;
         if self.is_clear && self.written.is_multiple_of(MISLEADING) {
@@ -176,26 +189,26 @@ impl<'a> World<'a> {
         }
         let value = text_of(self.written);
         let (bytes, write) = (value.len(), Some((key, self.written)));
-        let (said, write, read, answer) =
-            match self.random.below(if self.is_clear { 13 } else { 15 }) {
-                0..4 => {
-                    (format!("set k{key} 0 0 {bytes}\r\n{value}\r\n"), write, None, "STORED\r\n")
-                }
-                4 => (format!("set k{key} 0 0 {bytes} noreply\r\n{value}\r\n"), write, None, ""),
-                5 => (format!("ms k{key} {bytes}\r\n{value}\r\n"), write, None, "HD\r\n"),
-                6 => (
-                    format!("add k{key} 0 0 {bytes}\r\n{value}\r\n"),
-                    None,
-                    None,
-                    "SERVER_ERROR out of memory storing object\r\n",
-                ),
-                7 => ("mn\r\n".into(), None, None, "MN\r\n"),
-                8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
-                9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
-                13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
-                // What is not stored says so all the same.
-                _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
-            };
+        let kinds = if self.is_clear { 13 } else { 15 };
+        let (said, write, read, answer) = match self.random.below(kinds) {
+            0..4 => (format!("set k{key} 0 0 {bytes}\r\n{value}\r\n"), write, None, "STORED\r\n"),
+            4 if !self.is_known => {
+                (format!("set k{key} 0 0 {bytes} noreply\r\n{value}\r\n"), write, None, "")
+            }
+            5 => (format!("ms k{key} {bytes}\r\n{value}\r\n"), write, None, "HD\r\n"),
+            6 => (
+                format!("add k{key} 0 0 {bytes}\r\n{value}\r\n"),
+                None,
+                None,
+                "SERVER_ERROR out of memory storing object\r\n",
+            ),
+            7 => ("mn\r\n".into(), None, None, "MN\r\n"),
+            8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
+            4 | 9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
+            13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
+            // What is not stored says so all the same.
+            _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
+        };
         let one = &mut self.connections[number];
         one.said.extend(said.as_bytes());
         one.asked.push_back(Asked { end: one.said.len(), write, read, answer });
@@ -210,7 +223,8 @@ impl<'a> World<'a> {
         } else {
             // Whole, most of the time.
             let left = one.said.len() - one.passed;
-            let bytes = if self.random.below(3) == 0 { self.random.below(left + 1) } else { left };
+            let is_cut = !self.is_known && self.random.below(3) == 0;
+            let bytes = if is_cut { self.random.below(left + 1) } else { left };
             (one.passed, one.passed + bytes)
         };
         let bytes = frame(number, true, from, &one.said[from..to]);
@@ -274,6 +288,9 @@ impl<'a> World<'a> {
     /// The controller asks, and is answered at once, whatever is on its way.
     fn ask(&mut self) {
         let key = self.random.below(KEYS);
+        if self.is_known && !matches!(self.plane.asking(key as u32, LATER), Asking::Now { .. }) {
+            return;
+        }
         let (version, _) = self.plane.version(key as u32).expect("an entry");
         let epoch = self.plane.shared().epoch.load(Relaxed);
         let value = *self.keys[key].values.last().expect("there is one");
@@ -303,7 +320,8 @@ impl<'a> World<'a> {
             self.hits += 1;
             let (_, payload) = Frame::read(&outcome.frame).expect("well-formed");
             let said = Datagram::decode(&payload).expect("a datagram").payload.to_vec();
-            let current = history.values.iter().skip(history.told).any(|number| {
+            let known = if self.is_known { history.values.len() - 1 } else { history.told };
+            let current = history.values.iter().skip(known).any(|number| {
                 let item = Item { flags: 0, lives_s: None, value: text_of(*number).into_bytes() };
                 let text = item.get_text(format!("k{key}").as_bytes());
                 said.starts_with(&text) && said.len() == text.len() + 5
@@ -321,12 +339,12 @@ impl<'a> World<'a> {
 
 fn converse(seeds: std::ops::Range<u64>) {
     let Some(mut plane) = data_plane(small()) else { return };
-    let mut hits = [0; 2];
+    let mut hits = [0; 3];
     for seed in seeds.clone() {
         println!("seed {seed}");
         let mut world = World::new(&mut plane, seed);
         (0..STEPS).for_each(|_| world.step());
-        hits[usize::from(world.is_clear)] += world.hits;
+        hits[usize::from(world.is_clear) + usize::from(world.is_known)] += world.hits;
     }
     println!("{hits:?} hits in seeds {seeds:?}");
     assert!(hits.iter().all(|hits| *hits > 0), "nothing was ever served");

@@ -27,9 +27,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use switch::{
+    asking::Asking,
     controller::{Command, Config, Controller, Event, View},
     install::Key,
-    layout::{ANSWERED, Entry, Protocol},
+    layout::{Entry, Protocol},
     plane::DataPlane,
 };
 use wire::{
@@ -170,6 +171,7 @@ impl Switch {
         if now() >= self.period_ends {
             self.period_ends = now() + PERIOD;
             self.tell_wall_clock();
+            self.plane.end_holds(now());
             self.step(Event::Period)?;
             self.questions.retain(|_, question| question.asked + PERIOD > now());
         }
@@ -283,23 +285,18 @@ impl Switch {
 
     /// Asks for an item, unless a write is on its way to the server, or so late that it may be.
     fn question(&mut self, place: u32, server: SocketAddr, key: &[u8]) {
+        if Counters(&self.plane).is_valid(place) {
+            return;
+        }
         let now = now();
-        let Some((version, valid)) = self.plane.version(place) else { return };
-        let shared = self.plane.shared();
-        let epoch = shared.epoch.load(Relaxed);
-        let entry = &self.plane.entries[place as usize];
-        if valid && lives(&self.plane, entry) {
-            return;
-        }
-        let from_ns = entry.ask_from_ns.load(Relaxed);
-        if from_ns == ANSWERED || entry.leaves.load(Relaxed) != 0 {
-            return;
-        }
-        let may = Duration::from_nanos(from_ns.max(shared.fills_blocked_ns.load(Relaxed)));
-        if may > now || self.questions.len() >= QUESTIONS_MAX {
-            self.controller.postpone(place, may.max(now + TICK));
-            return;
-        }
+        let (version, epoch) = match self.plane.asking(place, now) {
+            Asking::Reported => return,
+            Asking::Later(at) => return self.controller.postpone(place, at.max(now + TICK)),
+            Asking::Now { .. } if self.questions.len() >= QUESTIONS_MAX => {
+                return self.controller.postpone(place, now + TICK);
+            }
+            Asking::Now { version, epoch } => (version, epoch),
+        };
         self.question = self.question.wrapping_add(1);
         let text = item::question(key);
         let frame = Frame::whole(self.question, &text).bytes();

@@ -15,7 +15,7 @@ use switch::plane::{Config, Values};
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Raised whenever `bpf/layout.h` changes: maps of another layout are not taken over.
-pub const LAYOUT: u32 = 7;
+pub const LAYOUT: u32 = 8;
 
 /// What a data plane was loaded with.
 #[derive(Debug, Clone, Serialize, Deserialize)]

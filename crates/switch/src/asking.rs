@@ -1,0 +1,93 @@
+//! When a memcached may be asked for a key.
+
+use std::{
+    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed},
+    time::Duration,
+};
+
+use crate::{
+    layout::{HOLDS, Name},
+    plane::DataPlane,
+};
+
+/// A key that is held is looked at again after so long; most are reported before.
+const HELD_WAIT: Duration = Duration::from_millis(50);
+/// A connection on which nothing was said for so long holds nothing.
+const SILENT: Duration = Duration::from_secs(4);
+/// Words of a `Flow`: when its last packet was, the last answer that has left, the answers its writes wait for.
+const AT_NS: usize = 5;
+const ANSWERED_LAST: usize = 7;
+const UNTIL: usize = 21;
+
+/// Whether the key in a place may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// What the server says from now on is to be stored under that version and epoch.
+    Now {
+        /// [`DataPlane::fill`] takes nothing of another.
+        version: u64,
+        /// [`crate::install::Value::epoch`].
+        epoch: u64,
+    },
+    /// Not before; then it is to be looked at again.
+    Later(Duration),
+    /// Not before it is reported.
+    Reported,
+}
+
+impl DataPlane {
+    /// Whether the key in that place may be asked for now.
+    pub fn asking(&self, place: u32, now: Duration) -> Asking {
+        let Some((version, _)) = self.version(place) else { return Asking::Reported };
+        let entry = &self.entries[place as usize];
+        let shared = self.shared();
+        let epoch = shared.epoch.load(Acquire);
+        if entry.leaves.load(Acquire) != 0 {
+            return Asking::Reported;
+        }
+        let from_ns = entry.ask_from_ns.load(Acquire);
+        let may = Duration::from_nanos(from_ns.max(shared.fills_blocked_ns.load(Acquire)));
+        if may > now {
+            Asking::Later(may)
+        } else if self.is_held(&entry.name()) {
+            Asking::Later(now + HELD_WAIT)
+        } else {
+            Asking::Now { version, epoch }
+        }
+    }
+
+    /// Whether a write of that key waits for its answer. Read after the version: a write is counted before it raises
+    /// that, and so is either seen here, or keeps what is asked for from being stored.
+    fn is_held(&self, name: &Name) -> bool {
+        let first = u64::from_le_bytes(name[..8].try_into().expect("8 bytes"));
+        let number = (first >> (u64::BITS - HOLDS.ilog2())) as usize;
+        self.held[number / 8][number % 8].load(Acquire) != 0
+    }
+
+    /// Ends the holds of writes to which no answer will come: of connections that are over, or silent.
+    pub fn end_holds(&self, now: Duration) {
+        for (flow, holds) in self.flows.iter().zip(self.holds.iter()) {
+            for (until, hold) in flow[UNTIL..].iter().zip(holds) {
+                let made = hold.load(Acquire);
+                if made == 0 {
+                    continue;
+                }
+                let at = flow[AT_NS].load(Acquire);
+                let waits = until.load(Acquire) > flow[ANSWERED_LAST].load(Acquire)
+                    && at != 0
+                    && now < Duration::from_nanos(at) + SILENT;
+                if !waits && hold.compare_exchange(made, 0, AcqRel, Relaxed).is_ok() {
+                    let number = made as usize % HOLDS as usize;
+                    self.held[number / 8][number % 8].fetch_sub(1, AcqRel);
+                }
+            }
+        }
+    }
+
+    /// Nothing is known of any connection any more.
+    pub fn forget_connections(&self) {
+        self.flows.clear();
+        // Packets may pass at another interface: what they count is taken off one by one.
+        self.end_holds(Duration::MAX);
+    }
+}
