@@ -75,17 +75,17 @@ enum Server {
 
 #[test]
 fn netcache_history_of_the_database_is_linearizable() {
-    is_linearizable(Server::Database, Duration::from_secs(6));
+    are_linearizable(Server::Database, Duration::from_secs(6), Trial::Faults);
 }
 
 #[test]
 fn netcache_history_of_the_agent_is_linearizable() {
-    is_linearizable(Server::Agent, Duration::from_secs(4));
+    are_linearizable(Server::Agent, Duration::from_secs(4), Trial::Faults);
 }
 
 #[test]
 fn memcached_history_is_linearizable() {
-    is_linearizable(Server::Memcached, Duration::from_secs(6));
+    are_linearizable(Server::Memcached, Duration::from_secs(6), Trial::Faults);
 }
 
 /// Entries are made valid again after writes: it would be found.
@@ -127,36 +127,27 @@ fn two_faults_at_once_for_an_hour() {
 #[test]
 #[ignore = "an hour: make soak"]
 fn histories_of_200_000_operations_are_linearizable() {
-    for servers in [&[Server::Database, Server::Agent][..], &[Server::Memcached]] {
-        let (mut operations, mut seeds) = (0, history::seeds().start..);
-        while operations < OPERATIONS_MIN {
-            let seed = seeds.next().expect("there are enough");
-            let server = servers[seed as usize % servers.len()];
-            let Some((verdict, hits)) = run(server, LONG, seed, Trial::Faults) else { return };
-            assert!(verdict.linearizable, "seed {seed}: {}", verdict.text);
-            assert!(hits > HITS_MIN_PER_SECOND, "seed {seed}: {hits} hits");
-            operations += verdict.operations;
-        }
-        println!("{operations} operations");
-    }
+    make_long_histories(Trial::Faults);
 }
 
 #[test]
-#[ignore = "many minutes: make soak"]
+#[ignore = "minutes: make soak"]
 fn a_broken_program_is_found_out_in_200_000_operations() {
-    for server in [Server::Agent, Server::Memcached] {
-        let (mut operations, mut seeds) = (0, history::seeds().start..);
-        while operations < OPERATIONS_MIN {
-            let seed = seeds.next().expect("there are enough");
-            let Some((verdict, _)) = run(server, LONG, seed, Trial::Broken) else { return };
-            assert!(!verdict.linearizable, "seed {seed} of {} operations", verdict.operations);
-            operations += verdict.operations;
-        }
-    }
+    make_long_histories(Trial::Broken);
 }
 
-fn is_linearizable(server: Server, span: Duration) {
-    are_linearizable(server, span, Trial::Faults);
+fn make_long_histories(trial: Trial) {
+    for servers in [&[Server::Database, Server::Agent][..], &[Server::Memcached]] {
+        let (mut operations, mut seed) = (0, history::seeds().start);
+        while operations < OPERATIONS_MIN {
+            let server = servers[seed as usize % servers.len()];
+            let Some((verdict, hits)) = run(server, LONG, seed, trial) else { return };
+            assert_eq!(verdict.linearizable, trial != Trial::Broken, "{seed}: {}", verdict.text);
+            assert!(hits > HITS_MIN_PER_SECOND, "seed {seed}: {hits} hits");
+            operations += verdict.operations;
+            seed += 1;
+        }
+    }
 }
 
 fn are_linearizable(server: Server, span: Duration, trial: Trial) {
