@@ -211,7 +211,6 @@ fn shown(replies: &[Vec<u8>]) -> Vec<String> {
 fn redis_two_clients_are_answered_as_by_the_server() {
     let mut hits = 0.0;
     for seed in 1..=4 {
-        println!("seed {seed}");
         let Some(more) = converse(seed) else { return };
         hits += more;
     }

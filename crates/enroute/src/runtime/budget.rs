@@ -69,7 +69,7 @@ impl Clients {
     pub(super) fn room(&self) -> usize {
         match self.bytes() {
             ..TIGHT_BYTES => usize::MAX,
-            ..CLIENTS_BYTES => TIGHT_ROOM_BYTES,
+            TIGHT_BYTES..CLIENTS_BYTES => TIGHT_ROOM_BYTES,
             _ => 0,
         }
     }
