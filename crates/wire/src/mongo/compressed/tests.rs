@@ -119,9 +119,8 @@ fn garbage_unknown_compressors_and_double_compression_are_refused() {
 #[test]
 fn the_beginning_of_a_long_frame_is_what_inflating_all_begins_with() {
     // Half of it holds several of zstd's blocks, which are 128 KiB long and seen only as a whole.
-    let words: Vec<u8> = (0..400_000_u32)
-        .flat_map(|n| (n % 977).wrapping_mul(n).to_le_bytes())
-        .collect();
+    let words: Vec<u8> =
+        (0..400_000_u32).flat_map(|n| (n % 977).wrapping_mul(n).to_le_bytes()).collect();
     let header = Header {
         length: HEADER_BYTES + words.len(),
         request_id: 7,
