@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use content::{Entry, Record};
+use content::{Entry, Ground, Receiver, Record, Refreshed};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use libfuzzer_sys::fuzz_target;
 
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&[status, late], rest)) = bytes.split_first_chunk() else { return };
     let mut parts = rest.splitn(3, |byte| *byte == 0);
     let mut next = || headers(parts.next().unwrap_or_default());
-    let (request, response, another) = (next(), next(), next());
+    let (request, response, another) = (Receiver::new(next()), next(), Receiver::new(next()));
     let status = StatusCode::from_u16(STATUSES[usize::from(status) % STATUSES.len()]);
     let status = status.expect("a status");
     let now = ASKED + Duration::from_secs(u64::from(late));
@@ -48,14 +48,26 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(!forbids(&response), "stored although the origin forbids it: {response:?}");
     assert!(!response.contains_key(header::SET_COOKIE), "stored with a cookie");
 
+    let entry = entry.with_body(Bytes::from_static(b"0123456789"));
     let stored = Bytes::from(Record::Entry(entry.clone()).encode());
     assert_eq!(Record::decode(&stored), Ok(Record::Entry(entry.clone())), "changed by storing it");
     for later in [0, 1, 60, 86_400, u64::from(u32::MAX)] {
         let later = now + Duration::from_secs(later);
-        let _ = (entry.usable(&another, later), entry.covers_an_error(&another, later));
-        let _ = (entry.useful_for(later), entry.age(later));
-        let selected = content::select(&another, status, entry.headers_at(later), 10);
-        assert!(selected.body.end <= 10, "a range beyond the body: {:?}", selected.body);
-        let _ = entry.refreshed(&another, ASKED, later).is_storable();
+        let _ = entry.useful_for(later);
+        for ground in [Ground::Stored, Ground::OriginFailed, Ground::OwnRequest] {
+            let Ok(released) = entry.release(&another, ground, later) else { continue };
+            assert!(entry.answers(&another), "released to a request that selects another");
+            assert!(released.body.len() <= 10, "more than the body: {:?}", released.body);
+            assert!(
+                ground == Ground::OwnRequest || !another.insists(),
+                "released from storage to a request that wants the origin asked"
+            );
+        }
+        if let Refreshed::Storable(fresh) =
+            entry.refreshed(&request, another.headers(), ASKED, later)
+        {
+            assert!(!forbids(another.headers()), "storable although the 304 forbids it");
+            let _ = fresh.useful_for(later);
+        }
     }
 });

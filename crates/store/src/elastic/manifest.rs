@@ -59,6 +59,13 @@ impl Manifest {
 
     /// Its bytes, padded to whole blocks.
     pub(super) fn blocks(&self) -> Blocks {
+        let mut out = Blocks::default();
+        self.write(&mut out);
+        out
+    }
+
+    /// Replaces what `out` holds by [`Self::blocks`].
+    pub(super) fn write(&self, out: &mut Blocks) {
         let mut list = Vec::with_capacity(2 * self.segments.len());
         for numbers in [&self.segments, &self.given_up] {
             let before = std::iter::once(&0).chain(numbers);
@@ -66,7 +73,7 @@ impl Manifest {
                 write_number(number - before, &mut list);
             });
         }
-        let mut out = Blocks::default();
+        out.clear();
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[VERSION]);
         let closed = u64::from(self.closed);
@@ -76,10 +83,9 @@ impl Manifest {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&list);
-        let sum = checksum(&[&out]);
+        let sum = checksum(&[out]);
         out.extend_from_slice(&sum.to_le_bytes());
         out.fill_up(out.len().next_multiple_of(super::segment::BLOCK_BYTES));
-        out
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Wrong> {

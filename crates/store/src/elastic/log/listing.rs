@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::commands::{Purpose, is_full};
 use super::spares::{RETRY_AFTER, Spare};
 use super::{FileName, Log, Operation};
+use crate::blocks::Blocks;
 use crate::elastic::manifest::Manifest;
 
 /// How far the writing of a copy is.
@@ -39,6 +40,9 @@ pub(super) struct Listing {
     closes: bool,
     closed: bool,
     retry_at: Option<Duration>,
+    /// The bytes of the copy written last, kept for the next: a block of memory that is taken between the
+    /// pieces of the log's writes would leave gaps that none of these fits into.
+    blocks: Arc<Blocks>,
 }
 
 impl Listing {
@@ -124,8 +128,14 @@ impl Log {
         self.listing.dropped.sort_unstable();
         self.listing.progress = Progress::Writing;
         let manifest = self.manifest();
-        let write = Operation::Write { offset: 0, bytes: Arc::new(manifest.blocks()) };
-        Some((manifest.file(), write, Purpose::Listing))
+        if Arc::get_mut(&mut self.listing.blocks).is_none() {
+            self.listing.blocks = Arc::default();
+        }
+        if let Some(blocks) = Arc::get_mut(&mut self.listing.blocks) {
+            manifest.write(blocks);
+        }
+        let bytes = Arc::clone(&self.listing.blocks);
+        Some((manifest.file(), Operation::Write { offset: 0, bytes }, Purpose::Listing))
     }
 
     /// A spare was made: it is used once it is listed.
