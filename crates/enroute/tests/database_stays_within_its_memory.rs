@@ -108,6 +108,7 @@ fn many_clients_that_wait_for_the_disk_at_once() {
     const LONG: usize = 2 << 10;
     const LONG_ENTRIES: u64 = 30_000;
     let database = Database::start_with(&["--memory", "48MiB", "--sync", "no"]);
+    let code = status(&database, "RssFile");
     let next = AtomicU64::new(0);
     // Each of these keys lies in a page of the index of its own, nearly.
     let write = || {
@@ -152,9 +153,17 @@ fn many_clients_that_wait_for_the_disk_at_once() {
         (0..CLIENTS).for_each(|client| drop(scope.spawn(move || look(client))));
     });
     let most = status(&database, "VmHWM:");
+    // Pages of the program that are first used under load. In a debug build these are 2 MiB; the system takes
+    // them back when it wants to.
+    let code = status(&database, "RssFile").saturating_sub(code);
     let mib = |bytes| bytes as f64 / MIB as f64;
-    eprintln!("{:.1} MiB at most after writing, {:.1} in the end", mib(written), mib(most));
-    assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
+    eprintln!(
+        "{:.1} MiB at most after writing, {:.1} in the end, {:.1} of it code",
+        mib(written),
+        mib(most),
+        mib(code)
+    );
+    assert!(most <= MEMORY_MIB * MIB + code, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 
 /// What the server answered, or that it closed the connection.
