@@ -6,16 +6,17 @@
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
-ENROUTE := cargo run --release -q -p enroute --
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## See it work; needs nothing but Rust
-	@$(ENROUTE) demo
+demo: ## Show the cache at work; needs only Rust, about five minutes the first time
+	cargo build --release --locked -p enroute
+	@cargo run --release -q --locked -p enroute -- demo
 
-demo-edge: deps ## See TLS whose keys are elsewhere; builds BoringSSL first, two minutes
-	@cargo run --release -q -p enroute --features edge -- demo edge
+demo-edge: deps ## Show TLS with keys on a key server; compiles BoringSSL first, two minutes
+	cargo build --release --locked -p enroute --features edge
+	@cargo run --release -q --locked -p enroute --features edge -- demo edge
 
 # The same random cases every time: a change passes or it does not. New ones are for `make soak`.
 test: export PROPTEST_RNG_SEED := 20251121
