@@ -142,10 +142,15 @@ is_current() {
     [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$(hash_of "$1")" ]
 }
 
+# Neither here nor in a Debian package that is installed first: name of a piece, those packages.
 missing_tools() {
-    local tool
+    local tool package
     for tool in $(tools "$1"); do
-        command -v "$tool" >/dev/null || echo "$tool"
+        package=$(awk -v tool="$tool" '$1 == tool { print $2 "=" $3 }' <<<"$debian_packages")
+        case " $2 " in
+        *" ${package:-none} "*) ;;
+        *) command -v "$tool" >/dev/null || echo "$tool" ;;
+        esac
     done
 }
 
@@ -213,7 +218,7 @@ if [ -n "$packages" ]; then
     fi
 fi
 for piece in $pieces; do
-    lacking=$(missing_tools "$piece" | tr '\n' ' ')
+    lacking=$(missing_tools "$piece" "$packages" | tr '\n' ' ')
     if [ -n "$lacking" ]; then
         absent+=("$(describe "$piece"): needs ${lacking% }, not found")
     elif ! is_current "$piece"; then

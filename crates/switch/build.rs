@@ -1,7 +1,13 @@
 //! Compiles the data plane where clang is; elsewhere the crate is built without it and says so when
 //! it is asked for (docs/decisions/0030-the-data-plane-is-compiled-where-clang-is.md).
 
-use std::{env, fmt::Write, fs, path::Path, process::Command};
+use std::{
+    env,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 #[allow(dead_code, unreachable_pub, reason = "the data plane needs who sends what, and no more")]
 #[path = "../wire/src/netcache/operation.rs"]
@@ -18,11 +24,37 @@ fn main() {
     println!("cargo::rerun-if-env-changed=ENROUTE_CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let clang = env::var("ENROUTE_CLANG").unwrap_or_else(|_| "clang".into());
+    watch(&clang);
     let out = env::var("OUT_DIR").expect("cargo says where");
     let header = Path::new(&out).join("operations.h");
     fs::write(header, operations()).expect("the directory is cargo's");
     if PROGRAMS.iter().all(|program| compile(&clang, program, Path::new(&out))) {
         println!("cargo::rustc-cfg=data_plane");
+    }
+}
+
+/// Has cargo run this again when the compiler comes, changes or goes.
+///
+/// A compiler that is absent has no file to watch, and a missing file would have cargo compile the
+/// crate at every build; the directories where it would appear are watched instead.
+fn watch(clang: &str) {
+    let directories: Vec<PathBuf> = if clang.contains('/') {
+        Path::new(clang).parent().map(Path::to_path_buf).into_iter().collect()
+    } else {
+        env::var_os("PATH").iter().flat_map(env::split_paths).collect()
+    };
+    let name = Path::new(clang).file_name().unwrap_or_default();
+    let found = directories.iter().map(|directory| directory.join(name)).find(|path| path.exists());
+    if let Some(program) = found {
+        println!("cargo::rerun-if-changed={}", program.display());
+        return;
+    }
+    println!(
+        "cargo::warning={clang} is not installed: `enroute switch` is built without its data plane. \
+         Install clang, or name one by ENROUTE_CLANG, and build again"
+    );
+    for directory in directories.iter().filter(|directory| directory.is_dir()) {
+        println!("cargo::rerun-if-changed={}", directory.display());
     }
 }
 
