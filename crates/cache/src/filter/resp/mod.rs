@@ -10,7 +10,6 @@ use std::{
 
 use wire::{
     Error, Result,
-    detect::{self, Protocol},
     resp::{
         Limits, Passing, Request as Message, Scanner, Version,
         request::{self, Passed},
@@ -108,8 +107,6 @@ pub struct Resp {
     decoder: request::Decoder,
     /// The rest of a request that is too long to be held.
     passing: Option<Passing>,
-    /// The first bytes of the client were Redis's.
-    recognised: bool,
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
@@ -193,7 +190,6 @@ impl Resp {
         Self {
             decoder: request::Decoder::default(),
             passing: None,
-            recognised: false,
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
@@ -230,20 +226,7 @@ impl Filter for Resp {
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        if !self.recognised {
-            if !detect::expect(Protocol::Resp, bytes)? {
-                return Ok(None);
-            }
-            self.recognised = true;
-        }
-        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
-        if let Some((message, _)) = &decoded
-            && message.bytes().first() != Some(&b'*')
-            && request::is_http(message)
-        {
-            return Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()));
-        }
-        Ok(decoded)
+        self.decoder.decode(bytes, &self.settings.limits)
     }
 
     fn begin<'m>(
