@@ -37,6 +37,9 @@ impl Resp {
         {
             return held;
         }
+        if self.must_wait(command, standing) {
+            return plain(Flow::NeedsReplies);
+        }
         let asking = self.proceed();
         let Some(command) = command else { return self.unknown() };
         // Every server refuses the call before it touches a key.
@@ -44,6 +47,7 @@ impl Resp {
             return plain(Flow::Coordination);
         }
         let mut request = self.flow_of(command, message, asking, scratch);
+        self.doubt(command, &mut request.tag, standing);
         if command.name == "reset" {
             // Who it is then depends on the origin's default user.
             standing.begin_again(Login::Unknown);
@@ -59,6 +63,23 @@ impl Resp {
         self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
         self.caching = false;
         std::mem::take(&mut self.asking)
+    }
+
+    /// Must a script wait until it is known whether the origin queues it? The request that proves whether
+    /// it was refused would become part of a transaction.
+    pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
+        let writes = |command: &Command| {
+            command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write
+        };
+        command.is_some_and(writes) && !standing.is_unrestricted() && !self.is_settled()
+    }
+
+    /// May the connection lack the right to run a script? One that may do everything is not asked.
+    pub(super) fn doubt(&self, command: &Command, tag: &mut Tag, standing: &Standing) {
+        if let Tag::Script { doubted } = tag {
+            let doubts = !standing.is_unrestricted() && !self.may_queue();
+            *doubted = doubts.then_some(command.name);
+        }
     }
 
     /// What only a connection that is logged in may ask: everything that can write, and all that
@@ -287,7 +308,7 @@ impl Resp {
     pub(super) fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
         let mut request = plain(Flow::Write(Write { name: command.name, ..write }));
         if command.flags.contains(Flags::SCRIPT) {
-            request.tag = Tag::Script;
+            request.tag = Tag::Script { doubted: None };
         }
         request
     }
@@ -297,6 +318,7 @@ impl Resp {
         match command.name {
             "multi" => {
                 self.in_transaction = true;
+                self.beginnings += 1;
                 return with_reply(Flow::Coordination, Tag::Multi, Reply::Observed);
             }
             "watch" => self.watched = true,
