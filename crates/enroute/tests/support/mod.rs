@@ -23,6 +23,7 @@ pub mod directory;
 pub mod edge;
 pub mod enroute;
 pub mod frames;
+pub mod greedy;
 pub mod history;
 pub mod keyserver;
 pub mod message;
