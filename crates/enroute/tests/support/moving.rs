@@ -269,6 +269,7 @@ impl Seen {
 /// Leaves out reads that the engine may have answered at the source of a slot which was its target's already.
 fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Handover>) {
     let mut handovers: Vec<Handover> = handovers.collect();
+    assert!(!handovers.is_empty(), "slots moved, and no node logged that it handed one over");
     handovers.sort_by_key(|handover| handover.ends);
     let of = |key: usize| {
         let slot = slot_of(&(MIX.name)(key));
