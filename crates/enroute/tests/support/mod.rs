@@ -22,6 +22,7 @@ pub mod database;
 pub mod directory;
 pub mod edge;
 pub mod enroute;
+pub mod faults;
 pub mod frames;
 pub mod history;
 pub mod keyserver;

@@ -86,11 +86,33 @@ pub fn record(
     })
 }
 
+/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble` is over.
+pub fn record_during(
+    address: SocketAddr,
+    seed: u64,
+    pause: Duration,
+    trouble: impl FnOnce(),
+) -> Vec<Operation> {
+    let start = Instant::now();
+    let left = AtomicUsize::new(usize::MAX);
+    let url = format!("redis://{address}/");
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| Client { pause, ..Client::new(number, &url, seed, start) })
+            .map(|client| scope.spawn(|| client.run(&left)))
+            .collect();
+        trouble();
+        left.store(0, Ordering::Relaxed);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
 struct Client {
     number: usize,
     url: String,
     random: Pcg64Mcg,
     connection: Option<redis::Connection>,
+    pause: Duration,
     recorder: Recorder,
 }
 
@@ -98,7 +120,8 @@ impl Client {
     fn new(number: usize, url: &str, seed: u64, start: Instant) -> Self {
         let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
         let recorder = Recorder::new(number, start);
-        Self { number, url: url.to_owned(), random, connection: None, recorder }
+        let (url, pause) = (url.to_owned(), Duration::ZERO);
+        Self { number, url, random, connection: None, pause, recorder }
     }
 
     fn run(mut self, left: &AtomicUsize) -> Vec<Operation> {
@@ -115,6 +138,9 @@ impl Client {
             let keys = if self.random.random_bool(0.5) { KEYS / 5 } else { KEYS };
             let key = self.random.random_range(0..keys);
             self.operate(key, what);
+            if !self.pause.is_zero() {
+                thread::sleep(self.pause);
+            }
         }
         self.recorder.finish()
     }
