@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use flate2::{Compression, write::ZlibEncoder};
 use support::enroute::Cache;
 use support::origins::Redis;
+use support::process::at_once;
 use support::raw::Raw;
 
 const MIB: usize = 1 << 20;
@@ -20,16 +20,8 @@ const MEMORY: usize = 16 * MIB;
 const BOUND: usize = MEMORY + MEMORY / 16 + 96 * MIB;
 const OPTIONS: &str = "[storage]\nmemory = \"16MiB\"\n";
 
-/// The most that was ever resident.
-fn peak(cache: &Cache) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", cache.process().id()));
-    let status = status.expect("the cache runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
-}
-
 fn check(cache: &Cache, attack: &str) {
-    let peak = peak(cache);
+    let peak = cache.process().peak_bytes();
     eprintln!("{attack}: {} MiB at most, {} may be", peak / MIB, BOUND / MIB);
     assert!(peak <= BOUND, "{attack}: {peak} bytes were resident, and {BOUND} may be");
 }
@@ -44,15 +36,6 @@ fn insist(address: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) -> TcpStre
         }
     }
     stream
-}
-
-/// All at once, each by a thread of its own; the connections stay open until the end.
-fn at_once(count: usize, one: impl Fn(usize) -> TcpStream + Sync) -> Vec<TcpStream> {
-    let one = &one;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || one(number))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
-    })
 }
 
 /// An origin that takes connections and never says or reads anything.

@@ -6,7 +6,7 @@ use super::{
     Bytes, Document, KeyPlace,
     mistake::{Mistake, Place},
 };
-use crate::runtime::process_bytes;
+use crate::memory::process_bytes;
 
 impl Document {
     /// The first thing that this machine does not have.

@@ -25,7 +25,10 @@ use std::{
 use parking_lot::RwLock;
 use tokio::{runtime, sync::watch};
 
-use crate::certificate::{Life, Watch};
+use crate::{
+    certificate::{Life, Watch},
+    memory::{self, Budget},
+};
 
 mod answer;
 mod body;
@@ -38,6 +41,7 @@ mod listener;
 mod marks;
 mod observed;
 mod origin;
+mod room;
 mod setup;
 mod stats;
 mod taking;
@@ -61,6 +65,8 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_max: u32,
+    /// Requests that one origin is answering at once; further ones wait, within the origin timeout.
+    pub origin_connections_max: usize,
     /// From accepting a connection to the end of its handshake.
     pub handshake_timeout: Duration,
     /// Longest time for the headers of a request, and between requests.
@@ -81,6 +87,7 @@ impl Default for Limits {
             header_bytes_max: 32 << 10,
             request_bytes_max: 16 << 20,
             streams_max: 128,
+            origin_connections_max: 1_024,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
@@ -144,6 +151,7 @@ pub struct Shared {
     acceptor: edge_tls::Acceptor,
     flights: flights::Flights,
     marks: marks::Marks,
+    room: Arc<room::Room>,
     /// Where it listens; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
@@ -203,6 +211,8 @@ impl Edge {
         let Setup { socket, workers, limits, content, sites } = setup;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
+        memory::heap::share(i32::try_from(workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
+        let room = room::Room::new(room::share(content.bytes_max()));
         let shared = Arc::new(Shared {
             limits,
             content,
@@ -212,6 +222,7 @@ impl Edge {
             sites: RwLock::new(by_domain(sites.served)),
             flights: flights::Flights::default(),
             marks: marks::Marks::default(),
+            room,
             port: address.port(),
             connections: AtomicUsize::new(0),
             ending: watch::Sender::new(false),
@@ -226,6 +237,7 @@ impl Edge {
             tokio::net::TcpListener::from_std(socket)?
         };
         runtime.spawn(listener::serve(socket, Arc::clone(&shared)));
+        runtime.spawn(keep_within_memory(Arc::clone(&shared)));
         Ok(Self { runtime, shared, address })
     }
 
@@ -253,6 +265,25 @@ impl Edge {
             tracing::warn!("{} connections were still busy", self.shared.connections());
         }
         self.runtime.shutdown_background();
+    }
+}
+
+/// Heaps of the C library that the threads share: each keeps a little that is free.
+const HEAPS_MAX: i32 = 8;
+/// Time between two measurements of what the process takes.
+const MEASURE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Lets content give way to what passes the process's base.
+async fn keep_within_memory(shared: Arc<Shared>) {
+    let (content, clients) = (&shared.content, shared.room.clients());
+    let mut budget = Budget::new(clients);
+    loop {
+        let process = room::process_bytes(content.bytes_max(), &shared.limits);
+        budget.keep(content, clients, process);
+        while content.advance(now()) {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(MEASURE_PAUSE).await;
     }
 }
 
