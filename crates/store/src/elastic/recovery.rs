@@ -158,7 +158,7 @@ impl Elastic {
             purposes: Default::default(),
             next_command: 0,
             compaction: None,
-            compaction_rest: (0, Duration::ZERO),
+            compaction_rest: Default::default(),
             compaction_stuck: None,
             compaction_behind: false,
             sweep: None,
