@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::Ordering::Relaxed,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use db::{Session, Step, batch::Batch, keyspace::Shards};
@@ -47,7 +47,7 @@ pub(super) enum Parked {
     /// Until the disk has caught up.
     Busy,
     /// Until then.
-    Until(Duration),
+    Until(Instant),
 }
 
 /// Output that must not leave before something is durable.
@@ -80,7 +80,7 @@ pub(super) struct Connection {
     past: u64,
     holds: VecDeque<Hold>,
     /// Since when its lookup waits for the disk.
-    waits_since: Option<Duration>,
+    waits_since: Option<Instant>,
     /// What the client sends is no protocol, or it ended.
     ended: bool,
     /// Longest output that waits, in bytes.
@@ -328,7 +328,7 @@ impl Connection {
         self.parked = match step {
             Step::Done => return true,
             Step::Sleep(pause) => {
-                self.parked = Parked::Until(turn.now + pause);
+                self.parked = Parked::Until(Instant::now() + pause);
                 return true;
             }
             Step::Wait => {
@@ -345,10 +345,10 @@ impl Connection {
         match (step, self.waits_since) {
             (Step::Done, None) => *turn.at_once += 1,
             (Step::Done, Some(since)) => {
-                turn.shared.lookups.note_waited(turn.now.saturating_sub(since));
+                turn.shared.lookups.note_waited(since.elapsed());
                 self.waits_since = None;
             }
-            (_, None) => self.waits_since = Some(turn.now),
+            (_, None) => self.waits_since = Some(Instant::now()),
             (_, Some(_)) => {}
         }
     }

@@ -187,13 +187,13 @@ impl Worker {
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let hurries = self.shared.is_ending() || self.ring.as_ref().is_some_and(Ring::must_submit);
         let mut timeout = if hurries { BUSY_PAUSE } else { LOOK_PAUSE };
-        let now = self.shared.now();
+        let now = Instant::now();
         for &slot in &self.waiting {
             let Some(connection) = &self.connections[slot] else { continue };
             timeout = timeout.min(match connection.parked {
                 Parked::Turn => Duration::ZERO,
                 Parked::Busy => BUSY_PAUSE,
-                Parked::Until(at) => at.saturating_sub(now),
+                Parked::Until(at) => at.saturating_duration_since(now),
                 Parked::No | Parked::Disk => continue,
             });
         }
@@ -301,7 +301,7 @@ impl Worker {
         if self.waiting.is_empty() {
             return;
         }
-        let now = self.shared.now();
+        let now = Instant::now();
         for slot in std::mem::take(&mut self.waiting) {
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
             match connection.parked {

@@ -17,6 +17,7 @@
 
 pub mod attacks;
 pub mod cgroup;
+pub mod clock;
 pub mod cluster;
 pub mod database;
 pub mod directory;
