@@ -28,6 +28,8 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
+//! | `inbox` | how a thread that sleeps is told things by others |
+//! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
@@ -45,6 +47,7 @@ pub mod demo;
 #[cfg(feature = "edge")]
 pub mod edge;
 pub mod fabric;
+mod inbox;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;
@@ -56,4 +59,5 @@ pub mod report;
 pub mod runtime;
 pub mod state;
 pub mod switch;
+mod sync;
 pub mod workload;

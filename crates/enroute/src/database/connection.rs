@@ -366,11 +366,11 @@ impl Connection {
     /// How many bytes of output may leave now.
     fn releasable(&mut self, shared: &Shared) -> io::Result<usize> {
         while let Some(hold) = self.holds.front() {
-            if shared.disk.is_durable(hold.shard, hold.position) {
+            if shared.disk.durable.is_durable(hold.shard, hold.position) {
                 self.holds.pop_front();
                 continue;
             }
-            if shared.disk.has_failed(hold.shard) {
+            if shared.disk.durable.has_failed(hold.shard) {
                 // Whether the write survives nobody knows, so it is not acknowledged.
                 return Err(io::Error::other("what it wrote did not reach the disk"));
             }

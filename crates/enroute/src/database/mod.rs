@@ -32,12 +32,13 @@ mod cgroup;
 mod connection;
 mod directory;
 mod disk;
+mod durable;
 mod host;
-mod inbox;
 mod lookups;
 mod netcache;
 mod observed;
 pub mod orchestrator;
+mod queue;
 mod ring;
 mod shards;
 mod tls;
@@ -51,12 +52,15 @@ use budget::Budget;
 use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
-use inbox::Inbox;
 use lookups::Lookups;
 use orchestrator::Orchestrator;
-use worker::Worker;
+use worker::{Note, Worker};
 
-use crate::memory::{Overhead, heap};
+use crate::{
+    inbox::Inbox,
+    memory::{Overhead, heap},
+    sync,
+};
 
 /// What [`Database::start`] needs to know.
 pub struct Setup {
@@ -106,7 +110,7 @@ pub struct Shared {
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Arc<Inbox<Note>>>,
 }
 
 impl Shared {
@@ -219,7 +223,7 @@ impl Database {
         }
         let inboxes =
             (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-        let disk = Disk::new(devices);
+        let disk = Disk::new(devices, workers);
         let ending = AtomicBool::new(false);
         let shared = Arc::new(Shared {
             server,
