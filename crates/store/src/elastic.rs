@@ -57,6 +57,7 @@ mod sweep;
 mod table;
 mod walk;
 mod warming;
+mod writing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
