@@ -239,10 +239,6 @@ impl Agent {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
                     taken += count;
-                    if let Err(error) = request::refuse_http(&request) {
-                        client.closing = true;
-                        return Err(error);
-                    }
                     self.request(at, &request, taken == bytes.len(), now);
                 }
                 Err(error) => {

@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::Shards;
-use crate::memory::{self, Overhead, heap};
+use crate::{
+    logging::Seldom,
+    memory::{self, Overhead, heap},
+};
 
 /// What all clients together may keep waiting: requests that are not whole, replies not taken.
 const CLIENTS_BYTES: usize = 64 << 20;
@@ -42,17 +45,15 @@ pub fn process_bytes(memory: u64) -> u64 {
 }
 
 /// What clients keep waiting, all together.
-#[derive(Default)]
 pub(super) struct Clients {
     bytes: AtomicUsize,
-    told: Mutex<Told>,
+    told: Mutex<Seldom>,
 }
 
-/// What was said of clients that were closed.
-#[derive(Default)]
-struct Told {
-    at: Option<Instant>,
-    since: u64,
+impl Default for Clients {
+    fn default() -> Self {
+        Self { bytes: AtomicUsize::new(0), told: Mutex::new(Seldom::new(TOLD_PAUSE)) }
+    }
 }
 
 impl Clients {
@@ -81,11 +82,8 @@ impl Clients {
 
     /// Says that a client was closed which kept `bytes`; not for each, if there are many.
     pub(super) fn tell(&self, peer: std::net::SocketAddr, bytes: usize) {
-        let mut told = self.told.lock();
-        told.since += 1;
-        if told.at.is_none_or(|at| at.elapsed() >= TOLD_PAUSE) {
-            let (closed, all) = (std::mem::take(&mut told.since), self.bytes());
-            told.at = Some(Instant::now());
+        if let Some(closed) = self.told.lock().note(Instant::now()) {
+            let all = self.bytes();
             warn!(
                 %peer, closed,
                 "closing the client that keeps the most: {bytes} of the {all} bytes that all clients \

@@ -403,10 +403,15 @@ impl<F: Filter> Connection<F> {
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
         self.tell_lost();
         if let Err(error) = outcome {
-            warn!(
-                peer = %self.peer, listen = %self.listener.address, origin = %self.address,
-                "closing: {error}"
-            );
+            match &error {
+                cache::Error::Client(error) => {
+                    self.listener.foreigners.tell(self.listener.address, self.peer, error);
+                }
+                error => warn!(
+                    peer = %self.peer, listen = %self.listener.address, origin = %self.address,
+                    "closing: {error}"
+                ),
+            }
             self.begin_close(now);
         }
     }

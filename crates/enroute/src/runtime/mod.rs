@@ -31,6 +31,7 @@ mod connector;
 mod feed;
 mod inbox;
 mod listener;
+mod losses;
 mod origin;
 pub(crate) mod reactor;
 mod shards;
@@ -39,6 +40,7 @@ mod worker;
 
 pub use budget::process_bytes;
 pub use listener::{Listener, Protocol};
+pub use losses::Cause;
 pub use origin::Origin;
 pub use shards::{Handle, Shards, StorageLimits};
 

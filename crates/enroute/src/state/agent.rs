@@ -17,7 +17,10 @@ use state::agent::Agent;
 use tracing::{info, warn};
 
 use super::{cluster::Access, links::Links, reporter::Reporter};
-use crate::runtime::reactor::{BusyPolling, Possible, Reactor, Socket};
+use crate::{
+    foreign::Foreigners,
+    runtime::reactor::{BusyPolling, Possible, Reactor, Socket},
+};
 
 /// What an agent needs to know.
 #[derive(Debug, Clone)]
@@ -72,6 +75,7 @@ pub struct Service {
     called: Vec<usize>,
     called_links: Vec<usize>,
     spoken: Vec<usize>,
+    foreigners: Foreigners,
 }
 
 impl Service {
@@ -106,6 +110,7 @@ impl Service {
             called: Vec::new(),
             called_links: Vec::new(),
             spoken: Vec::new(),
+            foreigners: Foreigners::default(),
         })
     }
 
@@ -218,7 +223,7 @@ impl Service {
                 }
                 let bytes = self.buffer.get(..count).unwrap_or_default();
                 if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
-                    warn!(%peer, listener = %self.address, "closing: {error}");
+                    self.foreigners.tell(self.address, peer, &error);
                 }
             }
             Err(error) => {
@@ -246,7 +251,7 @@ impl Service {
             match write(&mut seat.socket, output) {
                 Ok(()) => {
                     if let Err(error) = self.agent.heard(client, now) {
-                        warn!(peer = %seat.peer, "closing: {error}");
+                        self.foreigners.tell(self.address, seat.peer, &error);
                     }
                 }
                 Err(error) => {
