@@ -20,12 +20,12 @@ use tracing::{debug, info, warn};
 
 use super::{
     Listener,
-    budget::COUNTED_BYTES,
     connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
     worker::{Accepted, Worker},
 };
+use crate::memory::COUNTED_BYTES;
 
 /// A connection as its worker sees it, whatever its protocol.
 pub(super) trait Served {
@@ -80,7 +80,7 @@ pub(super) struct Connection<F: Filter> {
     address: Arc<Origin>,
     /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
     unconfirmed: usize,
-    /// What it was counted for among [`Clients`](super::budget::Clients).
+    /// What it was counted for among [`Clients`](crate::memory::Clients).
     counted: usize,
     /// The fill it waited for is over, and it does not know yet.
     filled: bool,
