@@ -18,11 +18,13 @@
 pub mod attacks;
 pub mod cgroup;
 pub mod clients;
+pub mod clock;
 pub mod cluster;
 pub mod database;
 pub mod directory;
 pub mod edge;
 pub mod enroute;
+pub mod faults;
 pub mod frames;
 pub mod greedy;
 pub mod handover;
