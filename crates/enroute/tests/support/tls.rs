@@ -66,10 +66,10 @@ impl Tls {
     }
 
     /// Sends as much of it as the other end takes.
-    pub fn insist(&mut self, pieces: impl Iterator<Item = Vec<u8>>) {
+    pub fn insist(&mut self, mut pieces: impl Iterator<Item = Vec<u8>>) {
         self.wait_at_most(Duration::from_secs(5));
         let mut takes = |piece: Vec<u8>| self.0.get_mut().write_all(&piece).is_ok();
-        let all = pieces.map(&mut takes).all(|taken| taken);
+        let all = pieces.all(&mut takes);
         if all {
             let _ = self.0.get_mut().flush();
         }
