@@ -124,6 +124,8 @@ impl Fetch {
                 self.confirmed(entry, headers, false)
             }
             Refreshed::Another => {
+                // Its turn may be the only one.
+                drop(answer);
                 let asked = now();
                 match self.ask(None).await {
                     Ok(answer) => self.judge(answer, asked).await,
