@@ -66,6 +66,7 @@ pub struct Key<'a> {
 
 impl<'a> Key<'a> {
     /// The key `bytes` in `namespace`.
+    #[inline]
     #[must_use]
     pub fn new(namespace: Namespace, bytes: &'a [u8]) -> Self {
         Self { namespace, bytes, hash: xxh3_64_with_seed(bytes, namespace.collection) }

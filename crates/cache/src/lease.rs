@@ -330,7 +330,11 @@ impl Leases {
 
     /// Why the whole database or origin of `namespace` is closed, if it is. The maps are empty most of
     /// the time, and then nothing is hashed.
+    #[inline]
     fn closed_above(&self, namespace: Namespace) -> Option<Closed> {
+        if self.databases.is_empty() && self.origins.is_empty() {
+            return None;
+        }
         let database = self.databases.get(&namespace.database).and_then(Writes::closed);
         database.or_else(|| self.origins.get(&namespace.origin).and_then(Writes::closed))
     }

@@ -20,7 +20,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use crate::{
     Error, Side,
     expected::{Action, Expected, Fill},
-    filter::{Filter, Hush, Scratch},
+    filter::{Filter, Flow, Hush, Request, Scratch},
     input::Input,
     key::Sent,
     lease::Ticket,
@@ -425,8 +425,11 @@ impl<F: Filter> Session<F> {
                 }
                 continue;
             }
-            let (message, length) = match self.filter.message(rest) {
-                Ok(Some(found)) => found,
+            // What a hit needs is looked at where it is: each move of a message or a request costs as much
+            // as a lookup.
+            let found = self.filter.message(rest);
+            let (message, length) = match &found {
+                Ok(Some((message, length))) => (message, *length),
                 Ok(None) => match self.begin_passing(rest, &mut scratch, storage, now)? {
                     Passage::Taken(length) => {
                         taken += length;
@@ -437,18 +440,28 @@ impl<F: Filter> Session<F> {
                         break;
                     }
                 },
-                Err(error) => return Err(self.refuse(error)),
+                Err(error) => return Err(self.refuse(error.clone())),
             };
             scratch.clear();
-            let standing = &mut self.standing;
-            let request = match self.filter.request(&message, &mut scratch, standing) {
+            let named = self.filter.request(message, &mut scratch, &mut self.standing);
+            let original = rest.get(..length).unwrap_or_default();
+            if let Ok(Request { flow: Flow::Read(read), tag, .. }) = &named
+                && self.may_answer()
+            {
+                if !self.read(read, tag, original, storage, now) {
+                    break;
+                }
+                self.waited = false;
+                taken += length;
+                continue;
+            }
+            let request = match named {
                 Ok(request) => request,
                 Err(error) => return Err(self.refuse(error)),
             };
             if self.streams && request.flow.is_wide_write() {
                 return Err(Error::Stream);
             }
-            let original = rest.get(..length).unwrap_or_default();
             if self.unreachable.is_some()
                 && let Some(why) = self.answers_held(&request.flow)
             {

@@ -45,8 +45,9 @@ pub struct Request<'a, T> {
     pub ends: Ends,
 }
 
-/// How a request ends a transaction.
+/// How a request ends a transaction. As wide as a word: see [`Flow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
 pub enum Ends {
     /// Not at all.
     Nothing,
@@ -169,7 +170,10 @@ pub struct States<'a> {
 }
 
 /// What comes back for a request.
+///
+/// Its tag takes a word for the same reason as that of [`Flow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
 pub enum Reply {
     /// One reply, passed on as it comes.
     Plain,

@@ -14,8 +14,13 @@ use crate::{
 };
 
 impl<F: Filter> Session<F> {
-    /// Handles one request; `false` if it waits for another client's fill and must come again.
+    /// May storage answer reads now?
     #[inline]
+    pub(crate) fn may_answer(&self) -> bool {
+        !self.streams && self.hush == Hush::Off && self.unreachable.is_none()
+    }
+
+    /// Handles one request; `false` if it waits for another client's fill and must come again.
     pub(crate) fn handle_request<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -40,8 +45,9 @@ impl<F: Filter> Session<F> {
         true
     }
 
+    /// A read of one key; `false` if it waits for another client's fill and must come again.
     #[inline]
-    fn read<S: Storage>(
+    pub(crate) fn read<S: Storage>(
         &mut self,
         read: &Read<'_>,
         tag: &F::Tag,

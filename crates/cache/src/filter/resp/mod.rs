@@ -214,6 +214,18 @@ impl Resp {
             settings,
         }
     }
+
+    /// A command that does not begin as an array: a line, which may be one of HTTP.
+    #[cold]
+    fn inline_message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
+        match &decoded {
+            Some((message, _)) if request::is_http(message) => {
+                Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()))
+            }
+            _ => Ok(decoded),
+        }
+    }
 }
 
 /// The namespace of a database.
@@ -236,14 +248,11 @@ impl Filter for Resp {
             }
             self.recognised = true;
         }
-        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
-        if let Some((message, _)) = &decoded
-            && message.bytes().first() != Some(&b'*')
-            && request::is_http(message)
-        {
-            return Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()));
+        if bytes.first() == Some(&b'*') {
+            // Returned as it is: a result that is looked at is copied first, 20 ns a request.
+            return self.decoder.decode(bytes, &self.settings.limits);
         }
-        Ok(decoded)
+        self.inline_message(bytes)
     }
 
     fn begin<'m>(
@@ -275,7 +284,7 @@ impl Filter for Resp {
         scratch: &'m mut Scratch,
         standing: &mut Standing,
     ) -> Result<Request<'m, Tag>> {
-        Ok(self.name_flow(message, scratch, standing))
+        self.name_flow(message, scratch, standing)
     }
 
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
