@@ -69,6 +69,9 @@ pub(crate) enum Action {
         /// it out.
         known: bool,
     },
+    /// The reply to a request of ours behind a write, by which it is known whether that was refused; kept
+    /// from the client. The write is this one's once its own reply has claimed it.
+    Proof,
     /// So many messages that confirm it are still to come, or a reply, which is passed on.
     Confirmed(usize),
     /// From here on the origin speaks when it likes.
@@ -227,6 +230,7 @@ impl Action {
             | Self::Refused { .. }
             | Self::Hush(_)
             | Self::Fence { .. }
+            | Self::Proof
             | Self::Confirmed(_)
             | Self::Stream => 0,
         }
@@ -259,6 +263,7 @@ impl<T> Expected<T> {
             | Action::State(_)
             | Action::Hush(_)
             | Action::Fence { .. }
+            | Action::Proof
             | Action::Confirmed(_)
             | Action::Stream
             | Action::Local(_) => {}

@@ -174,6 +174,11 @@ impl Standing {
         self.principal.as_ref().filter(|_| !self.detached)
     }
 
+    /// Has the origin said that the connection may do whatever there is to do?
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.receiver().is_some_and(Principal::is_unrestricted)
+    }
+
     /// Is the connection logged in?
     #[inline]
     pub(crate) fn login(&self) -> Login {

@@ -28,6 +28,7 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
+//! | `foreign` | clients that speak another protocol than a port serves |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
@@ -45,6 +46,7 @@ pub mod demo;
 #[cfg(feature = "edge")]
 pub mod edge;
 pub mod fabric;
+mod foreign;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;

@@ -72,6 +72,87 @@ fn by_what_it_has_no_right_to_and_by_what_does_not_exist() {
     }
 }
 
+/// A user who may read and neither write nor run code, and what `more` allows.
+fn reading_user(redis: &Redis, cache: &Cache, more: &str) -> Raw {
+    let rights = format!("ACL SETUSER bob on >pw ~* +@read{more}");
+    Raw::connect(redis.address()).ask(&rights, "+OK\r\n");
+    let mut bob = Raw::connect(cache.address());
+    bob.ask("AUTH bob pw", "+OK\r\n");
+    bob
+}
+
+const SCRIPTS: [&str; 3] = ["EVAL return+1 0", "EVALSHA 0000 1 k1", "FCALL f 0"];
+
+#[test]
+fn by_code_that_it_has_no_right_to_run() {
+    let Some((redis, cache, mut reader)) = start() else { return };
+    let mut bob = reading_user(&redis, &cache, "");
+    for script in SCRIPTS {
+        bob.command(script);
+        let line = bob.hear_line();
+        assert!(line.starts_with("-NOPERM"), "{script}: {line}");
+        assert_eq!(hits(&cache, &mut reader), ITEMS, "after {script}");
+    }
+    // Behind what it may not do either, in one go, and whatever it wants to hear.
+    let inline = |commands: &[&str]| commands.join("\r\n") + "\r\n";
+    for commands in [
+        ["MULTI", "EVAL 1 0", "PING"],
+        ["EXEC", "EVAL 1 0", "MULTI"],
+        ["AUTH bob wrong", "EVAL 1 0", "EVAL 1 0"],
+        ["EVAL 1 0", "EXEC", "FCALL f 0"],
+    ] {
+        bob.say(inline(&commands));
+        commands.iter().for_each(|_| drop(bob.hear_line()));
+        assert_eq!(hits(&cache, &mut reader), ITEMS, "after {commands:?}");
+    }
+    let mut gone = Raw::connect(cache.address());
+    gone.ask("AUTH bob pw", "+OK\r\n");
+    gone.say(inline(&["EVAL 1 0", "EVAL 1 0", "QUIT"]));
+    drop(gone);
+    let long = "x".repeat(2 << 20);
+    bob.command(&format!("EVAL {long} 0"));
+    assert!(bob.hear_line().starts_with("-NOPERM"));
+    assert_eq!(hits(&cache, &mut reader), ITEMS, "after a long script");
+    bob.ask("GET k1", "$1\r\nv\r\n");
+}
+
+#[test]
+fn by_code_inside_a_transaction() {
+    let Some((redis, cache, mut reader)) = start() else { return };
+    let mut bob = reading_user(&redis, &cache, " +@transaction");
+    for _ in 0..3 {
+        bob.say("MULTI\r\nGET k1\r\nEVAL 1 0\r\nEXEC\r\nEVAL 1 0\r\nMULTI\r\nGET k1\r\nEXEC\r\n");
+        bob.hear("+OK\r\n+QUEUED\r\n");
+        for start in ["-NOPERM", "-EXECABORT", "-NOPERM", "+OK", "+QUEUED", "*1", "$1", "v"] {
+            let line = bob.hear_line();
+            assert!(line.starts_with(start), "{start}: {line}");
+        }
+        assert_eq!(hits(&cache, &mut reader), ITEMS);
+    }
+}
+
+#[test]
+fn but_code_that_writes_and_says_that_it_was_refused_is_believed_nothing() {
+    let Some((redis, cache, mut reader)) = start() else { return };
+    let mut bob = reading_user(&redis, &cache, " +@write +eval +@transaction");
+    let forged = "this user has no permissions to run the 'eval' command";
+    for (number, way) in ["return redis.error_reply(E)", "return {err=E}"].into_iter().enumerate() {
+        let said = format!("local E=\"NOPERM {forged}\" redis.call('SET','k1',ARGV[1]) {way}");
+        let script = |value: &str| {
+            let head = format!("*4\r\n$4\r\nEVAL\r\n${}\r\n{said}\r\n$1\r\n0\r\n", said.len());
+            head + &format!("${}\r\n{value}\r\n", value.len())
+        };
+        let value = format!("x{number}");
+        bob.say(script(&value));
+        bob.hear(format!("-NOPERM {forged}\r\n"));
+        reader.ask("GET k1", &format!("$2\r\n{value}\r\n"));
+        let value = format!("y{number}");
+        bob.say(format!("MULTI\r\n{}EXEC\r\n", script(&value)));
+        bob.hear(format!("+OK\r\n+QUEUED\r\n*1\r\n-NOPERM {forged}\r\n"));
+        reader.ask("GET k1", &format!("$2\r\n{value}\r\n"));
+    }
+}
+
 #[test]
 fn by_a_web_page() {
     let Some((_redis, cache, mut reader)) = start() else { return };

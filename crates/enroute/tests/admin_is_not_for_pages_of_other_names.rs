@@ -3,7 +3,10 @@
 
 mod support;
 
+use std::fs;
+
 use support::database::Database;
+use support::directory::TemporaryDirectory;
 use support::enroute::{Enroute, ask};
 
 #[test]
@@ -31,13 +34,42 @@ fn admin_is_not_for_pages_of_other_names() {
 #[test]
 fn nor_is_that_of_the_database() {
     let database = Database::start_with(&["--admin", "127.0.0.1:0"]);
-    let line = database.process().stderr_line("admin: http://").expect("it says so");
-    let at = line
-        .trim_start_matches("admin: http://")
-        .trim_end_matches('/')
-        .parse()
-        .expect("an address");
+    let at = database.admin();
     let flush = "POST /storage HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(ask(at, flush).status, 421);
     assert_eq!(ask(at, "GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
+}
+
+#[test]
+fn nor_is_the_receiver_that_grants_memory() {
+    let cgroup = TemporaryDirectory::create();
+    let limit = cgroup.path().join("memory.max");
+    fs::write(&limit, "1").expect("a writable directory");
+    let receiver = Enroute::start(&[
+        "db",
+        "orchestrator",
+        "--listen",
+        "127.0.0.1:0",
+        "--cgroup",
+        cgroup.path().to_str().expect("a plain path"),
+        "--max",
+        "64MiB",
+        "--name",
+        "memory.example",
+    ]);
+    let line = receiver.stderr_line("grants memory");
+    let at = line.trim_start_matches("http://").split('/').next().expect("an address");
+    let at = at.parse().expect("an address");
+    let body = "{\"version\":1,\"process_id\":1,\"memory_bytes\":8192,\"present_bytes\":4096,\
+                \"resident_bytes\":4096,\"reason\":\"a page asks\"}";
+    let status = |lines: &str| {
+        let head = format!("POST /rescale HTTP/1.1\r\n{lines}\r\nContent-Length: {}", body.len());
+        ask(at, &format!("{head}\r\n\r\n{body}")).status
+    };
+    assert_eq!(status("Host: evil.example"), 421);
+    // A page of another server sends a form, and need not read the answer.
+    assert_eq!(status("Host: 127.0.0.1\r\nOrigin: https://evil.example"), 403);
+    assert_eq!(fs::read_to_string(&limit).expect("it is there"), "1");
+    assert_eq!(status("Host: memory.example:9130"), 200);
+    assert_eq!(fs::read_to_string(&limit).expect("it is there"), "9216");
 }

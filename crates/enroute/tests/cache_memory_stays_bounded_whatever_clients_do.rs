@@ -3,15 +3,16 @@
 
 mod support;
 
-use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
 use flate2::{Compression, write::ZlibEncoder};
 use support::enroute::Cache;
+use support::greedy::{bulk, insist};
 use support::origins::Redis;
+use support::process::at_once;
 use support::raw::Raw;
 
 const MIB: usize = 1 << 20;
@@ -20,39 +21,10 @@ const MEMORY: usize = 16 * MIB;
 const BOUND: usize = MEMORY + MEMORY / 16 + 96 * MIB;
 const OPTIONS: &str = "[storage]\nmemory = \"16MiB\"\n";
 
-/// The most that was ever resident.
-fn peak(cache: &Cache) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", cache.process().id()));
-    let status = status.expect("the cache runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
-}
-
 fn check(cache: &Cache, attack: &str) {
-    let peak = peak(cache);
+    let peak = cache.process().peak_bytes();
     eprintln!("{attack}: {} MiB at most, {} may be", peak / MIB, BOUND / MIB);
     assert!(peak <= BOUND, "{attack}: {peak} bytes were resident, and {BOUND} may be");
-}
-
-/// Says as much of it as the cache takes.
-fn insist(address: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("the cache listens");
-    stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-    for piece in pieces {
-        if stream.write_all(&piece).is_err() {
-            break;
-        }
-    }
-    stream
-}
-
-/// All at once, each by a thread of its own; the connections stay open until the end.
-fn at_once(count: usize, one: impl Fn(usize) -> TcpStream + Sync) -> Vec<TcpStream> {
-    let one = &one;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || one(number))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
-    })
 }
 
 /// An origin that takes connections and never says or reads anything.
@@ -64,12 +36,6 @@ fn silent_origin() -> SocketAddr {
         kept.extend(listener.incoming());
     });
     address
-}
-
-fn bulk(megabytes: usize) -> impl Iterator<Item = Vec<u8>> {
-    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", megabytes * 1_000_000);
-    let body = (0..megabytes).map(|_| vec![b'v'; 1_000_000]);
-    std::iter::once(head.into_bytes()).chain(body)
 }
 
 #[test]

@@ -7,9 +7,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use enroute::link::RelayHandle;
 use redis::{Connection, cmd};
-use support::cluster::{cluster, connection, link};
+use support::cluster::{bus_behind_link, cluster, connection, id, told};
 use support::origins::Redis;
 use support::state::{owner, owner_now, placer, said, slot_of, tags_at, wait_for};
 
@@ -26,7 +25,7 @@ const OTHER: usize = 2;
 fn a_claim_that_comes_late_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    let link = bus_behind_link(&mut nodes, SOURCE, TARGET);
+    let link = bus_behind_link(&mut nodes, SOURCE, &[TARGET]);
     let [tag, ..] = tags_at(&addresses, SOURCE);
     disowned(&nodes, &tag);
 
@@ -49,7 +48,7 @@ fn a_claim_that_comes_late_takes_no_slot_away() {
 fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    let link = bus_behind_link(&mut nodes, TARGET, SOURCE);
+    let link = bus_behind_link(&mut nodes, TARGET, &[SOURCE]);
     let [tag, ..] = tags_at(&addresses, SOURCE);
     let [first, second, ..] = tags_at(&addresses, OTHER);
     disowned(&nodes, &tag);
@@ -76,22 +75,6 @@ fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
     wait_for(|| relocate().0.status.success(), || relocate().1);
     hears(&addresses, SOURCE, TARGET);
     has_keys(&addresses, &tag, TARGET);
-}
-
-/// Others speak to a node's bus over a link; `another` does already.
-fn bus_behind_link(nodes: &mut [Redis], node: usize, another: usize) -> RelayHandle {
-    let mut bus = nodes[node].address();
-    bus.set_port(bus.port() + 10_000);
-    let link = link(bus);
-    let port = link.local_addr().port();
-    nodes[node].set("cluster-announce-bus-port", &port.to_string());
-    let id = id(&mut connection(nodes[node].address()));
-    let another = nodes[another].address();
-    wait_for(
-        || told(&mut connection(another), &id)[0].ends_with(&format!("@{port}")),
-        || format!("{another} does not know of the link"),
-    );
-    link
 }
 
 /// A slot of the source, with keys, of which the target has heard at some time that its owner does not own it.
@@ -210,17 +193,6 @@ fn has_keys(nodes: &[SocketAddr], tag: &str, node: usize) {
 
 fn keys(tag: &str) -> Vec<String> {
     (0..8).map(|number| format!("{tag}:{number}")).collect()
-}
-
-/// What a node tells of another behind its name: address, flags, whose replica, …
-fn told(node: &mut Connection, id: &str) -> Vec<String> {
-    let text: String = cmd("CLUSTER").arg("NODES").query(node).expect("nodes");
-    let line = text.lines().find_map(|line| line.strip_prefix(id)).expect("it knows it");
-    line.split_ascii_whitespace().map(str::to_owned).collect()
-}
-
-fn id(node: &mut Connection) -> String {
-    cmd("CLUSTER").arg("MYID").query(node).expect("its name")
 }
 
 fn set(node: &mut Connection, slot: usize, how: &str, other: &str) {

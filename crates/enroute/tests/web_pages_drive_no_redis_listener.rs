@@ -1,6 +1,6 @@
 //! What a browser sends to a port of its own machine on behalf of any web page: an HTTP request whose body
-//! is text. Nothing of it is executed by `enroute db` or `enroute state agent`; as redis-server does, they
-//! close the connection, and their log names both ends.
+//! is text. Nothing of it is executed by `enroute db`, `enroute state agent` or `enroute cache`; as redis-server
+//! does, they close the connection, and their log names both ends.
 
 mod support;
 
@@ -13,6 +13,7 @@ use redis::cmd;
 use support::{
     cluster::{cluster, connection},
     database::Database,
+    enroute::Cache,
     origins::Redis,
     process::{PATIENCE, Process},
     state::Agent,
@@ -39,7 +40,7 @@ fn send(address: SocketAddr, head: &str) -> String {
 }
 
 fn is_named(process: &Process, listener: SocketAddr) {
-    let line = process.stderr_line("an HTTP request").expect("it is logged");
+    let line = process.stderr_line("got HTTP").expect("it is logged");
     assert!(line.contains("peer=127.0.0.1:"), "{line}");
     assert!(line.contains(&listener.to_string()), "{line}");
     assert!(line.contains("require a password"), "{line}");
@@ -81,4 +82,19 @@ fn the_agent_passes_on_nothing_of_an_http_request() {
         assert_eq!(value, "kept", "{head}");
     }
     is_named(agent.process(), agent.address());
+}
+
+#[test]
+fn the_cache_passes_on_nothing_of_an_http_request() {
+    let Some(redis) = Redis::start() else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let mut client = cache.redis();
+    cmd("SET").arg("k").arg("kept").exec(&mut client).expect("stored");
+    for head in HEADS {
+        let heard = send(cache.address(), head);
+        assert!(!heard.contains("+OK"), "{head}: {heard}");
+        let value: String = cmd("GET").arg("k").query(&mut client).expect("an answer");
+        assert_eq!(value, "kept", "{head}");
+    }
+    is_named(cache.process(), cache.address());
 }

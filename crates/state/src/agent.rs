@@ -25,6 +25,7 @@ mod answers;
 mod client;
 mod copies;
 mod flight;
+mod held;
 mod here;
 mod map;
 mod monitor;
@@ -35,6 +36,7 @@ mod route;
 mod tests;
 
 pub use copies::COPY_LEASE;
+pub use held::limits;
 pub use monitor::Report;
 pub use output::Output;
 
@@ -85,11 +87,15 @@ pub struct Agent {
     spoken_to: Vec<usize>,
     links_spoken: Vec<usize>,
     wishes: Vec<usize>,
+    /// What is counted of clients, connections and delayed requests.
+    held: usize,
+    /// Bytes that each client may keep waiting.
+    room: usize,
 }
 
 impl Agent {
     /// Knows nothing but the nodes at `seeds`, where it is the user of `login`, if any; `seed` is for
-    /// what it samples.
+    /// what it samples, and `limits` for what passes ([`limits()`]).
     #[must_use]
     pub fn new(
         seeds: &[SocketAddr],
@@ -118,6 +124,8 @@ impl Agent {
             spoken_to: Vec::new(),
             links_spoken: Vec::new(),
             wishes: Vec::new(),
+            held: 0,
+            room: usize::MAX,
         };
         agent.handle_timeout(now);
         agent
@@ -138,7 +146,7 @@ impl Agent {
 
     /// A client has gone. What it asked is executed; nobody hears the answers.
     pub fn close(&mut self, client: usize) {
-        self.clients.try_remove(client);
+        self.held -= self.clients.try_remove(client).map_or(0, |client| client.counted);
     }
 
     /// A client has said `bytes`.
@@ -146,6 +154,12 @@ impl Agent {
     /// # Errors
     /// It does not speak the protocol. It is told so, and is over when it has heard it.
     pub fn receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
+        let received = self.take_in(at, bytes, now);
+        self.count(at);
+        received
+    }
+
+    fn take_in(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
         let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
         if client.closing {
             return Ok(());
@@ -169,7 +183,12 @@ impl Agent {
         }
         let mut input = std::mem::take(&mut client.input);
         let taken = self.execute(at, &input, now)?;
-        input.drain(..taken);
+        if taken == input.len() {
+            // The room of a long request is not kept.
+            input = Vec::new();
+        } else {
+            input.drain(..taken);
+        }
         if let Some(client) = self.clients.get_mut(at) {
             client.input = input;
         }
@@ -188,15 +207,17 @@ impl Agent {
     pub fn heard(&mut self, at: usize, now: Duration) -> wire::Result<()> {
         let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
         client.output.forget_written();
-        self.proceed(at, now)
+        let proceeded = self.proceed(at, now);
+        self.count(at);
+        proceeded
     }
 
     /// Whether more should be read of a client: not while it has said what cannot be executed yet.
     #[must_use]
     pub fn listens_to(&self, client: usize) -> bool {
         self.clients.get(client).is_some_and(|client| {
-            !client.closing
-                && (client.input.is_empty() || client.may_ask() && !client.waits(&self.map))
+            let may_ask = client.may_ask(self.room) && !client.waits(&self.map);
+            self.room > 0 && !client.closing && (client.input.is_empty() || may_ask)
         })
     }
 
@@ -227,7 +248,7 @@ impl Agent {
         self.spoken_to.push(at);
         loop {
             let Some(client) = self.clients.get_mut(at) else { return Ok(taken) };
-            if !client.may_ask() || client.waits(&self.map) {
+            if !client.may_ask(self.room) || client.waits(&self.map) {
                 return Ok(taken);
             }
             if client.is_answered() {
@@ -239,10 +260,6 @@ impl Agent {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
                     taken += count;
-                    if let Err(error) = request::refuse_http(&request) {
-                        client.closing = true;
-                        return Err(error);
-                    }
                     self.request(at, &request, taken == bytes.len(), now);
                 }
                 Err(error) => {
@@ -285,7 +302,7 @@ impl Agent {
         }
         let number = client.expect();
         client.asked_bytes += request.bytes().len();
-        client.alone |= many || client.asked_bytes > ASKED_BYTES_MAX;
+        client.alone |= many || client.asked_bytes > ASKED_BYTES_MAX.min(self.room);
         let (id, version) = (client.id, client.version);
         if let Some(slot) = slot {
             let key = if many { None } else { request.argument(1) };

@@ -3,7 +3,7 @@
 //! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or
 //! Valkey Cluster, as arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access
 //! pattern monitor, [`placement`] says which node should own which slot, and [`initiator`] when a
-//! slot should move there, [`batch`] which move at once, [`migration`] how, by which [`scripts`], and [`lease`] who may; [`replicas`] which are copied instead. Hosts are
+//! slot should move there, [`batch`] which move at once, [`migration`] how, by which [`scripts`], which leave a [`note`], and [`lease`] who may; [`replicas`] which are copied instead. Hosts are
 //! where applications run, nodes are servers of the cluster; the unit of placement is the hash [`slot`].
 //!
 //! **What it is not.** No clock, no sockets, no cluster commands: tier 2 measures, reports, and
@@ -20,6 +20,7 @@ pub mod initiator;
 pub mod lease;
 pub mod members;
 pub mod migration;
+pub mod note;
 pub mod placement;
 pub mod replicas;
 pub mod scripts;

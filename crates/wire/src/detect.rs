@@ -44,12 +44,15 @@ impl Protocol {
     /// What an operator can do about finding this where `expected` was configured.
     pub fn advice(self, expected: Self) -> &'static str {
         match (self, expected) {
+            (_, Self::Tls) => {
+                "this port speaks TLS only: connect with TLS (https://, rediss://), or correct the port"
+            }
             (Self::Tls, _) => {
                 "this port speaks no TLS: turn TLS off at the other end, or put a TLS proxy between"
             }
             (Self::Http, _) => {
-                "Possible SECURITY ATTACK detected: it looks like a web page or scanner that sends POST or \
-                 Host: commands; keep this port from browsers"
+                "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; keep this port \
+                 from browsers, and require a password so that such requests can do nothing"
             }
             _ => {
                 "connect to a port of the right protocol, or correct the scheme in the configuration"
@@ -72,22 +75,11 @@ pub enum Look {
 /// Bytes after which every first look has an answer.
 pub const LOOK_BYTES: usize = 16;
 
-/// Looks at the first bytes that a client sent where `expected` is spoken. Ask again with more bytes
-/// after [`Look::More`].
-#[inline]
-pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
-    // What nearly every client of Redis begins with.
-    if expected == Protocol::Resp && bytes.first() == Some(&b'*') {
-        return Look::Expected;
-    }
-    look(expected, bytes)
-}
-
-/// As [`client`], for a codec: true once nothing speaks against `expected`.
+/// As [`client`], for a listener: true once nothing speaks against `expected`, false to ask for more bytes.
+/// Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
 ///
 /// # Errors
 /// [`Error::Foreign`]; [`refuse`] writes what the client is to be told.
-#[inline]
 pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
     match client(expected, bytes) {
         Look::Expected => Ok(true),
@@ -104,8 +96,14 @@ pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
     Error::Foreign { expected, found, first }
 }
 
+/// Looks at the first bytes that a client sent where `expected` is spoken. Ask again with more bytes
+/// after [`Look::More`].
 #[cold]
-fn look(expected: Protocol, bytes: &[u8]) -> Look {
+pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
+    // No other protocol has a request that begins with the type of a handshake record.
+    if expected == Protocol::Tls && bytes.first() == Some(&HANDSHAKE) {
+        return Look::Expected;
+    }
     let found = [Protocol::Tls, Protocol::Mongo, Protocol::Http, Protocol::Resp]
         .into_iter()
         .find(|&protocol| protocol != expected && begins(protocol, expected, bytes));
@@ -176,10 +174,13 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// A record of TLS that is part of a handshake.
+const HANDSHAKE: u8 = 0x16;
+
 /// A handshake record whose first message is a ClientHello, which no MongoDB header looks like.
 fn is_client_hello(bytes: &[u8]) -> bool {
     bytes.len() >= LOOK_BYTES
-        && matches!(bytes, [0x16, 3, 0..=4, _, _, 1, 0, ..])
+        && matches!(bytes, [HANDSHAKE, 3, 0..=4, _, _, 1, 0, ..])
         && !is_opcode(field(bytes, 12))
 }
 
@@ -215,11 +216,29 @@ fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
         b"TRACE /",
         b"PRI * HTTP/2",
     ];
-    if bytes.starts_with(b"GET /") {
-        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        return get_is_enough || memchr::memmem::find(line, b" HTTP/1.").is_some();
+    if STARTS.into_iter().any(|start| bytes.starts_with(start)) {
+        return true;
     }
-    STARTS.into_iter().any(|start| bytes.starts_with(start))
+    if get_is_enough && bytes.starts_with(b"GET /") {
+        return true;
+    }
+    let Some(end) = memchr::memchr(b'\n', bytes) else { return false };
+    is_http_words(bytes.get(..end).unwrap_or_default())
+}
+
+/// Is a whole line one of HTTP: a request line, or the first header that browsers send? Redis closes
+/// connections at the same words.
+fn is_http_words(line: &[u8]) -> bool {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let Some(first) = words.next() else { return false };
+    let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
+    let (target, version, more) = (words.next(), words.next(), words.next());
+    let is_target = |target: &[u8]| target.starts_with(b"/") || target.starts_with(b"http");
+    is(b"post")
+        || is(b"host:")
+        || (target.is_some_and(is_target)
+            && version.is_some_and(|version| version.starts_with(b"HTTP/1."))
+            && more.is_none())
 }
 
 /// `*1\r\n$`, how every client library of Redis begins.

@@ -68,6 +68,9 @@ pub enum Verdict {
     Queued,
     /// As applied; but whether the transaction it was to end has ended is not known.
     Unclear,
+    /// It says that it was refused, in words that what it ran may have chosen: the reply to the
+    /// [`Filter::proof`] behind it decides. As applied, if there is none.
+    Claimed,
 }
 
 impl<'a, T> Request<'a, T> {
@@ -96,6 +99,9 @@ pub enum Flow<'a> {
     /// What only a connection that is logged in may ask, of one of which that is not known: it waits
     /// until it is.
     NeedsLogin,
+    /// What can be understood only once the origin has answered what is under way on this connection: it
+    /// waits until then.
+    NeedsReplies,
     /// Coordination.
     Coordination,
 }
@@ -334,6 +340,10 @@ pub trait Filter {
     /// Writes a request of our own that the origin answers when it is done with all before it, and gives
     /// its tag; none if the protocol answers every request.
     fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// Writes a request of our own that the origin refuses if it has refused the write of `tag`, which has
+    /// just been sent, for lack of a right, and gives its tag; none if the reply to the write proves that.
+    fn proof(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
     fn keep_answering(&self, out: &mut Vec<u8>);

@@ -8,7 +8,7 @@ use crate::{
     expected::{Action, Expected, Fill, Merge, Part, Stated},
     filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
     lease::Closed,
-    session::{Reading, Session},
+    session::{Hold, Reading, Session},
     stats::WhyNot,
     storage::{Answer, Grant, Question, Refusal, Storage, Write},
 };
@@ -39,6 +39,10 @@ impl<F: Filter> Session<F> {
             }
             Flow::Bypass(reason) => storage.stats().why_not(*reason),
             Flow::NeedsLogin => return self.await_login(request, original, storage, now),
+            Flow::NeedsReplies => {
+                self.hold = Hold::Waits;
+                return false;
+            }
             Flow::Write(_) | Flow::Coordination => {}
         }
         self.forward_request(request, original, storage, now);
@@ -300,7 +304,14 @@ impl<F: Filter> Session<F> {
         }
         self.ended |= reply == Reply::Last;
         self.waiting_bytes += expected.action.held_bytes();
+        let out = if self.passing { &mut self.behind } else { self.to_server.buffer() };
+        let proof = self.filter.proof(&expected.tag, out);
+        let (name, partial) = (expected.name, expected.partial);
         self.expected.push_back(expected);
+        if let Some(tag) = proof {
+            let proof = Expected::new(tag, Action::Proof);
+            self.expected.push_back(Expected { name, partial, ..proof });
+        }
         if reply == Reply::Stream {
             self.streams = true;
             self.standing.presume(true);

@@ -137,6 +137,7 @@ impl<F: Filter> Session<F> {
         match action {
             Action::Forward
             | Action::Fence { .. }
+            | Action::Proof
             | Action::Confirmed(_)
             | Action::Local(_)
             | Action::Stream => {}
@@ -174,7 +175,15 @@ impl<F: Filter> Session<F> {
         if !writes.is_empty() || ends != Ends::Nothing {
             // A fence says that the origin has come past the write, and nothing else.
             let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
-            self.settle(writes, ends, verdict, storage);
+            match self.expected.front_mut() {
+                Some(proof) if verdict == Verdict::Claimed && proof.action.is_proof() => {
+                    proof.writes = writes;
+                }
+                _ => self.settle(writes, ends, verdict, storage),
+            }
+            if ends != Ends::Nothing {
+                self.look_again();
+            }
         }
         if self.hush != Hush::Off && !ours {
             self.to_client.truncate(heard);
@@ -346,7 +355,7 @@ impl<T> Expected<T> {
             Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
             Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
             Action::Observe => (true, Capture::Always),
-            Action::Fence { .. } => (false, Capture::Head),
+            Action::Fence { .. } | Action::Proof => (false, Capture::Head),
             Action::Rewrite
             | Action::Hush(_)
             | Action::Restore
@@ -362,6 +371,18 @@ impl<T> Expected<T> {
 impl Action {
     /// Is it about a request that the client knows nothing of?
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::Fence { .. } | Self::Probe { .. } | Self::Restore | Self::Check { .. })
+        matches!(
+            self,
+            Self::Fence { .. }
+                | Self::Proof
+                | Self::Probe { .. }
+                | Self::Restore
+                | Self::Check { .. }
+        )
+    }
+
+    /// Does its reply say whether the write before it was refused?
+    pub(crate) fn is_proof(&self) -> bool {
+        matches!(self, Self::Proof)
     }
 }

@@ -61,7 +61,7 @@ impl<F: Filter> Session<F> {
                 storage.stats().writes_refused.add(writes.len() as u64);
                 writes.into_iter().for_each(|write| storage.write_settled(write, Outcome::Refused));
             }
-            Verdict::Applied | Verdict::Unclear => {
+            Verdict::Applied | Verdict::Unclear | Verdict::Claimed => {
                 writes.into_iter().for_each(|write| storage.write_settled(write, Outcome::Applied));
             }
         }

@@ -171,11 +171,15 @@ impl<F: Filter> Session<F> {
         self.queued = Vec::new();
         for expected in mem::take(&mut self.expected) {
             let name = expected.name;
+            // Its reply has come: it was carried out or refused.
+            let answered = expected.action.is_proof();
             let refused = expected.partial
                 || (loss == Loss::Ended
                     && matches!(expected.action, Action::Fence { known: false }));
             for write in expected.abandon(storage) {
-                if refused {
+                if answered {
+                    storage.write_settled(write, Outcome::Applied);
+                } else if refused {
                     storage.stats().writes_refused.add(1);
                     storage.write_settled(write, Outcome::Refused);
                 } else {

@@ -72,9 +72,8 @@ impl<F: Filter> Session<F> {
         self.passing = !passed.ends;
         if passed.ends {
             self.to_server.buffer().append(&mut self.behind);
-            if let Some(last) = self.expected.back_mut() {
-                last.partial = false;
-            }
+            // The request, and the proof behind it.
+            self.expected.iter_mut().rev().take(2).for_each(|last| last.partial = false);
         }
         Ok(match passed.bytes {
             0 if self.passing => Passage::Wait,

@@ -33,6 +33,8 @@ pub(crate) struct Server {
     queued: Option<Vec<Vec<Vec<u8>>>>,
     /// A command was refused instead of being queued.
     aborted: bool,
+    /// The request before was a script, and was refused for lack of a right.
+    refuses_code: bool,
 }
 
 /// May do everything.
@@ -186,11 +188,24 @@ impl Protocol for Redis {
         if server.resp3 && random.one_in(6) {
             out.extend(push());
         }
+        let runs_code = words[0].eq_ignore_ascii_case(b"EVAL");
+        if runs_code && words[1].is_empty() {
+            // The cache asks whether the one before was refused, and not in a transaction.
+            assert!(server.queued.is_none(), "a proof becomes part of a transaction");
+            out.extend_from_slice(if server.refuses_code { NO_RIGHT } else { b"$-1\r\n" });
+            return true;
+        }
+        server.refuses_code = false;
         let changes_state: [&[u8]; 4] = [b"SELECT", b"HELLO", b"EXEC", b"DISCARD"];
         if random.one_in(12) && !changes_state.contains(&words[0].as_slice()) {
             server.aborted |= server.queued.is_some();
-            let refusals = ["-LOADING come back later", "-NOPERM this user has no permissions"];
-            out.extend(format!("{}\r\n", refusals[random.below(2)]).into_bytes());
+            server.refuses_code = runs_code && random.one_in(2);
+            let lacks_right = server.refuses_code || random.one_in(2);
+            out.extend_from_slice(if lacks_right {
+                NO_RIGHT
+            } else {
+                b"-LOADING come back later\r\n"
+            });
             return true;
         }
         // An error that proves nothing: the write was carried out.
@@ -236,6 +251,9 @@ impl Protocol for Redis {
         true
     }
 }
+
+/// What one is told that lacks a right; a script may say it, too.
+const NO_RIGHT: &[u8] = b"-NOPERM this user has no permissions\r\n";
 
 /// Carries out one command.
 fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Vec<u8>) {
@@ -302,7 +320,7 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
         // Neither says which key it writes; what a script says proves nothing.
         "EVAL" => {
             origin.put(key(3), Some(number(4)), None);
-            let said: [&[u8]; 3] = [ok, b"-NOPERM said by a script\r\n", b"+QUEUED\r\n"];
+            let said: [&[u8]; 3] = [ok, NO_RIGHT, b"+QUEUED\r\n"];
             out.extend_from_slice(said[number(4) as usize % 3]);
         }
         "FROBNICATE" => {

@@ -23,6 +23,9 @@ use tokio::{
     task::LocalSet,
 };
 use tracing::{debug, warn};
+use wire::detect::Protocol;
+
+use crate::foreign::Foreigners;
 
 mod metrics;
 mod names;
@@ -34,7 +37,7 @@ pub use metrics::exposition;
 pub use observed::{Observed, Room};
 pub use statistics::Statistics;
 
-use names::Names;
+pub(crate) use names::Names;
 
 /// Connections served at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 32;
@@ -104,9 +107,10 @@ async fn serve(
 ) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let foreigners = Arc::new(Foreigners::default());
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, peer) = match socket.accept().await {
+        let (mut stream, peer) = match socket.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 warn!("the admin endpoint cannot accept a connection: {error}");
@@ -115,7 +119,12 @@ async fn serve(
             }
         };
         let (shared, names) = (Arc::clone(&shared), Arc::clone(&names));
+        let foreigners = Arc::clone(&foreigners);
         tokio::task::spawn_local(async move {
+            let admitted = foreigners.admit(Protocol::Http, &mut stream);
+            if tokio::time::timeout(CONNECTION_TIMEOUT, admitted).await != Ok(true) {
+                return drop(permit);
+            }
             let answer = service_fn(|request| service::answer(request, &*shared, &names));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

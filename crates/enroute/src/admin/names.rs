@@ -1,27 +1,41 @@
-//! The names by which the endpoint may be asked.
+//! The names by which an HTTP endpoint may be asked, and which requests of browsers it refuses.
 //!
 //! A web page can point a name of its own at this machine's address (DNS rebinding), and its scripts
-//! then read and write here as if it were their own server. Its name stands in `Host`.
+//! then read and write here as if it were their own server. Its name stands in `Host`. A page that does
+//! not can still send a `POST` here. Its own place stands in `Origin`.
 
 use std::net::Ipv6Addr;
 
 use hyper::{
-    Request,
-    header::{HOST, HeaderValue},
+    Method, Request, StatusCode,
+    header::{HOST, HeaderMap, HeaderValue, ORIGIN},
 };
 
 /// Names besides addresses and `localhost`: the machine's, and those that were configured.
-pub(super) struct Names(Vec<String>);
+pub(crate) struct Names(Vec<String>);
 
 impl Names {
-    pub(super) fn new(configured: Vec<String>) -> Self {
+    pub(crate) fn new(configured: Vec<String>) -> Self {
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let names = configured.into_iter().chain([machine, "localhost".to_owned()]);
         Self(names.map(|name| name.to_ascii_lowercase()).collect())
     }
 
+    /// Why a request is refused that a browser may have sent for a page of another server; none if it may
+    /// be answered. Every endpoint that asks for no password asks this first.
+    pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
+        const NAME: &str = "this Host is no name of the endpoint; ask by address, or add it to its names \
+                            (`names` of [admin], or --name)";
+        const PAGE: &str = "a page from another place sent this; only this endpoint's own page may";
+        if !self.allow(request) {
+            return Some((StatusCode::MISDIRECTED_REQUEST, NAME));
+        }
+        let changes = request.method() == Method::POST && is_from_elsewhere(request.headers());
+        changes.then_some((StatusCode::FORBIDDEN, PAGE))
+    }
+
     /// Was the request meant for this endpoint? What names no host was not sent by a browser.
-    pub(super) fn allow<B>(&self, request: &Request<B>) -> bool {
+    fn allow<B>(&self, request: &Request<B>) -> bool {
         let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
         let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         hosts.all(|host| self.allows(host)) && target.is_none_or(|host| self.allows(host))
@@ -39,6 +53,14 @@ impl Names {
             || name.ends_with(".localhost")
             || self.0.iter().any(|own| own == name)
     }
+}
+
+/// Did a browser send this for a page of somebody else? Such a page can reach a loopback address
+/// although its author cannot.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = origin.as_bytes().strip_prefix(b"http://");
+    host.is_none() || host != headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
 };
 use serde::{Deserialize, Serialize};
 use tracing::info;
@@ -30,12 +30,8 @@ pub(super) async fn answer(
     shared: &impl Observed,
     names: &Names,
 ) -> Result<Answer, Infallible> {
-    if !names.allow(&request) {
-        return Ok(refuse(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this Host is no name of the endpoint; ask by address, or add it to `names` of [admin]"
-                .to_owned(),
-        ));
+    if let Some((status, why)) = names.refusal(&request) {
+        return Ok(refuse(status, why.to_owned()));
     }
     let path = request.uri().path();
     let Some(method) = method_of(path) else {
@@ -56,12 +52,6 @@ pub(super) async fn answer(
         let allow = HeaderValue::from_str(method.as_str()).expect("a method is a header value");
         answer.headers_mut().insert(ALLOW, allow);
         return Ok(answer);
-    }
-    if method == Method::POST && is_from_elsewhere(request.headers()) {
-        return Ok(refuse(
-            StatusCode::FORBIDDEN,
-            "a page from another place sent this; only this endpoint's own page may".to_owned(),
-        ));
     }
     Ok(match path {
         "/" => text("text/html; charset=utf-8", shared.page()),
@@ -85,14 +75,6 @@ fn method_of(path: &str) -> Option<Method> {
         "/storage" | "/flush" => Some(Method::POST),
         _ => None,
     }
-}
-
-/// Did a browser send this for a page of somebody else? Such a page can reach a loopback address
-/// although its author cannot.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(ORIGIN) else { return false };
-    let host = origin.as_bytes().strip_prefix(b"http://");
-    host.is_none() || host != headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
 fn health(shared: &impl Observed) -> Answer {

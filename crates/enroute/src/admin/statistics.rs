@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     memory::resident_bytes,
-    runtime::{Shared, StorageLimits},
+    runtime::{Cause, Shared, StorageLimits},
 };
 
 /// What happened since the start, and sizes now. All sizes are bytes.
@@ -127,6 +127,23 @@ pub struct Listener {
     pub connections_max: usize,
     /// How often the origin could not be reached.
     pub origin_connect_failures: u64,
+    /// Why something of the origin is, or was, in quarantine.
+    pub quarantine_causes: Vec<QuarantineCause>,
+}
+
+/// A client and a command whose answers were lost.
+#[derive(Debug, Clone, Serialize)]
+pub struct QuarantineCause {
+    /// The client's address.
+    pub client: String,
+    /// The command.
+    pub command: &'static str,
+    /// What is not cached until the quarantine is over.
+    pub closed: &'static str,
+    /// How many such writes.
+    pub writes: u64,
+    /// Seconds since the last.
+    pub last_seconds_ago: f64,
 }
 
 /// The process.
@@ -202,6 +219,19 @@ impl From<&crate::runtime::Listener> for Listener {
             connections: listener.connections(),
             connections_max: listener.connections_max,
             origin_connect_failures: listener.origin.failures(),
+            quarantine_causes: listener.origin.quarantine_causes().iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&Cause> for QuarantineCause {
+    fn from(cause: &Cause) -> Self {
+        Self {
+            client: cause.client.to_string(),
+            command: cause.command,
+            closed: cause.closed,
+            writes: cause.writes,
+            last_seconds_ago: cause.at.elapsed().as_secs_f64(),
         }
     }
 }

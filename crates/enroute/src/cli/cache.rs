@@ -18,7 +18,7 @@ use crate::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
     },
-    runtime::{Runtime, Shared},
+    runtime::{Cause, Runtime, Shared},
 };
 
 const EXAMPLES: &str = "\
@@ -224,6 +224,12 @@ fn print_statistics(shared: &Shared) {
         let count = sum(&|stats| stats.why_not[reason as usize].value());
         if count > 0 {
             line.push_str(&format!(" why-not.{}={count}", reason.name()));
+        }
+    }
+    for listener in &shared.listeners {
+        for cause in listener.origin.quarantine_causes() {
+            let Cause { client, command, writes, .. } = cause;
+            line.push_str(&format!(" quarantined-by.{command}@{client}={writes}"));
         }
     }
     for reason in NotFilled::ALL {

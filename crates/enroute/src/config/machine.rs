@@ -6,7 +6,7 @@ use super::{
     Bytes, Document, KeyPlace,
     mistake::{Mistake, Place},
 };
-use crate::runtime::process_bytes;
+use crate::memory::process_bytes;
 
 impl Document {
     /// The first thing that this machine does not have.
@@ -34,19 +34,22 @@ impl Document {
     }
 
     fn find_missing_memory(&self) -> Result<(), Mistake> {
-        let (Some(machine), Some(memory)) = (memory_bytes(), self.storage.memory) else {
-            return Ok(());
-        };
-        let process = process_bytes(memory.count() as u64);
-        if process <= machine {
-            return Ok(());
+        match self.storage.memory.and_then(lacks) {
+            Some(message) => Err(Mistake { at: Some(Place::Storage("memory")), message }),
+            None => Ok(()),
         }
-        let message = format!(
+    }
+}
+
+/// Why the machine cannot give the process what it takes with `memory` for items; nothing if it can.
+pub(crate) fn lacks(memory: Bytes) -> Option<String> {
+    let (machine, process) = (memory_bytes()?, process_bytes(memory.count() as u64));
+    (process > machine).then(|| {
+        format!(
             "with this memory the process takes up to {process} bytes, and the machine has {machine}; \
              write less"
-        );
-        Err(Mistake { at: Some(Place::Storage("memory")), message })
-    }
+        )
+    })
 }
 
 /// Memory of the machine, in bytes; none if the system does not tell.

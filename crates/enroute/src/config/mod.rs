@@ -26,7 +26,7 @@ use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
 mod cluster;
 mod edge;
-mod machine;
+pub(crate) mod machine;
 mod mistake;
 mod value;
 

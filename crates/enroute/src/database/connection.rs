@@ -13,10 +13,9 @@ use std::{
 };
 
 use db::{Session, Step, batch::Batch, keyspace::Shards};
-use rustls::ServerConnection;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
-use tracing::{debug, warn};
+use tracing::debug;
 use wire::resp::{
     Limits,
     request::{self, Request},
@@ -69,7 +68,7 @@ pub(super) struct Connection {
     /// It is on its worker's list of connections to be written.
     pub(super) listed: bool,
     stream: TcpStream,
-    tls: Option<Box<ServerConnection>>,
+    tls: Option<Box<tls::Session>>,
     peer: SocketAddr,
     decoder: request::Decoder,
     input: Vec<u8>,
@@ -110,7 +109,7 @@ impl Connection {
     pub(super) fn new(
         session: Session,
         stream: TcpStream,
-        tls: Option<Box<ServerConnection>>,
+        tls: Option<Box<tls::Session>>,
         peer: SocketAddr,
     ) -> Self {
         Self {
@@ -172,17 +171,25 @@ impl Connection {
         loop {
             let read = match &mut self.tls {
                 None => self.stream.read(buffer),
-                Some(session) => tls::read(session, &mut self.stream, buffer),
+                Some(session) => session.read(&mut self.stream, buffer),
             };
             let count = match read {
                 Ok(0) => return false,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    debug!(peer = %self.peer, "client connection lost: {error}");
-                    return false;
-                }
+                Err(error) => match error.downcast::<wire::Error>() {
+                    Ok(foreign) => {
+                        // It is told in plain bytes: it has understood none of ours.
+                        self.tls = None;
+                        self.refuse(&foreign, turn.shared);
+                        return true;
+                    }
+                    Err(error) => {
+                        debug!(peer = %self.peer, "client connection lost: {error}");
+                        return false;
+                    }
+                },
             };
             let bytes = &buffer[..count];
             turn.shared.server.stats.input_bytes.fetch_add(count as u64, Relaxed);
@@ -246,9 +253,6 @@ impl Connection {
                     break None;
                 }
                 match self.decoder.decode(&bytes[ahead..], limits) {
-                    Ok(Some((request, _))) if request::refuse_http(&request).is_err() => {
-                        break Some(request::refuse_http(&request));
-                    }
                     Ok(Some((request, taken))) => {
                         ahead += taken;
                         requests.push((request, ahead));
@@ -273,15 +277,19 @@ impl Connection {
             match undecoded {
                 None => {}
                 Some(Ok(())) => break,
-                Some(Err(error)) => {
-                    let listener = self.stream.local_addr().ok();
-                    warn!(peer = %self.peer, ?listener, "closing: {error}");
-                    self.output.extend_from_slice(&request::error_line(&error));
-                    self.ended = true;
-                }
+                Some(Err(error)) => self.refuse(&error, turn.shared),
             }
         }
         at
+    }
+
+    /// Tells the client why it is let go.
+    fn refuse(&mut self, error: &wire::Error, shared: &Shared) {
+        if let Ok(listen) = self.stream.local_addr() {
+            shared.foreigners.tell(listen, self.peer, error);
+        }
+        self.output.extend_from_slice(&request::error_line(error));
+        self.ended = true;
     }
 
     /// Executes commands one after the other, as long as it may; returns where those end that were
@@ -391,7 +399,7 @@ impl Connection {
             let bytes = &self.output[self.sent..end];
             let written = match &mut self.tls {
                 None => self.stream.write(bytes),
-                Some(session) => tls::write(session, &mut self.stream, bytes),
+                Some(session) => session.write(&mut self.stream, bytes),
             };
             match written {
                 Ok(count) => self.sent += count,

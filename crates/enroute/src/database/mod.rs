@@ -56,7 +56,10 @@ use lookups::Lookups;
 use orchestrator::Orchestrator;
 use worker::Worker;
 
-use crate::memory::{Overhead, heap};
+use crate::{
+    foreign::Foreigners,
+    memory::{Overhead, heap},
+};
 
 /// What [`Database::start`] needs to know.
 pub struct Setup {
@@ -107,6 +110,7 @@ pub struct Shared {
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
     inboxes: Vec<Arc<Inbox>>,
+    foreigners: Foreigners,
 }
 
 impl Shared {
@@ -231,6 +235,7 @@ impl Database {
             keeper: OnceLock::new(),
             ending,
             inboxes,
+            foreigners: Foreigners::default(),
         });
         let shared_here = Arc::clone(&shared);
         let mut database =

@@ -13,6 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
+use wire::detect::{self, LOOK_BYTES, Protocol};
 
 use crate::private_file;
 
@@ -60,9 +61,18 @@ impl Tls {
         self.knows_clients
     }
 
-    pub(super) fn connection(&self) -> Result<Box<ServerConnection>, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.config)).map(Box::new)
+    pub(super) fn connection(&self) -> Result<Box<Session>, rustls::Error> {
+        let tls = ServerConnection::new(Arc::clone(&self.config))?;
+        Ok(Box::new(Session { tls, first: [0; LOOK_BYTES], seen: 0 }))
     }
+}
+
+/// One encrypted connection.
+pub(super) struct Session {
+    tls: ServerConnection,
+    /// What the client said first, as far as it is `seen`: it may be no TLS.
+    first: [u8; LOOK_BYTES],
+    seen: usize,
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
@@ -77,57 +87,84 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Reads what the client said into `buffer`; what the handshake has to say goes out.
-///
-/// # Errors
-/// `WouldBlock` when nothing came; whatever breaks the connection.
-pub(super) fn read(
-    tls: &mut ServerConnection,
-    stream: &mut (impl Read + Write),
-    buffer: &mut [u8],
-) -> io::Result<usize> {
-    loop {
-        match tls.reader().read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            other => return other,
-        }
-        let count = tls.read_tls(stream)?;
-        let processed = tls.process_new_packets();
-        while tls.wants_write() {
-            match tls.write_tls(stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                other => other?,
-            };
-        }
-        processed.map_err(io::Error::other)?;
-        if count == 0 {
-            return Ok(0);
-        }
-    }
-}
-
-/// Writes as much of `bytes` as the client takes now.
-///
-/// # Errors
-/// `WouldBlock` when it takes nothing; whatever breaks the connection.
-pub(super) fn write(
-    tls: &mut ServerConnection,
-    stream: &mut impl Write,
-    bytes: &[u8],
-) -> io::Result<usize> {
-    loop {
-        while tls.wants_write() {
-            tls.write_tls(stream)?;
-        }
-        let count = tls.writer().write(bytes)?;
-        if count > 0 || bytes.is_empty() {
-            while tls.wants_write() {
-                match tls.write_tls(stream) {
+impl Session {
+    /// Reads what the client said into `buffer`; what the handshake has to say goes out.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing came; whatever breaks the connection, and a [`wire::Error`] in it if the
+    /// client speaks another protocol, which has been told nothing.
+    pub(super) fn read(
+        &mut self,
+        stream: &mut (impl Read + Write),
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            let (first, seen) = (&mut self.first, &mut self.seen);
+            let count = self.tls.read_tls(&mut Noted { stream, first, seen })?;
+            let processed = self.tls.process_new_packets();
+            if processed.is_err() {
+                let first = self.first.get(..self.seen).unwrap_or_default();
+                detect::expect(Protocol::Tls, first).map_err(io::Error::other)?;
+            }
+            while self.tls.wants_write() {
+                match self.tls.write_tls(stream) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     other => other?,
                 };
             }
-            return Ok(count);
+            processed.map_err(io::Error::other)?;
+            if count == 0 {
+                return Ok(0);
+            }
         }
+    }
+
+    /// Writes as much of `bytes` as the client takes now.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing; whatever breaks the connection.
+    pub(super) fn write(&mut self, stream: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            while self.tls.wants_write() {
+                self.tls.write_tls(stream)?;
+            }
+            let count = self.tls.writer().write(bytes)?;
+            if count > 0 || bytes.is_empty() {
+                while self.tls.wants_write() {
+                    match self.tls.write_tls(stream) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                        other => other?,
+                    };
+                }
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Has it something to say that was not asked for?
+    pub(super) fn wants_write(&self) -> bool {
+        self.tls.wants_write()
+    }
+}
+
+/// A stream whose first bytes are noted.
+struct Noted<'a, S> {
+    stream: &'a mut S,
+    first: &'a mut [u8; LOOK_BYTES],
+    seen: &'a mut usize,
+}
+
+impl<S: Read> Read for Noted<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        let room = self.first.get_mut(*self.seen..).unwrap_or_default();
+        let noted = room.len().min(count);
+        room[..noted].copy_from_slice(&buffer[..noted]);
+        *self.seen += noted;
+        Ok(count)
     }
 }

@@ -22,6 +22,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::{debug, info, warn};
+use wire::detect;
 
 use super::{
     Shared,
@@ -92,17 +93,24 @@ async fn accept(
 async fn shake_hands(
     shared: &Shared,
     handshakes: &Semaphore,
-    stream: TcpStream,
+    mut stream: TcpStream,
     peer: SocketAddr,
 ) -> Option<(TlsStream<TcpStream>, Session)> {
     let limit = shared.limits.handshake_timeout;
     let shaken = timeout(limit, async {
+        if !shared.foreigners.admit(detect::Protocol::Tls, &mut stream).await {
+            return None;
+        }
         let _permit = handshakes.acquire().await;
-        shared.acceptor.accept(stream).await
+        Some(shared.acceptor.accept(stream).await)
     });
     let stats = &shared.stats;
-    match shaken.await {
-        Ok(Ok((stream, session))) => {
+    match shaken.await.map(Option::transpose) {
+        Ok(Ok(None)) => {
+            stats.handshakes_failed.count();
+            None
+        }
+        Ok(Ok(Some((stream, session)))) => {
             let kind =
                 if session.resumed { &stats.handshakes_resumed } else { &stats.handshakes_full };
             kind.count();

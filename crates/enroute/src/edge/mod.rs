@@ -25,7 +25,10 @@ use std::{
 use parking_lot::RwLock;
 use tokio::{runtime, sync::watch};
 
-use crate::certificate::{Life, Watch};
+use crate::{
+    certificate::{Life, Watch},
+    foreign::Foreigners,
+};
 
 mod answer;
 mod body;
@@ -147,6 +150,7 @@ pub struct Shared {
     /// Where it listens; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
+    foreigners: Foreigners,
     /// True once the end was asked for.
     ending: watch::Sender<bool>,
 }
@@ -214,6 +218,7 @@ impl Edge {
             marks: marks::Marks::default(),
             port: address.port(),
             connections: AtomicUsize::new(0),
+            foreigners: Foreigners::default(),
             ending: watch::Sender::new(false),
         });
         let runtime = runtime::Builder::new_multi_thread()

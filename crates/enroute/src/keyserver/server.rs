@@ -32,7 +32,9 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
-use wire::ski;
+use wire::{detect::Protocol, ski};
+
+use crate::foreign::Foreigners;
 
 use super::{
     audit::SYNC_EVERY,
@@ -81,6 +83,7 @@ struct Shared {
     service: Arc<Service>,
     tls: Arc<Tls>,
     connections: AtomicUsize,
+    foreigners: Foreigners,
     end: watch::Receiver<bool>,
 }
 
@@ -89,8 +92,8 @@ impl Server {
     pub fn start(configuration: &Configuration, service: Arc<Service>) -> anyhow::Result<Self> {
         let tls = Arc::clone(&configuration.tls);
         let (end, ending) = watch::channel(false);
-        let shared =
-            Arc::new(Shared { service, tls, connections: AtomicUsize::new(0), end: ending });
+        let (connections, foreigners) = (AtomicUsize::new(0), Foreigners::default());
+        let shared = Arc::new(Shared { service, tls, connections, foreigners, end: ending });
         let socket = TcpListener::bind(configuration.listen)
             .with_context(|| format!("cannot listen on {}", configuration.listen))?;
         socket.set_nonblocking(true)?;
@@ -217,8 +220,12 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
 }
 
 async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> anyhow::Result<()> {
-    let stream = TcpStream::from_std(stream)?;
+    let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
+    let admitted = timeout(PATIENCE, shared.foreigners.admit(Protocol::Tls, &mut stream)).await;
+    if !admitted.context("nothing was said in time")? {
+        return Ok(());
+    }
     let handshake = timeout(PATIENCE, shared.tls.acceptor().accept(stream).into_fallible()).await;
     let stream = match handshake.context("no handshake in time")? {
         Ok(stream) => stream,

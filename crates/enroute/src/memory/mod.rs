@@ -2,9 +2,13 @@
 
 use std::fs;
 
+mod budget;
+mod clients;
 pub(crate) mod heap;
 mod overhead;
 
+pub(crate) use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
+pub(crate) use clients::{COUNTED_BYTES, Clients};
 pub(crate) use overhead::Overhead;
 
 /// Memory the process has resident, in bytes; none if the system does not tell.

@@ -20,12 +20,12 @@ use tracing::{debug, info, warn};
 
 use super::{
     Listener,
-    budget::COUNTED_BYTES,
     connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
     worker::{Accepted, Worker},
 };
+use crate::memory::COUNTED_BYTES;
 
 /// A connection as its worker sees it, whatever its protocol.
 pub(super) trait Served {
@@ -80,7 +80,7 @@ pub(super) struct Connection<F: Filter> {
     address: Arc<Origin>,
     /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
     unconfirmed: usize,
-    /// What it was counted for among [`Clients`](super::budget::Clients).
+    /// What it was counted for among [`Clients`](crate::memory::Clients).
     counted: usize,
     /// The fill it waited for is over, and it does not know yet.
     filled: bool,
@@ -403,10 +403,15 @@ impl<F: Filter> Connection<F> {
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
         self.tell_lost();
         if let Err(error) = outcome {
-            warn!(
-                peer = %self.peer, listen = %self.listener.address, origin = %self.address,
-                "closing: {error}"
-            );
+            match &error {
+                cache::Error::Client(error) => {
+                    self.listener.foreigners.tell(self.listener.address, self.peer, error);
+                }
+                error => warn!(
+                    peer = %self.peer, listen = %self.listener.address, origin = %self.address,
+                    "closing: {error}"
+                ),
+            }
             self.begin_close(now);
         }
     }

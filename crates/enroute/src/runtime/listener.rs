@@ -18,6 +18,8 @@ use cache::{
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::{debug, info, warn};
 
+use crate::foreign::Foreigners;
+
 use super::{
     Origin, Shared,
     behind::{Behind, original_destination},
@@ -63,6 +65,7 @@ pub struct Listener {
     /// Where it listens.
     pub address: SocketAddr,
     connections: AtomicUsize,
+    pub(super) foreigners: Foreigners,
 }
 
 impl Listener {
@@ -76,7 +79,18 @@ impl Listener {
     ) -> Self {
         let connections = AtomicUsize::new(0);
         let (origin, diverted, feed) = (Arc::new(origin), false, None);
-        Self { protocol, origin, diverted, feed, session, connections_max, address, connections }
+        let foreigners = Foreigners::default();
+        Self {
+            protocol,
+            origin,
+            diverted,
+            feed,
+            session,
+            connections_max,
+            address,
+            connections,
+            foreigners,
+        }
     }
 
     /// The same for connections which the kernel diverts here: behind each stands the address its

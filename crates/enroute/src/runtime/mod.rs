@@ -22,27 +22,26 @@ use std::{
 use cache::{feed::Feed, stats::Stats, storage};
 use tokio::{sync::mpsc, time::Instant};
 
-use crate::memory;
+use crate::memory::{self, Budget, CLIENTS_BYTES, Clients};
 
 mod behind;
-mod budget;
 mod connection;
 mod connector;
 mod feed;
 mod inbox;
 mod listener;
+mod losses;
 mod origin;
 pub(crate) mod reactor;
 mod shards;
 mod watch;
 mod worker;
 
-pub use budget::process_bytes;
 pub use listener::{Listener, Protocol};
+pub use losses::Cause;
 pub use origin::Origin;
 pub use shards::{Handle, Shards, StorageLimits};
 
-use budget::{Budget, Clients};
 use inbox::Post;
 
 /// Limits of the whole process.
@@ -129,7 +128,7 @@ impl Runtime {
             listeners: listeners.clone(),
             stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
-            clients: Clients::default(),
+            clients: Clients::new(CLIENTS_BYTES),
             post: Post::new(setup.workers)?,
             draining: AtomicBool::new(false),
         });
@@ -204,12 +203,13 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Does what time asks of storage.
 fn keep(shared: &Shared) {
-    let mut budget = Budget::new();
+    let mut budget = Budget::new(&shared.clients);
     let mut measured = None;
     while !shared.is_draining() {
         if measured.is_none_or(|at: std::time::Instant| at.elapsed() >= TICK) {
             measured = Some(std::time::Instant::now());
-            budget.keep(&shared.shards, &shared.clients);
+            let process = memory::process_bytes(shared.shards.limits().bytes_max as u64);
+            budget.keep(&*shared.shards, &shared.clients, process);
         }
         // A storage that is being made smaller has more to do at once; between its steps requests
         // get their turn at the lock.

@@ -10,13 +10,15 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use cache::{key::Sent, lease::Ticket, session::Lost};
+use cache::{lease::Ticket, session::Lost};
 use parking_lot::Mutex;
 use tokio::{net::TcpStream, sync::mpsc};
 use tracing::warn;
+
+use super::losses::{Cause, Losses};
 
 /// An origin's address.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub struct Origin {
     address: String,
     connect_timeout: Duration,
     failures: Arc<AtomicU64>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Losses>,
     /// Why it cannot be used although it can be reached.
     fault: Mutex<Option<String>>,
     /// Asks its watch to confirm a new connection.
@@ -104,23 +106,14 @@ impl Origin {
         }
     }
 
-    /// Notes that the answer to a write of the client at `peer` was lost; logged at the first and then ever
-    /// more rarely.
+    /// Notes that the answer to a write of the client at `peer` was lost.
     pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
-        let losses = self.lost.fetch_add(1, Relaxed) + 1;
-        if losses.is_power_of_two() {
-            let closed = match lost.scope {
-                Sent::Key { .. } => "a key",
-                Sent::Collection(_) => "a collection",
-                Sent::Database { .. } => "a database",
-                Sent::Origin(_) => "everything of this origin",
-            };
-            let command = if lost.command.is_empty() { "(unknown)" } else { lost.command };
-            warn!(
-                origin = self.address, %peer, command, closed, losses,
-                "the answer to a write was lost: what it can touch is not cached until `quarantine` is over"
-            );
-        }
+        self.lost.note(&self.address, peer, lost, Instant::now());
+    }
+
+    /// Why something of it is, or was, in quarantine.
+    pub fn quarantine_causes(&self) -> Vec<Cause> {
+        self.lost.causes()
     }
 
     /// What clients are told when it cannot be used because of `error`.

@@ -20,6 +20,8 @@ use cache::{
 };
 use parking_lot::Mutex;
 
+use crate::memory::Stored;
+
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
@@ -107,17 +109,6 @@ impl Shards {
         *limits
     }
 
-    /// Lets storage have no more than `bytes` of the memory asked for.
-    pub(super) fn grant(&self, bytes: usize) {
-        let before = self.granted_bytes.load(Relaxed);
-        let limits = self.limits.lock();
-        self.granted_bytes.store(bytes, Relaxed);
-        // What is more than was asked for changes nothing.
-        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
-            self.share_out(&limits);
-        }
-    }
-
     fn share_out(&self, limits: &StorageLimits) {
         let bytes_max = limits.bytes_max.min(self.granted_bytes.load(Relaxed));
         let (limits, count) = (StorageLimits { bytes_max, ..*limits }, self.shards.len());
@@ -147,6 +138,27 @@ impl Shards {
         // The high bits: the index inside a shard uses the low ones.
         let index = (u128::from(hash) * self.shards.len() as u128) >> 64;
         &self.shards[index as usize]
+    }
+}
+
+impl Stored for Shards {
+    fn wanted(&self) -> u64 {
+        self.limits().bytes_max as u64
+    }
+
+    fn held(&self) -> u64 {
+        self.memory().accounted_bytes as u64
+    }
+
+    fn grant(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let before = self.granted_bytes.load(Relaxed);
+        let limits = self.limits.lock();
+        self.granted_bytes.store(bytes, Relaxed);
+        // What is more than was asked for changes nothing.
+        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
+            self.share_out(&limits);
+        }
     }
 }
 

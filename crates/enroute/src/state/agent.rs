@@ -4,6 +4,7 @@
 //! the clients: requests of many clients share a write to a node, and their answers a read.
 
 use std::{
+    cell::Cell,
     io,
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
@@ -13,11 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use state::agent::Agent;
+use state::agent::{Agent, limits};
 use tracing::{info, warn};
 
 use super::{cluster::Access, links::Links, reporter::Reporter};
-use crate::runtime::reactor::{BusyPolling, Possible, Reactor, Socket};
+use crate::{
+    foreign::Foreigners,
+    memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
+    runtime::reactor::{BusyPolling, Possible, Reactor, Socket},
+};
 
 /// What an agent needs to know.
 #[derive(Debug, Clone)]
@@ -26,6 +31,8 @@ pub struct Setup {
     pub cluster: Access,
     /// Clients served at once; further ones are turned away.
     pub clients_max: usize,
+    /// Bytes that copies may take.
+    pub memory: usize,
     /// Its name among agents.
     pub name: String,
     /// How often it reports to the placer.
@@ -38,6 +45,8 @@ pub struct Setup {
 const READ_BYTES: usize = 64 << 10;
 /// The longest wait before looking whether the end was asked for.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks at what the process takes.
+const MEASURE_PERIOD: Duration = Duration::from_millis(50);
 /// How long clients are still served once the end was asked for.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -65,6 +74,12 @@ pub struct Service {
     agent: Agent,
     seats: Vec<Option<Seat>>,
     clients: usize,
+    budget: Budget,
+    measure_due: Duration,
+    /// What all clients keep waiting.
+    kept: Clients,
+    /// They had no room, and some that may be read by now were not.
+    held_back: bool,
     links: Links,
     reporter: Reporter,
     start: Instant,
@@ -72,6 +87,7 @@ pub struct Service {
     called: Vec<usize>,
     called_links: Vec<usize>,
     spoken: Vec<usize>,
+    foreigners: Foreigners,
 }
 
 impl Service {
@@ -80,13 +96,15 @@ impl Service {
     /// # Errors
     /// The sockets could not be set up.
     pub fn new(listener: TcpListener, setup: Setup) -> io::Result<Self> {
+        heap::share(1);
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let reactor = Reactor::new()?;
         reactor.watch(&listener, LISTENER)?;
-        let limits = wire::resp::Limits::default();
         let Access { seeds, login } = &setup.cluster;
-        let mut agent = Agent::new(seeds, login.clone(), limits, setup.seed, Duration::ZERO);
+        let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
+        agent.grant(setup.memory);
+        let kept = Clients::new(CLIENTS_BYTES);
         let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
         Ok(Self {
             setup,
@@ -99,6 +117,10 @@ impl Service {
             agent,
             seats: Vec::new(),
             clients: 0,
+            budget: Budget::new(&kept),
+            measure_due: Duration::ZERO,
+            kept,
+            held_back: false,
             links: Links::default(),
             reporter,
             start: Instant::now(),
@@ -106,6 +128,7 @@ impl Service {
             called: Vec::new(),
             called_links: Vec::new(),
             spoken: Vec::new(),
+            foreigners: Foreigners::default(),
         })
     }
 
@@ -137,6 +160,7 @@ impl Service {
             if self.agent.next_timeout() <= now {
                 self.agent.handle_timeout(now);
             }
+            self.measure(now);
             self.reporter.advance(&mut self.agent, now);
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);
@@ -144,6 +168,56 @@ impl Service {
             // With many at once the next event is never far, and processor time is dear.
             self.asked = wrote && self.reactor.events().count() == 1;
             self.write();
+            self.make_room();
+        }
+    }
+
+    /// Lets copies give way to what else the process takes.
+    fn measure(&mut self, now: Duration) {
+        if now < self.measure_due {
+            return;
+        }
+        self.measure_due = now + MEASURE_PERIOD;
+        let wanted = self.setup.memory as u64;
+        let held = self.agent.copied_bytes() as u64;
+        let copies = Copies { wanted, held, granted: Cell::new(wanted) };
+        self.budget.keep(&copies, &self.kept, process_bytes(wanted));
+        self.agent.grant(copies.granted.get() as usize);
+    }
+
+    /// Says how much room clients have, and closes those that keep the most while they have none.
+    fn make_room(&mut self) {
+        loop {
+            self.kept.count(self.kept.bytes(), self.agent.held_bytes());
+            self.agent.set_room(self.kept.room());
+            if self.kept.room() > 0 {
+                break;
+            }
+            self.held_back = true;
+            let held = |(client, seat): (usize, &Option<Seat>)| {
+                seat.as_ref().map(|seat| (self.agent.held_by(client), client, seat.peer))
+            };
+            let most = self.seats.iter().enumerate().filter_map(held).max();
+            let greedy = most.filter(|(bytes, ..)| *bytes >= COUNTED_BYTES);
+            // What is on its way to nodes, or from them, is waited for.
+            let Some((bytes, client, peer)) = greedy else { return };
+            self.kept.tell(peer, bytes);
+            self.close(client);
+        }
+        if std::mem::take(&mut self.held_back) {
+            self.read_again();
+        }
+    }
+
+    /// Goes on with clients that were not read or executed.
+    fn read_again(&mut self) {
+        let now = self.now();
+        for client in 0..self.seats.len() {
+            let Some(Some(seat)) = self.seats.get_mut(client) else { continue };
+            if let Err(error) = self.agent.heard(client, now) {
+                warn!(peer = %seat.peer, "closing: {error}");
+            }
+            call(seat, client, &mut self.called);
         }
     }
 
@@ -195,6 +269,7 @@ impl Service {
             if self.links.read(link, &mut self.buffer, &mut self.agent, now) {
                 self.called_links.push(link);
             }
+            self.make_room();
         }
         links.append(&mut self.called_links);
         self.called_links = links;
@@ -218,8 +293,9 @@ impl Service {
                 }
                 let bytes = self.buffer.get(..count).unwrap_or_default();
                 if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
-                    warn!(%peer, listener = %self.address, "closing: {error}");
+                    self.foreigners.tell(self.address, peer, &error);
                 }
+                self.make_room();
             }
             Err(error) => {
                 tracing::debug!(peer = %seat.peer, "client connection lost: {error}");
@@ -246,7 +322,7 @@ impl Service {
             match write(&mut seat.socket, output) {
                 Ok(()) => {
                     if let Err(error) = self.agent.heard(client, now) {
-                        warn!(peer = %seat.peer, "closing: {error}");
+                        self.foreigners.tell(self.address, seat.peer, &error);
                     }
                 }
                 Err(error) => {
@@ -311,6 +387,27 @@ impl Service {
                 self.close(client);
             }
         }
+    }
+}
+
+/// What is stored here.
+struct Copies {
+    wanted: u64,
+    held: u64,
+    granted: Cell<u64>,
+}
+
+impl Stored for Copies {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    fn held(&self) -> u64 {
+        self.held
+    }
+
+    fn grant(&self, bytes: u64) {
+        self.granted.set(bytes);
     }
 }
 

@@ -231,7 +231,7 @@ fn take(
             let Reply::List(keys) = actor.cluster.ask(address, &words)? else {
                 bail!("no list of keys")
             };
-            let own = note::key(slot);
+            let own = state::note::key(slot);
             let keys = keys.into_iter().filter_map(|key| match key {
                 Reply::Text(key) if key != own.as_bytes() => Some(key),
                 _ => None,

@@ -1,6 +1,5 @@
-//! The steps that read and write the note which lies among a slot's keys while it moves: whose turn it is, the
-//! turn of the latest batch, and of which of its keys nobody knows where they are. Each is a script: what a
-//! node does in one is done before anybody else is served.
+//! The steps that read and write the note which lies among a slot's keys while it moves ([`state::note`]). Each is a
+//! script: what a node does in one is done before anybody else is served.
 
 use std::{
     net::SocketAddr,
@@ -8,9 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use state::{
     migration::{KEYS_MAX, Outcome},
+    note::{self, key},
     scripts::{MOVE, OWN, SEND, SETTLE, STABLE, TURN},
     slot::Slot,
 };
@@ -31,11 +31,6 @@ const BUS_PAUSE: Duration = Duration::from_millis(5);
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
 /// The last commands of connections that may be a MIGRATE's: it says nothing else, in one piece.
 const OF_MIGRATE: [&str; 4] = ["NULL", "auth", "select", "restore-asking"];
-
-/// The note's key.
-pub(super) fn key(slot: Slot) -> String {
-    format!("{{{}}}:enroute:moves", slot.tag())
-}
 
 /// One slot's note, at the nodes of one cluster.
 pub(super) struct Note<'a> {
@@ -64,15 +59,14 @@ impl<'a> Note<'a> {
         let (slot, turn) = (self.slot.number().to_string(), turn.to_string());
         let words = [&slot, &key(self.slot), &turn, sends.to, sends.third];
         let noted = done(self.actor.run(source, TURN, &words)?)?;
-        let mut words = noted.list().iter().filter_map(|word| match word {
-            Reply::Text(word) => Some(word.clone()),
+        let elements = noted.list().iter().filter_map(|word| match word {
+            Reply::Text(word) => Some(word.as_slice()),
             _ => None,
         });
-        let (Some(_), Some(batch)) = (words.next(), words.next()) else { return Ok(Outcome::Done) };
-        // Nothing where nothing of it is to be dropped.
-        let batch = str::from_utf8(&batch).ok().and_then(|batch| batch.parse().ok());
-        let batch = batch.unwrap_or_default();
-        Ok(Outcome::Noted(batch, words.collect()))
+        let noted = note::Note::read(self.slot, elements).with_context(|| source.to_string())?;
+        // Nothing of a batch that is not named is to be dropped.
+        let noted = noted.map(|note| Outcome::Noted(note.batch.unwrap_or_default(), note.keys));
+        Ok(noted.unwrap_or(Outcome::Done))
     }
 
     /// [`state::migration::Step::Settle`].

@@ -89,6 +89,39 @@ pub fn link(node: SocketAddr) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
+/// Others speak to a node's bus over a link; `others` do already.
+pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> RelayHandle {
+    let mut bus = nodes[node].address();
+    bus.set_port(bus.port() + 10_000);
+    let link = link(bus);
+    let port = link.local_addr().port();
+    nodes[node].set("cluster-announce-bus-port", &port.to_string());
+    let id = id(&mut connection(nodes[node].address()));
+    let knows = |other: usize| {
+        let told = told(&mut connection(nodes[other].address()), &id);
+        // Behind it may stand a name.
+        told[0].split(',').next().is_some_and(|address| address.ends_with(&format!("@{port}")))
+    };
+    let started = Instant::now();
+    while !others.iter().all(|&other| knows(other)) {
+        assert!(started.elapsed() < PATIENCE, "the others do not know of the link");
+        thread::sleep(Duration::from_millis(20));
+    }
+    link
+}
+
+/// What a node tells of another behind its name: address, flags, whose replica, …
+pub fn told(node: &mut redis::Connection, id: &str) -> Vec<String> {
+    let text: String = redis::cmd("CLUSTER").arg("NODES").query(node).expect("nodes");
+    let line = text.lines().find_map(|line| line.strip_prefix(id)).expect("it knows it");
+    line.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// A node's name.
+pub fn id(node: &mut redis::Connection) -> String {
+    redis::cmd("CLUSTER").arg("MYID").query(node).expect("its name")
+}
+
 /// Waits until every node says that they are at these addresses.
 pub fn agree_on(nodes: &[SocketAddr], announced: &[SocketAddr]) {
     let started = Instant::now();

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::directory::{TemporaryDirectory, installed};
 use super::origins::absent;
@@ -89,6 +89,13 @@ impl Recorder {
 }
 
 impl Operation {
+    /// The key, when it was asked for, and when that was answered, if it is a read.
+    pub fn read(&self) -> Option<(usize, Duration, Duration)> {
+        let time = |ns: u128| Duration::from_nanos(ns as u64);
+        let reads = matches!(self.what, What::Read(_));
+        reads.then(|| (self.key, time(self.call_ns), time(self.return_ns)))
+    }
+
     fn line(&self) -> String {
         let Self { client, key, call_ns, return_ns, .. } = self;
         let (op, value) = match self.what {

@@ -17,12 +17,15 @@
 
 pub mod attacks;
 pub mod cgroup;
+pub mod clients;
 pub mod cluster;
 pub mod database;
 pub mod directory;
 pub mod edge;
 pub mod enroute;
 pub mod frames;
+pub mod greedy;
+pub mod handover;
 pub mod history;
 pub mod keyserver;
 pub mod message;

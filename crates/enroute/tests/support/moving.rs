@@ -5,23 +5,36 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use enroute::link::RelayHandle;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::cluster::{Linked, NODES, cluster, connection, valkey};
+use super::clients::{Client, Mix};
+use super::cluster::{Linked, NODES, bus_behind_link, cluster, valkey};
 use super::enroute::program;
-use super::history::{self, Operation, Outcome, Recorder, Verdict, What};
+use super::handover::{Handover, handovers};
+use super::history::{self, Operation, Verdict};
 use super::origins::Redis;
 use super::process::{PATIENCE, Process};
-use super::state::{Agent, by_hand, placer, said};
+use super::state::{Agent, by_hand, placer, said, slot_of};
 
 const CLIENTS: usize = 12;
 const AGENTS: usize = 2;
 /// Slots that move, by the tag of their keys.
 const GROUPS: [&str; 4] = ["{group:0}", "{group:1}", "{group:2}", "{group:3}"];
-const KEYS: usize = 40;
+const MIX: Mix = Mix {
+    reads: 50,
+    writes: 40,
+    keys: 40,
+    busy_keys: 40,
+    name: |key| format!("{}:{key}", GROUPS[key % GROUPS.len()]),
+    leaves_of: None,
+};
+/// Nothing is copied: what an agent reads from a copy may be older than a write through another one
+/// (`state_copies_are_coherent.rs`).
+const AGENT_OPTIONS: [&str; 2] = ["--report-period", "0"];
 /// One of so many who move slots is killed.
 const KILLED_OF: usize = 4;
 
@@ -38,8 +51,8 @@ pub struct History {
     pub agents: PathBuf,
     pub lasts: Duration,
     pub operations_min: usize,
-    /// Of the agents.
-    pub options: Vec<&'static str>,
+    /// How long what nodes say to each other takes.
+    pub bus_delay: Duration,
     /// Things that go wrong at a time.
     pub faults_at_once: usize,
 }
@@ -52,7 +65,7 @@ impl History {
             agents: program(),
             lasts,
             operations_min,
-            options: Vec::new(),
+            bus_delay: Duration::ZERO,
             faults_at_once: 1,
         }
     }
@@ -68,17 +81,19 @@ impl History {
             Engine::Redis => cluster(&options),
             Engine::Valkey => valkey(&options),
         };
-        let mut linked = Linked::before(nodes?);
+        let mut nodes = nodes?;
+        let _buses = self.slow_down(&mut nodes);
+        let mut linked = Linked::before(nodes);
         let nodes = linked.addresses();
         let mut agents: Vec<Agent> =
-            (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &self.options)).collect();
+            (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &AGENT_OPTIONS)).collect();
         let addresses: Vec<SocketAddr> = agents.iter().map(Agent::address).collect();
 
-        let (start, seen) = (Instant::now(), Seen::default());
+        let (start, began, seen) = (Instant::now(), SystemTime::now(), Seen::default());
         let mut history: Vec<Operation> = thread::scope(|scope| {
             let clients: Vec<_> = (0..CLIENTS)
-                .map(|number| Client::new(number, addresses[number % AGENTS], seed, start))
-                .map(|client| scope.spawn(|| client.run(&seen)))
+                .map(|number| Client::new(number, addresses[number % AGENTS], &MIX, seed, start))
+                .map(|client| scope.spawn(|| client.run(|| !seen.is_over(), || seen.count())))
                 .collect();
             let mover = scope.spawn(|| keep_moving(&nodes, &seen, seed));
             // A busy machine may need longer.
@@ -97,23 +112,36 @@ impl History {
         });
 
         linked.agree();
-        // Reads from copies may be older than a write through another agent: the history says little of those.
-        let copied = connection(addresses[0]);
-        let copied = redis::cmd("GET").arg("{enroute}:copies").query::<String>(&mut { copied });
-        eprintln!("slots with copies: {copied:?}");
         let (output, text) = said(&nodes, &["doctor"]);
         eprintln!("doctor: {}", text.trim());
         assert!(output.status.success(), "{text}");
         let (output, text) = said(&nodes, &["doctor"]);
         assert!(output.status.success() && text.contains("no slot is open"), "{text}");
         // What is there in the end is part of the history.
-        let mut last = Client::new(CLIENTS, addresses[0], seed, start);
-        let are_read = (0..KEYS).all(|key| last.operate(key, What::Read(None)));
+        let last = Client::new(CLIENTS, addresses[0], &MIX, seed, start);
+        let (are_read, in_the_end) = last.read_all();
         assert!(are_read, "an agent does not answer in the end");
-        history.extend(last.recorder.finish());
+        history.extend(in_the_end);
+        if self.engine == Engine::Valkey {
+            let logs = linked.nodes.iter().map(Redis::log);
+            leave_out(&mut history, logs.flat_map(|log| handovers(&log, began)));
+        }
         let verdict = history::check(&history).expect("it was there before");
         eprintln!("seed {seed}: {}", verdict.text);
         Some(verdict)
+    }
+
+    fn slow_down(&self, nodes: &mut [Redis]) -> Vec<RelayHandle> {
+        if self.bus_delay.is_zero() {
+            return Vec::new();
+        }
+        let all: Vec<usize> = (0..NODES).collect();
+        let others = |node: usize| all.iter().copied().filter(move |&other| other != node);
+        let behind_link =
+            |node: usize| bus_behind_link(nodes, node, &others(node).collect::<Vec<_>>());
+        let buses: Vec<RelayHandle> = (0..NODES).map(behind_link).collect();
+        buses.iter().for_each(|bus| bus.set_delay(self.bus_delay, self.bus_delay));
+        buses
     }
 
     /// Lets things go wrong, so many at once, until it is over; leaves all of them well.
@@ -223,6 +251,14 @@ pub struct Seen {
 }
 
 impl Seen {
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    fn count(&self) {
+        self.operations.fetch_add(1, Relaxed);
+    }
+
     fn is_enough(&self, operations_min: usize) -> bool {
         let [operations, moved, killed] =
             [&self.operations, &self.moved, &self.killed].map(|count| count.load(Relaxed));
@@ -230,91 +266,30 @@ impl Seen {
     }
 }
 
-struct Client {
-    number: usize,
-    agent: SocketAddr,
-    random: Pcg64Mcg,
-    connection: Option<redis::Connection>,
-    recorder: Recorder,
-}
-
-impl Client {
-    fn new(number: usize, agent: SocketAddr, seed: u64, start: Instant) -> Self {
-        let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
-        let recorder = Recorder::new(number, start);
-        Self { number, agent, random, connection: None, recorder }
-    }
-
-    fn run(mut self, seen: &Seen) -> Vec<Operation> {
-        let mut value = self.number as u64 * 1_000_000_000;
-        while !seen.over.load(Relaxed) {
-            value += 1;
-            let what = match self.random.random_range(0..100) {
-                0..50 => What::Read(None),
-                50..90 => What::Write(value),
-                _ => What::Delete,
-            };
-            let key = self.random.random_range(0..KEYS);
-            if self.operate(key, what) {
-                seen.operations.fetch_add(1, Relaxed);
-            }
-        }
-        self.recorder.finish()
-    }
-
-    /// Whether it is recorded.
-    fn operate(&mut self, key: usize, what: What) -> bool {
-        let (agent, connection) = (self.agent, &mut self.connection);
-        let reads = matches!(what, What::Read(_));
-        self.recorder.record(key, || {
-            let Some(mut used) = connection.take().or_else(|| connect(agent)) else {
-                // It is being started again.
-                thread::sleep(Duration::from_millis(5));
-                return None;
-            };
-            let unknown = (!reads).then_some((what, Outcome::Unknown));
-            if used.send_packed_command(&command(key, what).get_packed_command()).is_err() {
-                return unknown;
-            }
-            let answer = used.recv_response().map(redis::Value::extract_error);
-            let told = match &answer {
-                Ok(Ok(reply)) => Some((answered(what, reply), Outcome::Succeeded)),
-                Ok(Err(error)) if error.code() == Some("UNCERTAIN") => unknown,
-                // An answer, and it is no: the write had no effect, says the agent.
-                Ok(Err(_)) => (!reads).then_some((what, Outcome::Failed)),
-                Err(_) => return unknown,
-            };
-            *connection = Some(used);
-            told
-        })
-    }
-}
-
-fn connect(agent: SocketAddr) -> Option<redis::Connection> {
-    let client = redis::Client::open(format!("redis://{agent}/")).ok()?;
-    let connection = client.get_connection().ok()?;
-    connection.set_read_timeout(Some(PATIENCE)).ok()?;
-    Some(connection)
-}
-
-fn command(key: usize, what: What) -> redis::Cmd {
-    let (name, value) = match what {
-        What::Read(_) => ("GET", None),
-        What::Write(value) => ("SET", Some(value)),
-        What::Delete => ("DEL", None),
+/// Leaves out reads that the engine may have answered at the source of a slot which was its target's already.
+fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Handover>) {
+    let mut handovers: Vec<Handover> = handovers.collect();
+    assert!(!handovers.is_empty(), "slots moved, and no node logged that it handed one over");
+    handovers.sort_by_key(|handover| handover.ends);
+    let of = |key: usize| {
+        let slot = slot_of(&(MIX.name)(key));
+        let of_it = handovers.iter().filter(move |one| (one.slots.0..=one.slots.1).contains(&slot));
+        of_it.map(|one| (one.begins, one.ends)).collect()
     };
-    let mut command = redis::cmd(name);
-    command.arg(format!("{}:{key}", GROUPS[key % GROUPS.len()])).arg(value);
-    command
-}
-
-fn answered(what: What, reply: &redis::Value) -> What {
-    match what {
-        What::Read(_) => {
-            What::Read(redis::from_redis_value_ref(reply).expect("a number or nothing"))
-        }
-        other => other,
-    }
+    let times: Vec<Vec<(Duration, Duration)>> = (0..MIX.keys).map(of).collect();
+    let before = history.len();
+    history.retain(|operation| {
+        operation.read().is_none_or(|(key, called, returned)| {
+            let next = times[key].partition_point(|&(_, ends)| ends < called);
+            times[key].get(next).is_none_or(|&(begins, _)| begins > returned)
+        })
+    });
+    let longest = handovers.iter().map(|one| one.ends.saturating_sub(one.begins)).max();
+    eprintln!(
+        "{} reads during {} handovers are left out; the longest took {longest:?}",
+        before - history.len(),
+        handovers.len()
+    );
 }
 
 /// Sends all slots from node to node. Who does is killed now and then: a placer ends what is open.
@@ -322,7 +297,7 @@ fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed.wrapping_add(1));
     let mut at = 0;
     for round in 1.. {
-        if seen.over.load(Relaxed) {
+        if seen.is_over() {
             break;
         }
         at += random.random_range(1..NODES);
@@ -341,7 +316,7 @@ fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
         seen.killed.fetch_add(usize::from(began.is_some()), Relaxed);
         let next = placer(nodes, "next");
         // As long as the lease of who was killed.
-        while !next.stderr().contains("this placer leads") && !seen.over.load(Relaxed) {
+        while !next.stderr().contains("this placer leads") && !seen.is_over() {
             thread::sleep(Duration::from_millis(20));
         }
         thread::sleep(Duration::from_millis(random.random_range(0..500)));

@@ -20,6 +20,8 @@ pub struct Redis {
     address: SocketAddr,
     options: Vec<String>,
     directory: TemporaryDirectory,
+    /// What it said until it was brought down last.
+    said: String,
 }
 
 impl Redis {
@@ -40,7 +42,8 @@ impl Redis {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let directory = TemporaryDirectory::create();
         let address = free_address();
-        let mut redis = Self { program, process: None, address, options, directory };
+        let said = String::new();
+        let mut redis = Self { program, process: None, address, options, directory, said };
         // It cannot choose its port, and the one chosen for it may be taken meanwhile.
         for _ in 0..5 {
             if redis.up() {
@@ -53,7 +56,13 @@ impl Redis {
 
     /// Kills it. What it keeps on disk, and its address, are there for [`Self::bring_up`].
     pub fn bring_down(&mut self) {
-        self.process = None;
+        self.said.extend(self.process.take().map(Process::kill));
+    }
+
+    /// All it has logged, in UTC.
+    pub fn log(&self) -> String {
+        let now = self.process.as_ref().map(Process::stdout);
+        [&self.said[..], &now.unwrap_or_default()].concat()
     }
 
     /// Starts it again where it was.
@@ -74,7 +83,8 @@ impl Redis {
             Command::new(&self.program)
                 .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--dir"])
                 .arg(self.directory.path())
-                .args(&self.options),
+                .args(&self.options)
+                .env("TZ", "UTC"),
         );
         if process.stdout_line("Ready to accept connections").is_none() {
             eprintln!("redis-server did not start on {}:\n{}", self.address, process.stdout());

@@ -54,9 +54,18 @@ impl Process {
 
     /// Memory resident now.
     pub fn resident_bytes(&self) -> usize {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most memory that was ever resident.
+    pub fn peak_bytes(&self) -> usize {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()));
         let status = status.expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
         let kilobytes = line.split_whitespace().next().and_then(|text| text.parse::<usize>().ok());
         kilobytes.expect("a number") << 10
     }
@@ -132,6 +141,13 @@ impl Process {
         self.wait()
     }
 
+    /// Ends it with SIGKILL; what it had said by then.
+    pub fn kill(mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.stdout.finish()
+    }
+
     /// Waits until it has ended by itself.
     ///
     /// Panics when it goes on for longer than [`PATIENCE`].
@@ -159,6 +175,15 @@ impl Drop for Process {
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("a soft limit");
+}
+
+/// All at once, each by a thread of its own; what comes of them.
+pub fn at_once<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let one = &one;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || one(number))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+    })
 }
 
 /// A loopback address nothing listens on, and which nobody is given who lets the kernel choose: what was

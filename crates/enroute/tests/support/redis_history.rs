@@ -10,13 +10,20 @@ use enroute::link::{Relay, RelayConfig, RelayHandle};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::clients::{Client, Mix};
 use super::database::Database;
-use super::history::{Operation, Outcome, Recorder, What};
+use super::history::Operation;
 use super::origins::Redis;
-use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
-const KEYS: usize = 50;
+const MIX: Mix = Mix {
+    reads: 70,
+    writes: 23,
+    keys: 50,
+    busy_keys: 10,
+    name: |key| format!("key:{key}"),
+    leaves_of: Some(1_000),
+};
 
 /// What is killed. What it has answered is to survive that.
 pub trait Origin: Send {
@@ -71,12 +78,11 @@ pub fn record(
     let start = Instant::now();
     let left = AtomicUsize::new(operations);
     let over = AtomicBool::new(false);
-    let url = format!("redis://{address}/");
     thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(origin, relay, &over, seed));
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, &url, seed, start))
-            .map(|client| scope.spawn(|| client.run(&left)))
+            .map(|number| Client::new(number, address, &MIX, seed, start))
+            .map(|client| scope.spawn(|| client.run(|| take_one(&left), || ())))
             .collect();
         let history = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
         over.store(true, Ordering::Relaxed);
@@ -86,95 +92,10 @@ pub fn record(
     })
 }
 
-struct Client {
-    number: usize,
-    url: String,
-    random: Pcg64Mcg,
-    connection: Option<redis::Connection>,
-    recorder: Recorder,
-}
-
-impl Client {
-    fn new(number: usize, url: &str, seed: u64, start: Instant) -> Self {
-        let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
-        let recorder = Recorder::new(number, start);
-        Self { number, url: url.to_owned(), random, connection: None, recorder }
-    }
-
-    fn run(mut self, left: &AtomicUsize) -> Vec<Operation> {
-        let mut value = self.number as u64 * 1_000_000_000;
-        let take = |left: usize| left.checked_sub(1);
-        while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-            value += 1;
-            let what = match self.random.random_range(0..100) {
-                0..70 => What::Read(None),
-                70..93 => What::Write(value),
-                _ => What::Delete,
-            };
-            // Half of all on a fifth of the keys: races need company.
-            let keys = if self.random.random_bool(0.5) { KEYS / 5 } else { KEYS };
-            let key = self.random.random_range(0..keys);
-            self.operate(key, what);
-        }
-        self.recorder.finish()
-    }
-
-    fn operate(&mut self, key: usize, what: What) {
-        let leaves = self.random.random_ratio(1, 1_000);
-        let (url, connection) = (&self.url, &mut self.connection);
-        self.recorder.record(key, || {
-            let Some(mut used) = connection.take().or_else(|| connect(url)) else {
-                // The cache listens all the time; it may only be out of room for a moment.
-                thread::sleep(Duration::from_millis(1));
-                return None;
-            };
-            let unknown = (!matches!(what, What::Read(_))).then_some((what, Outcome::Unknown));
-            if used.send_packed_command(&command(key, what).get_packed_command()).is_err() || leaves
-            {
-                return unknown;
-            }
-            match used.recv_response().map(redis::Value::extract_error) {
-                Ok(Ok(reply)) => {
-                    *connection = Some(used);
-                    Some((answered(what, &reply), Outcome::Succeeded))
-                }
-                // An answer, and it is no: the write had no effect. That is a promise of ours too,
-                // where the origin cannot be reached.
-                Ok(Err(_)) => {
-                    *connection = Some(used);
-                    thread::sleep(Duration::from_millis(1));
-                    (!matches!(what, What::Read(_))).then_some((what, Outcome::Failed))
-                }
-                Err(_) => unknown,
-            }
-        });
-    }
-}
-
-fn connect(url: &str) -> Option<redis::Connection> {
-    let connection = redis::Client::open(url).ok()?.get_connection().ok()?;
-    connection.set_read_timeout(Some(PATIENCE)).ok()?;
-    Some(connection)
-}
-
-fn command(key: usize, what: What) -> redis::Cmd {
-    let (name, value) = match what {
-        What::Read(_) => ("GET", None),
-        What::Write(value) => ("SET", Some(value)),
-        What::Delete => ("DEL", None),
-    };
-    let mut command = redis::cmd(name);
-    command.arg(format!("key:{key}")).arg(value);
-    command
-}
-
-fn answered(what: What, reply: &redis::Value) -> What {
-    match what {
-        What::Read(_) => {
-            What::Read(redis::from_redis_value_ref(reply).expect("a number or nothing"))
-        }
-        other => other,
-    }
+/// Whether one more operation is asked for.
+fn take_one(left: &AtomicUsize) -> bool {
+    let take = |left: usize| left.checked_sub(1);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
 /// Breaks the path now and then, and the origin: says how often.

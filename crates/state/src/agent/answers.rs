@@ -202,6 +202,7 @@ impl Agent {
             client.delayed += 1;
         }
         self.delayed_ever += 1;
+        self.held += request.len();
         self.delayed.insert((until, self.delayed_ever), (asked, version, request));
     }
 
@@ -231,6 +232,7 @@ impl Agent {
             // What it said wrongly it hears; who writes to it sees that it is over.
             let _ = self.proceed(asked.client, now);
         }
+        self.count(asked.client);
     }
 }
 

@@ -11,7 +11,11 @@ pub(super) const PIPELINE_MAX: usize = 1_024;
 /// Bytes of its requests kept until they are answered; further ones wait until all are.
 pub(super) const ASKED_BYTES_MAX: usize = 16 << 20;
 /// Bytes a client has not taken; nothing more is executed for it until it does.
-pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
+const UNREAD_BYTES_MAX: usize = 4 << 20;
+/// Room that its output keeps while it is empty: there may be many clients.
+const ROOM_BYTES: usize = 2 << 10;
+/// Answers that may wait in room that is kept.
+const PLACES_KEPT: usize = 16;
 
 /// An answer in its place.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(super) struct Client {
     pub(super) transaction: Option<Transaction>,
     /// Answers not yet given, from number `first` on.
     places: VecDeque<Place>,
+    /// Bytes of those that are there.
+    ready_bytes: usize,
     first: u64,
     /// As of which version of the map its unanswered requests were sent.
     pub(super) map_version: u64,
@@ -57,6 +63,8 @@ pub(super) struct Client {
     pub(super) asked_bytes: usize,
     /// It is told what is due, and then no more.
     pub(super) closing: bool,
+    /// What it was counted for in [`super::Agent::held_bytes`].
+    pub(super) counted: usize,
 }
 
 impl Client {
@@ -66,11 +74,12 @@ impl Client {
             address,
             input: Vec::new(),
             decoder: Decoder::default(),
-            output: Output::default(),
+            output: Output::new(ROOM_BYTES),
             version: Version::default(),
             name: Vec::new(),
             transaction: None,
             places: VecDeque::new(),
+            ready_bytes: 0,
             first: 0,
             map_version: 0,
             alone: false,
@@ -78,6 +87,7 @@ impl Client {
             delayed_until: Duration::ZERO,
             asked_bytes: 0,
             closing: false,
+            counted: 0,
         }
     }
 
@@ -86,11 +96,21 @@ impl Client {
         self.places.is_empty()
     }
 
-    /// Whether one more request may be looked at.
-    pub(super) fn may_ask(&self) -> bool {
+    /// Whether one more request may be looked at, where each client may keep `room` bytes waiting.
+    pub(super) fn may_ask(&self, room: usize) -> bool {
         !self.closing
             && self.places.len() < PIPELINE_MAX
-            && self.output.bytes().len() < UNREAD_BYTES_MAX
+            && self.output.bytes().len() < UNREAD_BYTES_MAX.min(room)
+    }
+
+    /// Memory that its closing frees.
+    pub(super) fn held_bytes(&self) -> usize {
+        let transaction = self.transaction.as_ref().map(|queued| queued.commands.capacity());
+        self.input.capacity()
+            + self.output.held_bytes()
+            + self.places.capacity() * size_of::<Place>()
+            + self.ready_bytes
+            + transaction.unwrap_or_default()
     }
 
     /// Keeps a place for an answer that will come; its number.
@@ -106,6 +126,7 @@ impl Client {
             self.output.extend(answer);
         } else {
             self.places.push_back(Place::Ready(answer.to_vec()));
+            self.ready_bytes += answer.len();
         }
     }
 
@@ -115,6 +136,7 @@ impl Client {
         if at > 0 {
             if let Some(place) = self.places.get_mut(at as usize) {
                 *place = Place::Ready(answer.to_vec());
+                self.ready_bytes += answer.len();
             }
             return;
         }
@@ -124,8 +146,12 @@ impl Client {
         while let Some(Place::Ready(_)) = self.places.front() {
             if let Some(Place::Ready(answer)) = self.places.pop_front() {
                 self.output.extend(&answer);
+                self.ready_bytes -= answer.len();
             }
             self.first += 1;
+        }
+        if self.places.is_empty() {
+            self.places.shrink_to(PLACES_KEPT);
         }
     }
 }

@@ -32,8 +32,12 @@ use crate::slot::{SLOTS, Slot};
 pub const COPY_LEASE: Duration = Duration::from_secs(1);
 /// A longer answer is not copied.
 const COPY_BYTES_MAX: usize = 64 << 10;
-/// Bytes of all copies, requests and answers.
+/// Bytes of all copies unless granted otherwise.
 const COPIES_BYTES_MAX: usize = 64 << 20;
+/// What a copy takes beside its request and its answer.
+const ENTRY_BYTES: usize = 256;
+/// A node no longer tells of any key that was read before.
+pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
 /// Commands whose answers are copied: of one key, in its first argument.
 const COPIED: &[&str] =
     &["get", "strlen", "getrange", "llen", "lindex", "lrange", "scard", "sismember", "exists"];
@@ -118,6 +122,7 @@ pub(super) struct Fill {
 pub(super) struct Copies {
     slots: HashMap<Slot, Copied>,
     bytes: usize,
+    bytes_max: usize,
     /// Of all slots.
     generation: u64,
     /// Writes of this agent's clients over other connections that are not answered, by slot.
@@ -133,10 +138,28 @@ impl Copies {
         Self {
             slots: HashMap::new(),
             bytes: 0,
+            bytes_max: COPIES_BYTES_MAX,
             generation: 0,
             writes: vec![0; SLOTS].into(),
             proofs: HashMap::new(),
             refused: false,
+        }
+    }
+
+    /// What all copies take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Copies may take so much from now on.
+    pub(super) fn grant(&mut self, bytes: usize) {
+        self.bytes_max = bytes;
+        for copied in self.slots.values_mut() {
+            if self.bytes <= bytes {
+                return;
+            }
+            self.bytes -= size(copied);
+            copied.copies = HashMap::new();
         }
     }
 
@@ -199,8 +222,8 @@ impl Copies {
 
     /// The answer to a read has come. It is answered from once [`Self::expires`] has come too.
     pub(super) fn fill(&mut self, fill: Fill, request: &[u8], answer: &[u8]) {
-        let bytes = request.len() + answer.len();
-        let room = bytes <= COPY_BYTES_MAX && self.bytes + bytes <= COPIES_BYTES_MAX;
+        let bytes = taken(request, answer);
+        let room = bytes <= COPY_BYTES_MAX && self.bytes + bytes <= self.bytes_max;
         if !room || !is_same_in_both_versions(answer) || self.is_written(fill.slot) {
             return;
         }
@@ -208,7 +231,7 @@ impl Copies {
             let copy = Copy { answer: answer.to_vec(), expires: Expires::Unknown };
             let before = copied.copies.insert(request.to_vec(), copy);
             self.bytes += bytes;
-            self.bytes -= before.map_or(0, |before| request.len() + before.answer.len());
+            self.bytes -= before.map_or(0, |before| taken(request, &before.answer));
         }
     }
 
@@ -224,7 +247,7 @@ impl Copies {
         let Some(copied) = self.current(fill) else { return };
         if milliseconds == NOT_THERE {
             let copy = copied.copies.remove(request);
-            self.bytes -= copy.map_or(0, |copy| request.len() + copy.answer.len());
+            self.bytes -= copy.map_or(0, |copy| taken(request, &copy.answer));
         } else if let Some(copy) = copied.copies.get_mut(request) {
             let milliseconds = u64::try_from(milliseconds).map(Duration::from_millis);
             copy.expires = milliseconds.map_or(Expires::Never, |left| Expires::At(since + left));
@@ -308,8 +331,13 @@ impl Copies {
     }
 }
 
+/// Memory that a copy takes.
+fn taken(request: &[u8], answer: &[u8]) -> usize {
+    ENTRY_BYTES + request.len() + answer.len()
+}
+
 fn size(copied: &Copied) -> usize {
-    copied.copies.iter().map(|(request, copy)| request.len() + copy.answer.len()).sum()
+    copied.copies.iter().map(|(request, copy)| taken(request, &copy.answer)).sum()
 }
 
 /// Whether a whole answer in RESP3 is the same in RESP2, or null.
@@ -324,125 +352,4 @@ pub(super) fn in_version(answer: &[u8], version: Version) -> &[u8] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-    const GET: &[u8] = b"GET a\r\n";
-    const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
-
-    fn slot() -> Slot {
-        Slot::of(b"a")
-    }
-
-    /// A copy of `a`, over link 3, proven at 0.
-    fn copied() -> (Copies, Fill) {
-        let mut copies = Copies::new();
-        copies.choose(&[slot()]);
-        copies.proven(3, WELL, Duration::ZERO);
-        let fill = copies.begin(slot(), 3).expect("it is chosen");
-        copies.fill(fill, GET, b"$1\r\nx\r\n");
-        (copies, fill)
-    }
-
-    fn read(copies: &mut Copies, now: Duration) -> Option<Vec<u8>> {
-        copies.read(slot(), Some(3), GET, Version::Resp2, now).map(<[u8]>::to_vec)
-    }
-
-    #[test]
-    fn a_copy_is_answered_from_once_it_is_known_when_it_expires() {
-        let (mut copies, fill) = copied();
-        assert_eq!(read(&mut copies, MS), None);
-        copies.expires(fill, GET, 100, MS);
-        assert_eq!(read(&mut copies, 100 * MS).as_deref(), Some(&b"$1\r\nx\r\n"[..]));
-        assert_eq!(read(&mut copies, 101 * MS), None);
-    }
-
-    #[test]
-    fn a_key_that_is_not_there_is_not_copied() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, NOT_THERE, MS);
-        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-    }
-
-    #[test]
-    fn nodes_that_do_not_tell_of_changes_are_asked_each_time() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, -1, MS);
-        copies.refuse();
-        copies.choose(&[slot()]);
-        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
-    }
-
-    #[test]
-    fn without_proof_a_copy_is_not_trusted() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, -1, MS);
-        assert!(read(&mut copies, COPY_LEASE - MS).is_some());
-        assert_eq!(read(&mut copies, COPY_LEASE), None);
-        copies.proven(3, b"cluster_state:fail", 500 * MS);
-        assert_eq!(read(&mut copies, COPY_LEASE), None, "a node that is cut off proves nothing");
-        copies.proven(3, WELL, 500 * MS);
-        assert!(read(&mut copies, COPY_LEASE).is_some());
-        copies.lost(3);
-        assert_eq!(read(&mut copies, COPY_LEASE), None);
-    }
-
-    #[test]
-    fn what_changed_is_dropped_and_what_is_answered_after_it_is_stored() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, -1, MS);
-        let second = copies.begin(slot(), 3).expect("it is chosen");
-        copies.told(3, PUSH);
-        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-        // It was asked before the change, and answered after it.
-        copies.fill(second, GET, b"$1\r\ny\r\n");
-        copies.expires(second, GET, -1, MS);
-        assert_eq!(read(&mut copies, MS).as_deref(), Some(&b"$1\r\ny\r\n"[..]));
-        copies.changed(slot());
-        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-        copies.fill(fill, GET, NULL_3);
-        // It changes before the node has said when it expires.
-        copies.told(3, b">2\r\n$10\r\ninvalidate\r\n_\r\n");
-        copies.expires(fill, GET, -1, MS);
-        assert_eq!(read(&mut copies, MS), None);
-    }
-
-    #[test]
-    fn what_was_asked_before_a_write_over_another_connection_is_not_stored() {
-        let (mut copies, fill) = copied();
-        copies.write_begins(slot());
-        copies.write_ends(slot());
-        copies.fill(fill, GET, b"$1\r\nx\r\n");
-        copies.expires(fill, GET, -1, MS);
-        assert_eq!(read(&mut copies, MS), None);
-    }
-
-    #[test]
-    fn while_a_write_is_under_way_nothing_is_copied_or_answered_from_a_copy() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, -1, MS);
-        copies.write_begins(slot());
-        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
-        copies.fill(fill, GET, b"$1\r\nx\r\n");
-        copies.write_ends(slot());
-        assert!(read(&mut copies, MS).is_none() && copies.wants(slot()));
-    }
-
-    #[test]
-    fn a_slot_that_has_moved_begins_anew() {
-        let (mut copies, fill) = copied();
-        copies.expires(fill, GET, -1, MS);
-        copies.proven(4, WELL, Duration::ZERO);
-        assert_eq!(copies.read(slot(), Some(4), GET, Version::Resp2, MS), None);
-        copies.begin(slot(), 4);
-        assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-    }
-
-    #[test]
-    fn null_is_said_in_the_version_of_who_asks() {
-        assert_eq!(in_version(NULL_3, Version::Resp2), NULL_2);
-        assert_eq!(in_version(NULL_3, Version::Resp3), NULL_3);
-        assert!(!is_same_in_both_versions(b",1.5\r\n") && !is_same_in_both_versions(b"-ERR\r\n"));
-    }
-}
+mod tests;

@@ -102,7 +102,16 @@ pub(super) struct Link {
     pub(super) scanned: usize,
     /// Bytes of each command the agent itself said first that is not answered.
     pub(super) greetings: VecDeque<usize>,
+    /// Bytes of the answer that is coming which were not kept: it is too long.
+    pub(super) dropped: usize,
+    /// What it was counted for in [`super::Agent::held_bytes`].
+    pub(super) counted: usize,
 }
+
+/// Room that the output of a connection keeps while it is empty.
+const ROOM_BYTES: usize = 64 << 10;
+/// Requests that may be unanswered in room that is kept.
+const FLIGHTS_KEPT: usize = 1_024;
 
 /// Said ahead of a request that was redirected by ASK.
 pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
@@ -122,12 +131,14 @@ impl Link {
             purpose,
             address,
             connected: false,
-            output: Output::default(),
+            output: Output::new(ROOM_BYTES),
             flights: VecDeque::new(),
             input: Vec::new(),
             scanner: Scanner::new(limits),
             scanned: 0,
             greetings: VecDeque::new(),
+            dropped: 0,
+            counted: 0,
         };
         let words = |login: &Login| [b"AUTH".to_vec(), login.user.clone(), login.password.clone()];
         let mut login = login.map(words).map(Vec::from).unwrap_or_default();
@@ -157,6 +168,22 @@ impl Link {
         let (ahead, due) = (ahead.len(), answers + u32::from(!ahead.is_empty()));
         let bytes = ahead + request.len();
         self.flights.push_back(Flight { asker, bytes, ahead, due, refusal: None });
+    }
+
+    /// Memory it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let flights = self.flights.capacity() * size_of::<Flight>();
+        self.output.held_bytes() + self.input.capacity() + flights
+    }
+
+    /// Gives back room for what has passed.
+    pub(super) fn shrink(&mut self) {
+        if self.input.is_empty() {
+            self.input.shrink_to(ROOM_BYTES);
+        }
+        if self.flights.is_empty() {
+            self.flights.shrink_to(FLIGHTS_KEPT);
+        }
     }
 
     /// The answer to what the agent said first has come.

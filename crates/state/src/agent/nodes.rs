@@ -62,6 +62,7 @@ impl Agent {
     /// A connection is gone, or never came.
     pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
         let Some(mut lost) = self.links.try_remove(link) else { return };
+        self.held -= lost.counted;
         if let Some(links) = self.links_of.get_mut(lost.node) {
             links[lost.purpose.place()] = None;
         }
@@ -105,7 +106,7 @@ impl Agent {
     pub fn node_receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
         let Some(link) = self.links.get_mut(at) else { return Ok(()) };
         let mut input = mem::take(&mut link.input);
-        let (mut start, mut scanned) = (0, link.scanned);
+        let (mut start, mut scanned, mut dropped) = (0, link.scanned, 0);
         let data = if input.is_empty() {
             bytes
         } else {
@@ -115,18 +116,19 @@ impl Agent {
         while let Some(link) = self.links.get_mut(at) {
             let progress = link.scanner.advance(data.get(scanned..).unwrap_or_default())?;
             scanned += progress.consumed;
-            if scanned - start > self.limits.reply_bytes_max {
-                return Err(unexpected(
-                    "a reply within its limit",
-                    format!("{} bytes", scanned - start),
-                ));
-            }
+            let answer = data.get(start..scanned).unwrap_or_default();
             if !progress.complete {
+                if link.dropped > 0 || answer.len() > self.answer_bytes_max(at) {
+                    dropped = answer.len();
+                    start = scanned;
+                }
                 break;
             }
-            let answer = data.get(start..scanned).unwrap_or_default();
             start = scanned;
-            if progress.kind != Some(Kind::Push) {
+            if link.dropped > 0 {
+                let bytes = mem::take(&mut link.dropped) + answer.len();
+                self.dropped(at, progress.kind, bytes, now)?;
+            } else if progress.kind != Some(Kind::Push) {
                 self.answer(at, answer, now)?;
             } else if link.purpose == Purpose::Copies {
                 self.copies.told(at, answer);
@@ -140,7 +142,10 @@ impl Agent {
         }
         if let Some(link) = self.links.get_mut(at) {
             (link.scanned, link.input) = (scanned - start, input);
+            link.dropped += dropped;
+            link.shrink();
         }
+        self.count_link(at);
         Ok(())
     }
 
@@ -159,6 +164,7 @@ impl Agent {
                 break;
             }
             let (asked, version, request) = entry.remove();
+            self.held -= request.len();
             if let Some(client) = self.asker(&asked) {
                 client.delayed -= 1;
                 if client.delayed == 0 {
@@ -273,6 +279,7 @@ impl Agent {
             self.links_spoken.push(at);
         }
         link.say(asker, ahead, request, answers);
+        self.count_link(at);
     }
 
     /// The connection to a node, if there is one.

@@ -1,19 +1,23 @@
 //! Bytes on their way out.
 
 /// What is to be written, and what was written but may be needed again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
+    /// Room that it keeps while it is empty.
+    room: usize,
     /// Before it: forgotten.
     start: usize,
     /// Before it: written.
     written: usize,
 }
 
-/// Room that an empty output keeps.
-const ROOM_BYTES: usize = 64 << 10;
-
 impl Output {
+    /// An empty one that keeps `room` bytes once it had them.
+    pub(super) fn new(room: usize) -> Self {
+        Self { bytes: Vec::new(), room, start: 0, written: 0 }
+    }
+
     /// What is still to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -40,10 +44,11 @@ impl Output {
         self.start = (self.start + count).min(self.written);
         if self.start == self.bytes.len() {
             self.bytes.clear();
-            self.bytes.shrink_to(ROOM_BYTES);
+            self.bytes.shrink_to(self.room);
             (self.start, self.written) = (0, 0);
-        } else if self.start > ROOM_BYTES && self.start > self.bytes.len() / 2 {
+        } else if self.start > self.room && self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
+            self.bytes.shrink_to(self.room);
             self.written -= self.start;
             self.start = 0;
         }
@@ -57,6 +62,11 @@ impl Output {
     /// Written or not, what was not forgotten.
     pub(super) fn kept(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Memory it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// How many of the bytes kept are written.

@@ -1,5 +1,6 @@
 //! An agent before a simulated cluster whose slots move, with connections that break: from one seed.
 
+mod memory;
 mod nodes;
 mod redirections;
 
@@ -278,6 +279,7 @@ impl World {
             self.agent.handle_timeout(self.now);
         }
         self.connect();
+        assert_eq!(self.agent.held_bytes(), self.agent.recounted());
     }
 
     /// Lets everything be answered, then looks what was written.

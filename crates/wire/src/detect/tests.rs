@@ -88,15 +88,24 @@ fn a_mongodb_client_is_refused_in_a_reply_to_its_request() {
 
 #[test]
 fn lines_of_http_are_told_from_commands() {
-    let is = |line: &[u8]| {
-        let (request, _) = request::decode(line, &Limits::default()).unwrap().unwrap();
-        request::is_http(&request)
-    };
-    for line in ["POST / HTTP/1.1\r\n", "Host: evil.example\r\n", "GET /x HTTP/1.1\r\n", "post\r\n"]
-    {
-        assert!(is(line.as_bytes()), "{line}");
+    let is = |line: &str| client(Protocol::Resp, line.as_bytes()) == Look::Found(Protocol::Http);
+    for line in [
+        "POST / HTTP/1.1\r\n",
+        "Host: evil.example\r\n",
+        "  hOST: a\r\n",
+        "GET /x HTTP/1.1\r\n",
+        "post\r\n",
+        "BREW /pot HTTP/1.0\n",
+    ] {
+        assert!(is(line), "{line}");
     }
-    for line in ["GET /x\r\n", "SET host: x\r\n", "PING\r\n", "GET HTTP/1.1\r\n"] {
-        assert!(!is(line.as_bytes()), "{line}");
+    for line in ["GET /x\r\n", "SET host: x\r\n", "PING\r\n", "GET HTTP/1.1\r\n", "\r\n"] {
+        assert!(!is(line), "{line}");
     }
+}
+
+#[test]
+fn what_begins_as_tls_needs_no_further_look() {
+    assert_eq!(client(Protocol::Tls, &client_hello()[..1]), Look::Expected);
+    assert_eq!(client(Protocol::Tls, b"GET"), Look::More);
 }

@@ -9,7 +9,10 @@ use std::{borrow::Cow, mem, ops::Range, slice};
 
 use super::length::{self, Length};
 use super::{Limits, PROTOCOL};
-use crate::{Error, Result, detect};
+use crate::{
+    Error, Result,
+    detect::{self, Protocol},
+};
 
 mod inline;
 mod passing;
@@ -215,7 +218,11 @@ impl Decoder {
                     count
                 }
                 (Length::Partial, _) => return Ok(Begun::Partial),
-                (_, at) => return Err(invalid_arguments(self.start + 1 + at)),
+                (_, at) => {
+                    // A frame of another protocol may begin with this byte.
+                    detect::expect(Protocol::Resp, bytes.get(self.start..).unwrap_or_default())?;
+                    return Err(invalid_arguments(self.start + 1 + at));
+                }
             };
             let Some(arguments) = usize::try_from(count).ok().filter(|&count| count > 0) else {
                 continue;
@@ -265,12 +272,20 @@ impl Decoder {
     }
 
     /// Reads one inline command; without arguments if the line is blank.
+    ///
+    /// Every listener of Redis decodes here, so this is where another protocol is noticed: at the start of
+    /// each line, because any web page can make a browser send a request to a port of its own machine, with
+    /// commands in the body. A browser cannot make one begin with `*`.
     #[cold]
     fn inline<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Option<Request<'a>>> {
         // One byte more than allowed is searched, so that a line is as long in any chunking.
         let end = self.start.saturating_add(limits.inline_bytes_max).saturating_add(1);
         let end = end.min(bytes.len());
         let from = self.searched.max(self.start);
+        let rest = bytes.get(self.start..end).unwrap_or_default();
+        if from - self.start < detect::LOOK_BYTES {
+            detect::expect(Protocol::Resp, rest)?;
+        }
         let Some(found) = memchr::memchr(b'\n', bytes.get(from..end).unwrap_or_default()) else {
             self.searched = end;
             let got = (end - self.start) as u64;
@@ -281,6 +296,10 @@ impl Decoder {
             };
         };
         self.position = from + found + 1;
+        if from > self.start {
+            // It was not whole when it was looked at.
+            detect::expect(Protocol::Resp, rest)?;
+        }
         let line = bytes.get(self.start..from + found).unwrap_or_default();
         let (bulks, len) = inline::split(line, self.start)?;
         let bytes = bytes.get(self.start..self.position).unwrap_or_default();
@@ -294,28 +313,6 @@ enum Begun<'a> {
     Partial,
     Multibulk,
     Inline(Request<'a>),
-}
-
-/// Is it a line of HTTP, sent by a web page or a scanner? Close the connection and answer nothing, as
-/// Redis does: what follows would be taken for commands that somebody else's page chose.
-#[cold]
-pub fn is_http(request: &Request<'_>) -> bool {
-    let is = |word: &[u8]| request.name().eq_ignore_ascii_case(word);
-    let is_request_line = || {
-        request.argument(1).is_some_and(|target| target.starts_with(b"/"))
-            && request.argument(2).is_some_and(|version| version.starts_with(b"HTTP/1."))
-    };
-    is(b"post") || is(b"host:") || (request.len() == 3 && is_request_line())
-}
-
-/// What a server's listener holds every decoded request against: a line of HTTP is an error that ends the
-/// connection. Any web page can make a browser send a request to a port of its own machine, with commands in
-/// the body.
-#[inline]
-pub fn refuse_http(request: &Request<'_>) -> Result<()> {
-    // A browser cannot choose how its request begins.
-    let inline = request.bytes().first() != Some(&b'*');
-    if inline && is_http(request) { Err(http(request)) } else { Ok(()) }
 }
 
 /// Appends a command in the form every server reads, an array of bulk strings.
@@ -332,7 +329,6 @@ const BULK_BYTES: &str = "bulk bytes";
 const INLINE_BYTES: &str = "inline bytes";
 const LOGIN_ARGUMENTS: &str = "arguments before login";
 const LOGIN_BULK_BYTES: &str = "bulk bytes before login";
-const COMMAND: &str = "a Redis command";
 const REQUEST_BYTES: &str = "request bytes";
 
 /// The error reply to send before closing, in Redis's words where Redis has words for it.
@@ -347,8 +343,6 @@ const REQUEST_BYTES: &str = "request bytes";
 pub fn error_line(error: &Error) -> Vec<u8> {
     let reason = match error {
         Error::Malformed { expected: "'$'", got, .. } => format!("expected '$', got {got}"),
-        // Nothing, as Redis: it is not for a page to read.
-        Error::Malformed { expected: COMMAND, .. } => return Vec::new(),
         Error::Malformed { got, .. } => got.clone(),
         Error::Foreign { found, first, .. } => {
             let mut told = Vec::new();
@@ -390,16 +384,6 @@ fn invalid_bulk(offset: usize) -> Error {
 #[cold]
 fn unterminated_bulk(offset: usize) -> Error {
     malformed(offset, "CR LF behind the declared length", "invalid bulk length")
-}
-
-#[cold]
-fn http(request: &Request<'_>) -> Error {
-    let word = request.name().escape_ascii();
-    let got = format!(
-        "an HTTP request ('{word}'). A web page can make a browser send one: find out which program connects, \
-         and require a password (AUTH) so that such requests can do nothing"
-    );
-    malformed(0, COMMAND, got)
 }
 
 #[cold]

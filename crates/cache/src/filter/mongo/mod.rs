@@ -330,6 +330,10 @@ impl Filter for Mongo {
         Some(Tag { request_id, ..Tag::default() })
     }
 
+    fn proof(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
     fn keep_answering(&self, _: &mut Vec<u8>) {
         unreachable!("no MongoDB request changes what is answered behind it")
     }

@@ -67,6 +67,9 @@ impl Resp {
         {
             return Ok(held);
         }
+        if self.must_wait(command, standing) {
+            return Ok(plain(Flow::NeedsReplies));
+        }
         let asking = self.proceed();
         let Some(command) = command else { return Ok(self.unknown()) };
         // Every server refuses the call before it touches a key.
@@ -77,11 +80,12 @@ impl Resp {
             // Who it is then depends on the origin's default user.
             standing.begin_again(Login::Unknown);
         }
+        let mut request = self.flow_of(command, message, asking, scratch);
+        self.doubt(command, &mut request.tag, standing);
         if command.flags.contains(Flags::BLOCKING) {
-            let request = self.flow_of(command, message, asking, scratch);
-            return Ok(Request { tag: Tag::Blocking, ..request });
+            request.tag = Tag::Blocking;
         }
-        Ok(self.flow_of(command, message, asking, scratch))
+        Ok(request)
     }
 
     /// Another command begins: does it stand behind ASKING?
@@ -89,6 +93,23 @@ impl Resp {
         self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
         self.caching = false;
         std::mem::take(&mut self.asking)
+    }
+
+    /// Must a script wait until it is known whether the origin queues it? The request that proves whether
+    /// it was refused would become part of a transaction.
+    pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
+        let writes = |command: &Command| {
+            command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write
+        };
+        command.is_some_and(writes) && !standing.is_unrestricted() && !self.is_settled()
+    }
+
+    /// May the connection lack the right to run a script? One that may do everything is not asked.
+    pub(super) fn doubt(&self, command: &Command, tag: &mut Tag, standing: &Standing) {
+        if let Tag::Script { doubted } = tag {
+            let doubts = !standing.is_unrestricted() && !self.may_queue();
+            *doubted = doubts.then_some(command.name);
+        }
     }
 
     /// What only a connection that is logged in may ask: everything that can write, and all that
@@ -328,7 +349,7 @@ impl Resp {
     pub(super) fn write<'m>(&self, command: &Command, write: Write<'m>) -> Request<'m, Tag> {
         let mut request = plain(Flow::Write(Write { name: command.name, ..write }));
         if command.flags.contains(Flags::SCRIPT) {
-            request.tag = Tag::Script;
+            request.tag = Tag::Script { doubted: None };
         }
         request
     }
@@ -338,6 +359,7 @@ impl Resp {
         match command.name {
             "multi" => {
                 self.in_transaction = true;
+                self.beginnings += 1;
                 return with_reply(Flow::Coordination, Tag::Multi, Reply::Observed);
             }
             "watch" => self.watched = true,

@@ -29,11 +29,18 @@ impl Resp {
         {
             return Some((held, taken));
         }
+        if self.must_wait(command, standing) {
+            return Some((Request::new(Flow::NeedsReplies, Tag::Plain), taken));
+        }
         let _asking = self.proceed();
         let refused = command.is_some_and(|command| !command.accepts(beginning.arguments));
         let mut request = match command {
             Some(_) if refused => Request::new(Flow::Coordination, Tag::Plain),
-            Some(command) => self.flow_of_beginning(command, &beginning, scratch),
+            Some(command) => {
+                let mut request = self.flow_of_beginning(command, &beginning, scratch);
+                self.doubt(command, &mut request.tag, standing);
+                request
+            }
             None => self.unknown(),
         };
         if command.is_some_and(|command| command.effect == Effect::Connection && !refused) {

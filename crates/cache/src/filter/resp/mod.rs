@@ -10,7 +10,6 @@ use std::{
 
 use wire::{
     Error, Result,
-    detect::{self, Protocol},
     resp::{
         Limits, Passing, Request as Message, Scanner, Version,
         request::{self, Passed},
@@ -108,8 +107,6 @@ pub struct Resp {
     decoder: request::Decoder,
     /// The rest of a request that is too long to be held.
     passing: Option<Passing>,
-    /// The first bytes of the client were Redis's.
-    recognised: bool,
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
@@ -124,6 +121,8 @@ pub struct Resp {
     in_transaction: bool,
     /// Between MULTI and EXEC, as they were answered: the origin queues.
     queues: bool,
+    /// Requests under way that begin a transaction, if the origin lets them.
+    beginnings: u32,
     /// Requests under way that end a transaction, if the origin lets them.
     endings: u32,
     watched: bool,
@@ -179,7 +178,12 @@ pub enum Tag {
     /// (P|S)(UN)SUBSCRIBE in the new protocol, by what its confirmations are called.
     Subscribe(&'static str),
     /// Code that runs at the origin: its errors are its own.
-    Script,
+    Script {
+        /// The command, if the connection may lack the right to it.
+        doubted: Option<&'static str>,
+    },
+    /// Our own call of no code behind such a command.
+    Proof,
     /// A command that no table has.
     Unknown,
     /// Asks for the nodes of a cluster.
@@ -193,7 +197,6 @@ impl Resp {
         Self {
             decoder: request::Decoder::default(),
             passing: None,
-            recognised: false,
             scanner: Scanner::new(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
@@ -203,6 +206,7 @@ impl Resp {
             lost_track: false,
             in_transaction: false,
             queues: false,
+            beginnings: 0,
             endings: 0,
             watched: false,
             tracked: false,
@@ -212,18 +216,6 @@ impl Resp {
             between: false,
             mid_reply: false,
             settings,
-        }
-    }
-
-    /// A command that does not begin as an array: a line, which may be one of HTTP.
-    #[cold]
-    fn inline_message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        let decoded = self.decoder.decode(bytes, &self.settings.limits)?;
-        match &decoded {
-            Some((message, _)) if request::is_http(message) => {
-                Err(detect::foreign(Protocol::Resp, Protocol::Http, message.bytes()))
-            }
-            _ => Ok(decoded),
         }
     }
 }
@@ -242,17 +234,7 @@ impl Filter for Resp {
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
-        if !self.recognised {
-            if !detect::expect(Protocol::Resp, bytes)? {
-                return Ok(None);
-            }
-            self.recognised = true;
-        }
-        if bytes.first() == Some(&b'*') {
-            // Returned as it is: a result that is looked at is copied first, 20 ns a request.
-            return self.decoder.decode(bytes, &self.settings.limits);
-        }
-        self.inline_message(bytes)
+        self.decoder.decode(bytes, &self.settings.limits)
     }
 
     fn begin<'m>(
@@ -372,6 +354,13 @@ impl Filter for Resp {
         None
     }
 
+    /// The same command with nothing to run.
+    fn proof(&mut self, tag: &Tag, out: &mut Vec<u8>) -> Option<Tag> {
+        let Tag::Script { doubted: Some(command) } = tag else { return None };
+        request::write_command(out, &[*command, "", "0"]);
+        Some(Tag::Proof)
+    }
+
     fn keep_answering(&self, out: &mut Vec<u8>) {
         request::write_command(out, &["CLIENT", "REPLY", "ON"]);
     }
@@ -397,7 +386,9 @@ impl Filter for Resp {
 
     fn observe(&mut self, tag: &Tag, reply: &[u8], standing: &mut Standing) {
         if matches!(tag, Tag::Multi) {
+            self.beginnings = self.beginnings.saturating_sub(1);
             self.queues |= self.accepts(tag, reply);
+            self.in_transaction &= self.queues || self.beginnings > 0;
             return;
         }
         if matches!(tag, Tag::Restore) {
@@ -525,6 +516,11 @@ impl Resp {
         self.in_transaction || self.queues || self.endings > 0
     }
 
+    /// Is nothing under way that decides whether the origin queues the next command, or who it is from?
+    fn is_settled(&self) -> bool {
+        self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
+    }
+
     /// The origin agreed to a change of the connection's state.
     fn follow(&mut self, tag: &Tag) {
         match tag {
@@ -556,7 +552,8 @@ impl Resp {
             | Tag::Exec
             | Tag::Discard
             | Tag::Subscribe(_)
-            | Tag::Script
+            | Tag::Script { .. }
+            | Tag::Proof
             | Tag::Unknown
             | Tag::Check(_)
             | Tag::Probe => {}

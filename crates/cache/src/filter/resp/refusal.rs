@@ -1,7 +1,8 @@
 //! Which replies prove that a write did nothing.
 //!
 //! What is not listed counts as applied. Errors of scripts are their author's, who may say anything after
-//! having written anything; those of an unknown command may be a module's, so only the server's own
+//! having written anything: that one lacks the right to run it is believed if the same command with nothing
+//! to run, sent right behind it, is refused too. Those of an unknown command may be a module's, so only the server's own
 //! words for a command it does not have, and for a client that has not logged in, are believed there.
 
 use super::Tag;
@@ -34,6 +35,9 @@ const REFUSALS: [&[u8]; 21] = [
 /// The same for a command that the server does not have.
 const UNKNOWN: [&[u8]; 3] = [b"-ERR unknown command", b"-ERR unknown subcommand", b"-NOAUTH "];
 
+/// Errors of one that lacks the right to a command, or has not logged in.
+const RIGHTS: [&[u8]; 2] = [b"-NOAUTH ", b"-NOPERM "];
+
 /// What `reply` says of a write; `queues` if the origin has answered MULTI and not its end.
 pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
     let is = |start: &&[u8]| reply.starts_with(start);
@@ -50,7 +54,12 @@ pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
         Tag::Reset if is(&b"+RESET".as_slice()) => Verdict::Refused,
         Tag::Discard | Tag::Reset => Verdict::Unclear,
         _ if queues && reply == b"+QUEUED\r\n" => Verdict::Queued,
-        Tag::Script => Verdict::Applied,
+        // The origin queues: it has not run anything.
+        Tag::Script { .. } if queues && is(&b"-".as_slice()) => Verdict::Refused,
+        Tag::Script { doubted: Some(_) } if RIGHTS.iter().any(is) => Verdict::Claimed,
+        Tag::Script { .. } => Verdict::Applied,
+        Tag::Proof if RIGHTS.iter().any(is) => Verdict::Refused,
+        Tag::Proof => Verdict::Applied,
         Tag::Unknown if UNKNOWN.iter().any(is) => Verdict::Refused,
         Tag::Unknown => Verdict::Applied,
         _ if is(&b"-ERR unknown command".as_slice()) || REFUSALS.iter().any(is) => Verdict::Refused,
@@ -65,15 +74,23 @@ mod tests {
     #[test]
     fn only_what_proves_it_is_a_refusal() {
         let refused = Verdict::Refused;
-        let cases: [(Tag, &str, bool, Verdict); 16] = [
+        let script = Tag::Script { doubted: None };
+        let doubted = Tag::Script { doubted: Some("eval") };
+        let cases: [(Tag, &str, bool, Verdict); 22] = [
             (Tag::Plain, "+OK", false, Verdict::Applied),
             (Tag::Plain, "-NOPERM no", false, refused),
             (Tag::Plain, "-ERR value is not an integer or out of range", false, Verdict::Applied),
             (Tag::Plain, "-NOPERMISSION", false, Verdict::Applied),
             (Tag::Plain, "+QUEUED", true, Verdict::Queued),
             (Tag::Plain, "+QUEUED", false, Verdict::Applied),
-            (Tag::Script, "-NOPERM said after writing", false, Verdict::Applied),
-            (Tag::Script, "+QUEUED", false, Verdict::Applied),
+            (script.clone(), "-NOPERM said after writing", false, Verdict::Applied),
+            (script.clone(), "+QUEUED", false, Verdict::Applied),
+            (script.clone(), "+QUEUED", true, Verdict::Queued),
+            (script, "-NOPERM no", true, refused),
+            (doubted.clone(), "-NOPERM no", false, Verdict::Claimed),
+            (doubted, "-ERR of its own", false, Verdict::Applied),
+            (Tag::Proof, "-NOPERM no", false, refused),
+            (Tag::Proof, "$-1", false, Verdict::Applied),
             (Tag::Unknown, "-ERR unknown command 'FOO'", false, refused),
             (Tag::Unknown, "-NOPERM of a module", false, Verdict::Applied),
             (Tag::Exec, "*-1", true, refused),

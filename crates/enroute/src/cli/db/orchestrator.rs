@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tracing::{debug, info, warn};
 
 use crate::{
+    admin::Names,
     cli::signal::EndSignal,
     config,
     database::orchestrator::{Granted, Rescale, VERSION},
@@ -53,6 +54,11 @@ pub(super) struct Arguments {
     /// kernel keeps for the process
     #[arg(long, value_name = "SIZE")]
     max: config::Bytes,
+
+    /// A further name by which databases may ask, besides addresses, localhost and the machine's name; may be
+    /// given several times
+    #[arg(long, value_name = "HOST")]
+    name: Vec<String>,
 }
 
 /// Longest request.
@@ -65,11 +71,15 @@ struct Receiver {
     /// The file that holds the group's limit.
     limit: PathBuf,
     max_bytes: u64,
+    names: Names,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let receiver =
-        Receiver { limit: limit_of(&arguments.cgroup)?, max_bytes: arguments.max.count() as u64 };
+    let receiver = Receiver {
+        limit: limit_of(&arguments.cgroup)?,
+        max_bytes: arguments.max.count() as u64,
+        names: Names::new(arguments.name.clone()),
+    };
     let end = EndSignal::listen()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime
@@ -129,6 +139,9 @@ impl Receiver {
     }
 
     async fn judge(&self, request: Request<Incoming>) -> Result<Granted, (StatusCode, String)> {
+        if let Some((status, why)) = self.names.refusal(&request) {
+            return Err((status, why.to_owned()));
+        }
         if request.uri().path() != "/rescale" {
             return Err((StatusCode::NOT_FOUND, "there is only POST /rescale".to_owned()));
         }

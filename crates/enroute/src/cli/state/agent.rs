@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::{
     cli::{cache, signal::EndSignal},
+    config::{Bytes, machine},
     link::parse_duration,
     state::{
         agent::{Service, Setup},
@@ -48,9 +49,17 @@ pub(super) struct Arguments {
     /// Clients served at once
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = cache::at_least_one())]
     clients_max: usize,
+
+    /// Memory for copies. The whole process takes at most a sixteenth more and 96 MiB, of which 64 MiB are for what all
+    /// clients together keep waiting; the client that keeps the most is closed before they keep more
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    memory: Bytes,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(lacks) = machine::lacks(arguments.memory) {
+        bail!("--memory: {lacks}");
+    }
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
     let listener = TcpListener::bind(listen).with_context(|| {
@@ -72,17 +81,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let setup = Setup {
         cluster: cluster.clone(),
         clients_max: arguments.clients_max,
+        memory: arguments.memory.count(),
         name: arguments.name.clone().unwrap_or_else(|| default_name(address)),
         report_period: arguments.report_period,
         seed,
     };
-    if !address.ip().is_loopback() {
-        tracing::warn!(
-            %address,
-            "the agent asks for no password: every client that reaches this address has its rights at the nodes; listen on \
-             127.0.0.1, or restrict access with a firewall"
-        );
-    }
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     eprintln!("redis://{} -> {nodes}", service.address());

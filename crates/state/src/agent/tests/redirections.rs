@@ -3,16 +3,20 @@
 use super::*;
 
 /// An agent that knows one node, which owns all slots, and a client of its.
-struct Pair {
-    agent: Agent,
+pub(super) struct Pair {
+    pub(super) agent: Agent,
     link: usize,
-    client: usize,
+    pub(super) client: usize,
     now: Duration,
 }
 
 impl Pair {
     fn new() -> Self {
-        let mut agent = Agent::new(&[address(0)], None, Limits::default(), 7, Duration::ZERO);
+        Self::within(Limits::default())
+    }
+
+    pub(super) fn within(limits: Limits) -> Self {
+        let mut agent = Agent::new(&[address(0)], None, limits, 7, Duration::ZERO);
         let [(link, _)] = agent.wishes()[..] else { panic!("one connection is wished for") };
         agent.connected(link);
         let client = agent.open(SocketAddr::from(([127, 0, 0, 1], 99)));
@@ -34,13 +38,16 @@ impl Pair {
                 b"ASKING" => "+OK\r\n".to_owned(),
                 _ => answer.to_owned(),
             };
-            self.agent.node_receive(self.link, told.as_bytes(), self.now).expect("the protocol");
+            // In pieces, as a socket is read.
+            for piece in told.as_bytes().chunks(64 << 10) {
+                self.agent.node_receive(self.link, piece, self.now).expect("the protocol");
+            }
             said.drain(..taken);
         }
     }
 
     /// What the client is told in the end.
-    fn told(&mut self, line: &str, answer: &str) -> String {
+    pub(super) fn told(&mut self, line: &str, answer: &str) -> String {
         self.node_answers(answer);
         let mut command = Vec::new();
         request::write_command(&mut command, &line.split(' ').collect::<Vec<_>>());

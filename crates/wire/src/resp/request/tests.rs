@@ -253,9 +253,6 @@ fn an_http_request_ends_the_connection_before_its_body() {
         let mut bytes = bytes.as_bytes();
         let error = loop {
             match decode(bytes, &Limits::default()) {
-                Ok(Some((request, _))) if refuse_http(&request).is_err() => {
-                    break refuse_http(&request).unwrap_err();
-                }
                 Ok(Some((request, taken))) => {
                     assert_ne!(request.name(), b"SET", "{head}");
                     bytes = &bytes[taken..];
@@ -264,13 +261,39 @@ fn an_http_request_ends_the_connection_before_its_body() {
                 Err(error) => break error,
             }
         };
-        assert!(error.to_string().contains("an HTTP request"), "{head}: {error}");
-        assert_eq!(error_line(&error), b"");
+        assert!(error.to_string().contains("got HTTP"), "{head}: {error}");
+        assert!(error_line(&error).starts_with(b"HTTP/1.1 400 "), "{head}");
     }
     // Keys and values are free to be such words.
     for bytes in [&b"SET POST Host:\r\n"[..], b"GET /\r\n", b"*1\r\n$4\r\nPOST\r\n"] {
-        let (request, _) = decode(bytes, &Limits::default()).unwrap().unwrap();
-        assert!(refuse_http(&request).is_ok(), "{}", bytes.escape_ascii());
+        assert!(decode(bytes, &Limits::default()).unwrap().is_some(), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn another_protocol_is_named_in_any_chunking() {
+    let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[0x5a; 64]].concat();
+    // Of 42 bytes, so that its first is that of an array.
+    let mongo = [&[42, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0][..], &[0; 26]].concat();
+    let longest = [b"GET /", &[b'x'; 100][..], b" HTTP/1.1\r\nHost: a\r\n"].concat();
+    let page = b"POST / HTTP/1.1\r\n".to_vec();
+    for (bytes, found) in [
+        (hello, Protocol::Tls),
+        (mongo.clone(), Protocol::Mongo),
+        (longest, Protocol::Http),
+        (page, Protocol::Http),
+    ] {
+        let refused = |error: Error| match error {
+            Error::Foreign { found: named, .. } => assert_eq!(named, found),
+            error => panic!("{error}"),
+        };
+        refused(decode(&bytes, &Limits::default()).unwrap_err());
+        // What begins an array is refused at its second byte.
+        if bytes != mongo {
+            let mut decoder = Decoder::default();
+            let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();
+            refused((1..=bytes.len()).find_map(feed).expect("it is noticed"));
+        }
     }
 }
 

@@ -1,0 +1,94 @@
+//! Clients that speak another protocol than a port serves: named in the log, answered in their own words.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tracing::warn;
+use wire::{
+    Error,
+    detect::{self, LOOK_BYTES, Protocol},
+};
+
+use crate::logging::Seldom;
+
+/// Time between two log lines about one protocol at one listener.
+const TOLD_PAUSE: Duration = Duration::from_secs(10);
+/// Time between two looks at a client that has said too little to be told.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// What one listener has said about clients of other protocols.
+#[derive(Debug)]
+pub(crate) struct Foreigners {
+    /// By protocol; there are five.
+    told: Mutex<Vec<(Protocol, Seldom)>>,
+}
+
+impl Default for Foreigners {
+    fn default() -> Self {
+        Self { told: Mutex::new(Vec::new()) }
+    }
+}
+
+impl Foreigners {
+    /// Says why the client at `peer` is closed: another protocol once per interval, all else at once.
+    pub(crate) fn tell(&self, listen: SocketAddr, peer: SocketAddr, error: &Error) {
+        let Error::Foreign { found, .. } = error else {
+            warn!(%peer, %listen, "closing: {error}");
+            return;
+        };
+        if let Some(connections) = self.note(*found) {
+            warn!(%peer, %listen, connections, "closing: {error}");
+        }
+    }
+
+    /// Counts a client of `found`; how many there were since the last line, if another is due.
+    pub(crate) fn note(&self, found: Protocol) -> Option<u64> {
+        let mut told = self.told.lock();
+        let place = told.iter().position(|(protocol, _)| *protocol == found).unwrap_or_else(|| {
+            told.push((found, Seldom::new(TOLD_PAUSE)));
+            told.len() - 1
+        });
+        told.get_mut(place)?.1.note(Instant::now())
+    }
+
+    /// Looks at what a client says first, takes nothing of it, and lets a client of another protocol go;
+    /// whether it speaks `expected`. The caller bounds the time.
+    pub(crate) async fn admit(&self, expected: Protocol, stream: &mut TcpStream) -> bool {
+        let Some(error) = look(expected, stream).await else { return true };
+        if let (Ok(listen), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) {
+            self.tell(listen, peer, &error);
+        }
+        let Error::Foreign { found, first, .. } = &error else { return false };
+        let mut told = Vec::new();
+        detect::refuse(*found, first, &error.to_string(), &mut told);
+        // What is left unread would turn the end into a reset, and the client would not see the answer.
+        let _ = stream.try_read(&mut [0; UNREAD_BYTES_MAX]);
+        let _ = stream.write_all(&told).await;
+        let _ = stream.shutdown().await;
+        false
+    }
+}
+
+/// What a client that is let go may have said: a request with its headers.
+const UNREAD_BYTES_MAX: usize = 16 << 10;
+
+/// Why what the client says first is not `expected`; none if it may be.
+async fn look(expected: Protocol, stream: &TcpStream) -> Option<Error> {
+    let mut first = [0; LOOK_BYTES];
+    let mut seen = 0;
+    loop {
+        // The end, or a connection that is broken: the one who reads next sees it too.
+        let count = stream.peek(&mut first).await.ok().filter(|&count| count > seen || seen > 0)?;
+        match detect::expect(expected, first.get(..count)?) {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => return Some(error),
+        }
+        seen = count;
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}

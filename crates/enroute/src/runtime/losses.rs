@@ -1,0 +1,126 @@
+//! Writes whose answers were lost: which clients sent them, and what is in quarantine because of them.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use cache::{key::Sent, session::Lost};
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::logging::Seldom;
+
+/// Causes remembered of one origin; a further one takes the place of the one seen longest ago.
+const CAUSES_MAX: usize = 64;
+/// Time between two log lines once that many are known.
+const TOLD_PAUSE: Duration = Duration::from_secs(10);
+
+/// What was lost of the writes to one origin.
+#[derive(Debug)]
+pub(super) struct Losses(Mutex<Noted>);
+
+#[derive(Debug)]
+struct Noted {
+    causes: Vec<Cause>,
+    beyond: Seldom,
+}
+
+/// Why something of an origin is, or was, in quarantine.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    /// The client's address; its port changes with each connection.
+    pub client: IpAddr,
+    /// The command; `unknown` if the table does not have it.
+    pub command: &'static str,
+    /// What is not cached until the quarantine is over.
+    pub closed: &'static str,
+    /// How many writes.
+    pub writes: u64,
+    /// When the last of them was lost.
+    pub at: Instant,
+}
+
+impl Cause {
+    fn is_like(&self, other: &Self) -> bool {
+        (self.client, self.command, self.closed) == (other.client, other.command, other.closed)
+    }
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self(Mutex::new(Noted { causes: Vec::new(), beyond: Seldom::new(TOLD_PAUSE) }))
+    }
+}
+
+impl Losses {
+    /// Notes that the answer to a write of the client at `peer` was lost; logged once for each client,
+    /// command and scope.
+    pub(super) fn note(&self, origin: &str, peer: SocketAddr, lost: Lost, at: Instant) {
+        let closed = match lost.scope {
+            Sent::Key { .. } => "a key",
+            Sent::Collection(_) => "a collection",
+            Sent::Database { .. } => "a database",
+            Sent::Origin(_) => "everything of this origin",
+        };
+        let command = if lost.command.is_empty() { "unknown" } else { lost.command };
+        let cause = Cause { client: peer.ip(), command, closed, writes: 1, at };
+        if let Some(left_out) = self.0.lock().add(cause) {
+            warn!(
+                origin, %peer, command, closed, left_out,
+                "the answer to a write was lost: what it can touch is not cached until `quarantine` is over; \
+                 GET /stats names every cause"
+            );
+        }
+    }
+
+    /// All causes that are remembered.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        self.0.lock().causes.clone()
+    }
+}
+
+impl Noted {
+    /// How many lines were left out since the last, if this cause is to be logged.
+    fn add(&mut self, cause: Cause) -> Option<u64> {
+        if let Some(known) = self.causes.iter_mut().find(|known| known.is_like(&cause)) {
+            (known.writes, known.at) = (known.writes + 1, cause.at);
+            return None;
+        }
+        if self.causes.len() < CAUSES_MAX {
+            self.causes.push(cause);
+            return Some(0);
+        }
+        let at = cause.at;
+        if let Some(oldest) = self.causes.iter_mut().min_by_key(|known| known.at) {
+            *oldest = cause;
+        }
+        self.beyond.note(at).map(|lines| lines - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_and_of_very_many_few() {
+        let start = Instant::now();
+        let cause = |client: u8, command| Cause {
+            client: [127, 0, 0, client].into(),
+            command,
+            closed: "a key",
+            writes: 1,
+            at: start + Duration::from_millis(client.into()),
+        };
+        let mut noted = Losses::default().0.into_inner();
+        assert_eq!(noted.add(cause(1, "set")), Some(0));
+        assert_eq!(noted.add(cause(1, "set")), None);
+        assert_eq!(noted.add(cause(1, "del")), Some(0));
+        let told = (2..=255).filter(|&client| noted.add(cause(client, "set")).is_some()).count();
+        assert_eq!(told, CAUSES_MAX - 2 + 1);
+        assert_eq!(noted.causes.len(), CAUSES_MAX);
+        // Those seen last are remembered.
+        assert!(noted.causes.iter().all(|known| known.client > IpAddr::from([127, 0, 0, 190])));
+    }
+}

@@ -1,0 +1,24 @@
+//! Clients that want a server to keep as much as they can make it keep.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Says as much of it as the server takes.
+pub fn insist(address: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    for piece in pieces {
+        if stream.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    stream
+}
+
+/// SET of a value of so many megabytes.
+pub fn bulk(megabytes: usize) -> impl Iterator<Item = Vec<u8>> {
+    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", megabytes * 1_000_000);
+    let body = (0..megabytes).map(|_| vec![b'v'; 1_000_000]);
+    std::iter::once(head.into_bytes()).chain(body)
+}

@@ -1,0 +1,119 @@
+//! What the agent keeps in memory for its clients, as it changes, and how it gives it up.
+//!
+//! Counted are the buffers of clients and of connections to nodes, requests under way among them. Copies have
+//! a budget of their own ([`Agent::grant`]).
+
+use std::time::Duration;
+
+use wire::resp::{Kind, Limits, response};
+
+use super::{Agent, copies::FORGET_ALL, flight::Asker};
+
+/// The longest request, answer and transaction that passes. They are held until they are whole, and once more on their
+/// way.
+const WHOLE_BYTES_MAX: usize = 8 << 20;
+/// While clients have no room, of an answer that is longer no part is kept.
+const PRESSED_BYTES_MAX: usize = 64 << 10;
+/// A client or connection that keeps less is not counted.
+const COUNTED_BYTES_MIN: usize = 4 << 10;
+
+/// Limits of what passes through an agent.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits {
+        request_bytes_max: WHOLE_BYTES_MAX,
+        bulk_bytes_max: WHOLE_BYTES_MAX,
+        reply_bytes_max: WHOLE_BYTES_MAX,
+        ..Limits::default()
+    }
+}
+
+impl Agent {
+    /// Bytes kept for all clients: what has come and waits, what waits to be written, and requests under way.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    /// Bytes that closing this client frees.
+    #[must_use]
+    pub fn held_by(&self, client: usize) -> usize {
+        self.clients.get(client).map_or(0, |client| client.counted)
+    }
+
+    /// Sets how many bytes each client may keep waiting; with none, no client is read or executed.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
+    }
+
+    /// Bytes of all copies.
+    #[must_use]
+    pub fn copied_bytes(&self) -> usize {
+        self.copies.bytes()
+    }
+
+    /// Lets copies take so many bytes.
+    pub fn grant(&mut self, bytes: usize) {
+        self.copies.grant(bytes);
+    }
+
+    /// Counts what a client keeps now.
+    pub(super) fn count(&mut self, client: usize) {
+        let Some(client) = self.clients.get_mut(client) else { return };
+        let now = counted(client.held_bytes());
+        self.held = self.held + now - std::mem::replace(&mut client.counted, now);
+    }
+
+    /// Counts what a connection to a node keeps now.
+    pub(super) fn count_link(&mut self, link: usize) {
+        let Some(link) = self.links.get_mut(link) else { return };
+        let now = counted(link.held_bytes());
+        self.held = self.held + now - std::mem::replace(&mut link.counted, now);
+    }
+
+    /// What [`Self::held_bytes`] must be.
+    #[cfg(test)]
+    pub(super) fn recounted(&self) -> usize {
+        let clients = self.clients.iter().map(|(_, client)| counted(client.held_bytes()));
+        let links = self.links.iter().map(|(_, link)| counted(link.held_bytes()));
+        let delayed = self.delayed.values().map(|(_, _, request)| request.len());
+        clients.chain(links).chain(delayed).sum()
+    }
+
+    /// How much is kept of the answer that is coming over a connection.
+    pub(super) fn answer_bytes_max(&self, link: usize) -> usize {
+        let front = self.links.get(link).and_then(|link| link.flights.front());
+        let is_asked = |asker: &Asker| matches!(asker, Asker::Client(_) | Asker::Copied(..));
+        match front.is_some_and(|flight| is_asked(&flight.asker)) {
+            true if self.room == 0 => PRESSED_BYTES_MAX,
+            _ => self.limits.reply_bytes_max,
+        }
+    }
+
+    /// An answer of so many bytes has come of which no part was kept.
+    pub(super) fn dropped(
+        &mut self,
+        link: usize,
+        kind: Option<Kind>,
+        bytes: usize,
+        now: Duration,
+    ) -> wire::Result<()> {
+        if kind == Some(Kind::Push) {
+            self.copies.told(link, FORGET_ALL);
+            return Ok(());
+        }
+        let most = self.limits.reply_bytes_max;
+        let text = format!(
+            "ERR the command was executed, and its answer of {bytes} bytes dropped: an answer through the agent may take \
+             {most} bytes, and {PRESSED_BYTES_MAX} while all clients keep too much waiting; ask for less at once, or \
+             ask the node"
+        );
+        let mut answer = Vec::new();
+        response::write_error(&mut answer, text.as_bytes());
+        self.answer(link, &answer, now)
+    }
+}
+
+fn counted(bytes: usize) -> usize {
+    if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }
+}
