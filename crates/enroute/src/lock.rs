@@ -1,13 +1,15 @@
-//! A file that one process at a time may hold.
+//! A file that one process at a time may hold: one that is there for nothing else ([`Lock`]), or one that a
+//! process writes ([`hold`]).
 //!
 //! It is an open file description lock (`F_OFD_SETLK`): the kernel drops it when the last descriptor is
-//! closed, however the process ends, and a second opening in the same process does not get it either. The
-//! file names its holder. It stays when the lock is gone: a file that is removed could be locked twice.
+//! closed, however the process ends, and a second opening in the same process does not get it either. A
+//! [`Lock`]'s file names its holder. It stays when the lock is gone: a file that is removed could be locked
+//! twice.
 #![allow(unsafe_code)]
 
 use std::{
     fmt,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Seek, Write},
     os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
@@ -50,7 +52,7 @@ impl Lock {
             .mode(0o600)
             .open(path)
             .map_err(Refused::Failed)?;
-        if !lock(&file).map_err(Refused::Failed)? {
+        if !lock(&file, libc::F_OFD_SETLK, 0, 0).map_err(Refused::Failed)? {
             let mut text = String::new();
             // What the holder says is for people: without it the refusal is the same.
             let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
@@ -79,17 +81,27 @@ fn name_holder(file: &mut File, command: &str) -> io::Result<()> {
     }
 }
 
-/// Takes the lock of an open file; false if another process has it.
-fn lock(file: &File) -> io::Result<bool> {
-    let whole = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    };
+/// Takes the lock of a file that this process writes, for as long as the file is open.
+///
+/// # Errors
+/// Another process holds it, or the file cannot be locked.
+pub(crate) fn hold(file: &File) -> Result<(), Refused> {
+    if !lock(file, libc::F_OFD_SETLK, 0, NAMES_FROM).map_err(Refused::Failed)? {
+        return Err(Refused::Held(Holder::of(file)));
+    }
+    // The kernel names the holders of locks of this other kind, which are lost when the process closes
+    // the file once: it is for the message alone.
+    lock(file, libc::F_SETLK, NAMES_FROM, 1).map(drop).map_err(Refused::Failed)
+}
+
+/// No file is so long: what is locked from here on says who holds the bytes before.
+const NAMES_FROM: libc::off_t = 1 << 62;
+
+/// Takes a lock of an open file, from a byte on, of so many or, if 0, of all; false if another has it.
+fn lock(file: &File, kind: libc::c_int, from: libc::off_t, bytes: libc::off_t) -> io::Result<bool> {
+    let range = range(from, bytes);
     // SAFETY: the descriptor is open, and the kernel only reads the structure.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole) } == 0 {
+    if unsafe { libc::fcntl(file.as_raw_fd(), kind, &range) } == 0 {
         return Ok(true);
     }
     let error = io::Error::last_os_error();
@@ -99,7 +111,32 @@ fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
+fn range(from: libc::off_t, bytes: libc::off_t) -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: from,
+        l_len: bytes,
+        l_pid: 0,
+    }
+}
+
 impl Holder {
+    /// The process that [`hold`]s a file, as far as the kernel says.
+    fn of(file: &File) -> Self {
+        let mut range = range(NAMES_FROM, 1);
+        // SAFETY: the descriptor is open, and the structure is ours to be written.
+        let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut range) };
+        let is_held = asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short;
+        if !is_held || range.l_pid <= 0 {
+            return Self { text: String::new() };
+        }
+        let pid = range.l_pid;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        Self { text: format!("pid {pid}\ncommand {}\n", command.trim_end()) }
+    }
+
     fn says(&self, field: &str) -> Option<&str> {
         self.text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(' '))
     }

@@ -22,6 +22,7 @@ use rand_pcg::Pcg64Mcg;
 use redis::Connection;
 use support::directory::TemporaryDirectory;
 use support::enroute::program;
+use support::faults;
 use support::origins::absent;
 use support::process::{PATIENCE, Process};
 
@@ -205,20 +206,11 @@ fn suffer(seed: u64, rounds: usize, time: Duration) {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root").unwrap_or(());
     }
-    let said = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = said.unwrap_or(seed);
-    eprintln!("SEED={seed}");
-    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut random = Pcg64Mcg::seed_from_u64(faults::seed(seed));
     let mut machine = Machine::start();
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
     let (mut acknowledged, mut refused, mut round, began) = (0, 0, 0, Instant::now());
     while round < rounds || began.elapsed() < time {
-        // Every pair in turn.
-        let first = round % FAULTS.len();
-        let second = (first + 1 + round / FAULTS.len() % (FAULTS.len() - 1)) % FAULTS.len();
-        let faults = [FAULTS[first], FAULTS[second]];
-        let mut millis = |most: u64| Duration::from_millis(random.random_range(0..most));
-        let times: Vec<_> = faults.iter().map(|_| (millis(300), millis(1_500))).collect();
         let seeds: Vec<u64> = known.iter().map(|_| random.random()).collect();
         let load = Load::default();
         thread::scope(|scope| {
@@ -230,15 +222,8 @@ fn suffer(seed: u64, rounds: usize, time: Duration) {
             while load.acknowledged.load(SeqCst) < 20 && waited.elapsed() < PATIENCE {
                 thread::sleep(Duration::from_millis(1));
             }
-            thread::scope(|scope| {
-                for (fault, (delay, time)) in faults.into_iter().zip(times) {
-                    let machine = &machine;
-                    scope.spawn(move || {
-                        thread::sleep(delay);
-                        machine.suffer(fault, time);
-                    });
-                }
-            });
+            let suffer = |fault, time| machine.suffer(fault, time);
+            faults::two_at_once(&FAULTS, round, &mut random, suffer);
             load.ends.store(true, SeqCst);
         });
         if machine.database.lock().expect("not poisoned").is_none() {
@@ -258,7 +243,7 @@ fn suffer(seed: u64, rounds: usize, time: Duration) {
 
 #[test]
 fn in_every_pair_of_them() {
-    suffer(1, FAULTS.len() * (FAULTS.len() - 1), Duration::ZERO);
+    suffer(1, faults::rounds(FAULTS.len()), Duration::ZERO);
 }
 
 #[test]

@@ -2,10 +2,23 @@
 
 mod support;
 
-use support::keyserver::{Site, premaster_request, verify_request};
+use support::keyserver::{EVERYTHING, KeyServer, Site, premaster_request, verify_request};
 
 const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
 const SCHEME: &str = "ecdsa_secp256r1_sha256";
+
+const DENIED: &str = "request denied";
+const NOT_FOUND: &str = "spki not found";
+
+/// No key has it.
+fn unknown() -> String {
+    "0".repeat(64)
+}
+
+/// What `edge` is refused with that asks for a signature by the key `id`.
+fn refusal(site: &Site, server: &KeyServer, edge: &str, id: &str) -> String {
+    site.refusal(server, edge, &verify_request(id, SCHEME, &[1; 32]))
+}
 
 #[test]
 fn what_no_rule_allows_is_denied() {
@@ -17,7 +30,6 @@ fn what_no_rule_allows_is_denied() {
     let one =
         site.import("one", &["--server-name", "one.example", "--server-name", "*.one.example"]);
     let (two, rsa) = (site.import("two", &[]), site.import("rsa", &[]));
-    let unknown = "0".repeat(64);
     for edge in ["edge2.example", "edge3.example"] {
         site.signed(edge, "ca");
     }
@@ -25,25 +37,24 @@ fn what_no_rule_allows_is_denied() {
         "policy.toml",
         &format!(
             "[[edge]]\nname = \"edge1.example\"\n\
-             [[edge.allow]]\nkeys = [\"{one}\", \"{unknown}\", \"{rsa}\"]\nmethods = [\"CertificateVerify\", \"RSA\"]\n\
-             [[edge]]\nname = \"edge2.example\"\nrequests_per_second = 0.001\n\
-             [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
+             [[edge.allow]]\nkeys = [\"{one}\", \"{}\", \"{rsa}\"]\nmethods = [\"CertificateVerify\", \"RSA\"]\n\
+             {}",
+            unknown(),
+            limited("edge2.example")
         ),
     );
     let server = site.serve(&[]);
-    let ask =
-        |edge: &str, id: &str| site.refusal(&server, edge, &verify_request(id, SCHEME, &[1; 32]));
-    let (denied, not_found) = ("request denied", "spki not found");
+    let ask = |edge: &str, id: &str| refusal(&site, &server, edge, id);
 
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
-    assert_eq!(ask("edge1.example", &two), denied);
+    assert_eq!(ask("edge1.example", &two), DENIED);
     // Whether a key exists is told to whom may use it, and to nobody else.
-    assert_eq!(ask("edge1.example", &unknown), not_found);
-    assert_eq!(ask("edge1.example", &"1".repeat(64)), denied);
-    assert_eq!(ask("edge3.example", &one), denied);
+    assert_eq!(ask("edge1.example", &unknown()), NOT_FOUND);
+    assert_eq!(ask("edge1.example", &"1".repeat(64)), DENIED);
+    assert_eq!(ask("edge3.example", &one), DENIED);
     // A rule alone does not switch decryption on.
     let decrypt = premaster_request(&rsa, &[1; 256]);
-    assert_eq!(site.refusal(&server, "edge1.example", &decrypt), denied);
+    assert_eq!(site.refusal(&server, "edge1.example", &decrypt), DENIED);
     // A key is for its names.
     let named = |name: &str| {
         verify_request(&one, SCHEME, &[1; 32])
@@ -51,10 +62,10 @@ fn what_no_rule_allows_is_denied() {
     };
     site.output(&server, &named("one.example"));
     site.output(&server, &named("www.one.example"));
-    assert_eq!(site.refusal(&server, "edge1.example", &named("other.example")), denied);
+    assert_eq!(site.refusal(&server, "edge1.example", &named("other.example")), DENIED);
     // One request, then a thousand seconds none.
-    assert_eq!(ask("edge2.example", &unknown), not_found);
-    assert_eq!(ask("edge2.example", &unknown), denied);
+    assert_eq!(ask("edge2.example", &unknown()), NOT_FOUND);
+    assert_eq!(ask("edge2.example", &unknown()), DENIED);
 
     // Every one of them is in the log, with the reason the edge was not told.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
@@ -69,31 +80,42 @@ fn what_no_rule_allows_is_denied() {
     ] {
         assert!(log.contains(&format!("\"outcome\":\"{reason}\"")), "{reason}:\n{log}");
     }
+}
 
-    // A policy with a mistake changes nothing, a good one does.
+/// The lines of a policy for an edge that may ask for a signature by any key, every thousand seconds.
+fn limited(edge: &str) -> String {
+    format!(
+        "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
+         [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
+    )
+}
+
+#[test]
+fn a_policy_with_a_mistake_changes_nothing_and_a_good_one_does() {
+    const EDGES: [&str; 3] = ["edge1.example", "edge2.example", "edge3.example"];
+    let Some(site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    EDGES[1..].iter().for_each(|edge| site.signed(edge, "ca"));
+    site.write("policy.toml", &(EVERYTHING.to_owned() + &limited(EDGES[1])));
+    let server = site.serve(&[]);
+    let ask = |edge: &str, id: &str| refusal(&site, &server, edge, id);
+    assert_eq!(ask(EDGES[1], &unknown()), NOT_FOUND);
+    assert_eq!(ask(EDGES[1], &unknown()), DENIED);
     site.write("policy.toml", "[[edge]]\nname = 1\n");
     server.process().signal("HUP");
     assert!(server.process().stderr_line("SIGHUP changed nothing").is_some());
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
     // What was used of a rate counts under the policy it was used under, and new edges have theirs.
-    let limited = |edge: &str| {
-        format!(
-            "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
-             [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
-        )
-    };
-    site.write(
-        "policy.toml",
-        &["edge1", "edge2", "edge3"].map(|name| limited(&format!("{name}.example"))).concat(),
-    );
+    site.write("policy.toml", &EDGES.map(limited).concat());
     server.reload();
-    for edge in ["edge1.example", "edge2.example", "edge3.example"] {
-        assert_eq!(ask(edge, &unknown), not_found, "{edge}");
-        assert_eq!(ask(edge, &unknown), denied, "{edge}");
+    for edge in EDGES {
+        assert_eq!(ask(edge, &unknown()), NOT_FOUND, "{edge}");
+        assert_eq!(ask(edge, &unknown()), DENIED, "{edge}");
     }
     site.write("policy.toml", "edge = []\n");
     server.reload();
-    assert_eq!(ask("edge1.example", &one), denied);
+    assert_eq!(ask(EDGES[0], &one), DENIED);
 }
 
 #[test]

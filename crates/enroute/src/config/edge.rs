@@ -71,6 +71,9 @@ pub struct EdgeLimitsDocument {
     /// Requests at once on one HTTP/2 connection.
     #[serde(deserialize_with = "value::at_least_one")]
     pub streams_max: Option<usize>,
+    /// Requests that one origin is answering at once.
+    #[serde(deserialize_with = "value::at_least_one")]
+    pub origin_connections_max: Option<usize>,
     /// From accepting a connection to the end of its handshake.
     pub handshake_timeout: Option<Time>,
     /// For the headers of a request, and between requests.

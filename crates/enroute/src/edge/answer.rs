@@ -33,9 +33,12 @@ use tracing::info;
 use super::{
     Shared, Site,
     body::{Body, RequestBody, full, passing},
+    content::NoRoom,
     fetch::{How, Outcome, Own, Wanted},
     flights::{self, Place},
+    listener::WINDOW_BYTES,
     now,
+    room::{Account, Counted, PASSING_BYTES},
     taking::Taking,
 };
 
@@ -47,6 +50,11 @@ const VIA: &str = "1.1 enroute";
 /// Edges a request may have passed; one that passes more goes round in a circle.
 const HOPS_MAX: usize = 8;
 
+/// One header in a map, beside its bytes.
+const HEADER_BYTES: usize = 128;
+/// As it came, as the origin is to see it, and on its way there.
+const HEAD_COPIES: usize = 3;
+
 /// What the requests of one connection share.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
@@ -56,6 +64,8 @@ pub(super) struct Connection {
     pub(super) begun: AtomicU64,
     /// Its answers under way, where a client may take some and leave others.
     pub(super) taking: Option<Taking>,
+    /// What it keeps of memory.
+    pub(super) account: Arc<Account>,
 }
 
 /// Answers one request.
@@ -76,6 +86,7 @@ pub(super) async fn answer(
         }
         *response.body_mut() = full(Bytes::new());
     }
+    let response = response.map(|body| body.charged_to(&connection.account));
     Ok(match &connection.taking {
         Some(taking) => response.map(|body| taking.watch(body)),
         None => response,
@@ -88,7 +99,11 @@ type Answer = Result<Response<Body>, Box<Response<Body>>>;
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
+        let (of_head, of_body) = (kept_of_head(&head), self.kept_of_body(&body));
         let body = RequestBody::new(body);
+        let _charged = self.account.charge(of_head + of_body);
+        let (room, body) =
+            (self.room_for(of_head).await?, body.with(self.room_for(of_body).await?));
         if matches!(head.method, Method::CONNECT | Method::TRACE) {
             return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "this edge has no such method"));
         }
@@ -99,33 +114,63 @@ impl Connection {
             let why = format!("a body of more than {limit} bytes");
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
         }
+        let has_body = !body.is_end_stream();
+        let headers = self.headers(&head, &target, has_body)?;
+        let key = primary_key(&self.site.domain, &target.host, &target.uri);
+        let (receiver, _room) = (Receiver::new(headers), Arc::new(room));
+        let wanted = Wanted { target: target.uri, receiver, key, variant: None, _room };
+        match head.method {
+            Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
+            method => self.changing(method, &wanted, passing(Limited::new(body, limit))).await,
+        }
+    }
+
+    /// What is kept of a request's body at once, on its way to the origin.
+    fn kept_of_body(&self, body: &Incoming) -> usize {
+        let window = if self.taking.is_some() { WINDOW_BYTES as usize } else { 0 };
+        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        length.unwrap_or(usize::MAX).min(PASSING_BYTES + window)
+    }
+
+    /// Room for what a client has sent.
+    async fn room_for(&self, bytes: usize) -> Result<Counted, Box<Response<Body>>> {
+        let room = self.shared.room.admit(bytes).await;
+        room.ok_or_else(|| {
+            self.shared.stats.no_room.count();
+            refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is on its way here; try again")
+        })
+    }
+
+    /// The headers of a request as the origin is to see them.
+    fn headers(
+        &self,
+        head: &request::Parts,
+        target: &Target,
+        has_body: bool,
+    ) -> Result<HeaderMap, Box<Response<Body>>> {
         let client = self.peer.ip().to_string();
         let added = Added { host: &target.host, client: &client, via: VIA };
         let headers = forwarded(&head.method, &head.headers, added);
         let bad = || refuse(StatusCode::BAD_REQUEST, "a header that cannot be passed on");
         let mut headers = headers.ok_or_else(bad)?;
-        let has_body = !body.is_end_stream();
         if !has_body && head.method.is_safe() {
             headers.remove(header::CONTENT_LENGTH);
         }
-        let key = primary_key(&self.site.domain, &target.host, &target.uri);
-        let receiver = Receiver::new(headers);
-        let wanted = Wanted { target: target.uri, receiver, key, variant: None };
-        match head.method {
-            Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
-            method => {
-                let safe = method.is_safe();
-                let body = passing(Limited::new(body, limit));
-                let answer = self.pass(method, &wanted, body, "method").await?;
-                let changed = !safe && !answer.status().is_client_error();
-                if changed && !answer.status().is_server_error() {
-                    self.shared.flights.revoke(&wanted.key);
-                    self.shared.content.forget(&wanted.key).await;
-                    self.shared.stats.invalidations.count();
-                }
-                Ok(answer)
-            }
+        Ok(headers)
+    }
+
+    /// The answer to a request that goes to the origin as it is; if it changes something there, what is
+    /// stored is forgotten.
+    async fn changing(&self, method: Method, wanted: &Wanted, body: Body) -> Answer {
+        let safe = method.is_safe();
+        let answer = self.pass(method, wanted, body, "method").await?;
+        let changed = !safe && !answer.status().is_client_error();
+        if changed && !answer.status().is_server_error() {
+            self.shared.flights.revoke(&wanted.key);
+            self.shared.content.forget(&wanted.key).await;
+            self.shared.stats.invalidations.count();
         }
+        Ok(answer)
     }
 
     /// The target of a request for this connection's site.
@@ -154,7 +199,10 @@ impl Connection {
 
     async fn cached(&self, method: &Method, mut wanted: Wanted) -> Answer {
         let stats = &self.shared.stats;
-        let stored = self.stored(&mut wanted).await;
+        let Ok(stored) = self.stored(&mut wanted).await else {
+            stats.uncopied.count();
+            return self.uncopied(method, &wanted).await;
+        };
         match stored.as_ref().map(|entry| entry.release(&wanted.receiver, Ground::Stored, now())) {
             Some(Ok(released)) => {
                 stats.hits.count();
@@ -184,19 +232,28 @@ impl Connection {
     }
 
     /// What is stored for a request, which it may or may not be given.
-    async fn stored(&self, wanted: &mut Wanted) -> Option<Arc<Entry>> {
-        let content = &self.shared.content;
-        let mut found = content.lookup(&wanted.key, now()).await;
+    async fn stored(&self, wanted: &mut Wanted) -> Result<Option<Arc<Entry>>, NoRoom> {
+        let Shared { content, room, .. } = &*self.shared;
+        let mut found = content.lookup(&wanted.key, room, now()).await?;
         if let Some(Record::Variants { names, generation }) = found {
             let selecting = Selecting::from_names(names, &wanted.receiver);
             let key = secondary_key(&wanted.key, generation, &selecting);
-            found = content.lookup(&key, now()).await;
+            found = content.lookup(&key, room, now()).await?;
             wanted.variant = Some(key);
         }
-        match found {
+        Ok(match found {
             Some(Record::Entry(entry)) if entry.answers(&wanted.receiver) => Some(Arc::new(entry)),
             _ => None,
+        })
+    }
+
+    /// The answer of the origin where there is no room for a copy of what is stored.
+    async fn uncopied(&self, method: &Method, wanted: &Wanted) -> Answer {
+        if wanted.receiver.only_if_cached() {
+            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "no memory for a copy of it"));
         }
+        let reason = "bypass; detail=no-memory";
+        self.pass(method.clone(), wanted, full(Bytes::new()), reason).await
     }
 
     /// The answer of a fetch, this client's own or one it waits for.
@@ -285,7 +342,7 @@ impl Connection {
         *request.method_mut() = method;
         *request.uri_mut() = wanted.target.clone();
         *request.headers_mut() = wanted.receiver.headers().clone();
-        match self.site.origin.ask(request).await {
+        match self.site.origin.ask(request, &self.shared.room).await {
             Ok(response) => {
                 let response = response.map(passing);
                 Ok(finish(response, &format!("fwd={reason}")))
@@ -297,6 +354,15 @@ impl Connection {
             }
         }
     }
+}
+
+/// What a request's head takes: its bytes, and what is made of them.
+fn kept_of_head(head: &request::Parts) -> usize {
+    let of_header = |(name, value): (&HeaderName, &HeaderValue)| {
+        name.as_str().len() + value.len() + HEADER_BYTES
+    };
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    HEAD_COPIES * (target + head.headers.iter().map(of_header).sum::<usize>())
 }
 
 /// What waiting came to.

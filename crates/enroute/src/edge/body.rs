@@ -4,29 +4,77 @@
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
+
+use super::room::{Account, Charged, Counted, PASSING_BYTES};
 
 /// What can go wrong while a body passes through.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A body of whatever kind.
-pub(super) type Body = UnsyncBoxBody<Bytes, BodyError>;
+pub(super) struct Body {
+    bytes: UnsyncBoxBody<Bytes, BodyError>,
+    /// What of it is in memory at once.
+    kept: usize,
+    charged: Option<Charged>,
+}
+
+impl Body {
+    /// The same, which the connection of this account is charged for.
+    pub(super) fn charged_to(mut self, account: &Arc<Account>) -> Self {
+        self.charged = Some(account.charge(self.kept));
+        self
+    }
+
+    /// The same inside of another.
+    pub(super) fn wrapped<B>(self, make: impl FnOnce(UnsyncBoxBody<Bytes, BodyError>) -> B) -> Self
+    where
+        B: hyper::body::Body<Data = Bytes, Error = BodyError> + Send + 'static,
+    {
+        Self { bytes: make(self.bytes).boxed_unsync(), ..self }
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.bytes).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.bytes.size_hint()
+    }
+}
 
 /// A body that is all there.
 pub(super) fn full(bytes: Bytes) -> Body {
-    if bytes.len() > SLICE_BYTES {
-        return Sliced(bytes).map_err(|never| match never {}).boxed_unsync();
-    }
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+    let kept = bytes.len();
+    let bytes = match kept {
+        ..=SLICE_BYTES => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
+        _ => Sliced(bytes).map_err(|never| match never {}).boxed_unsync(),
+    };
+    Body { bytes, kept, charged: None }
 }
 
-/// More of a body is handed over in slices, so that it shows whether its client takes them.
-const SLICE_BYTES: usize = 64 << 10;
+/// More of a body is handed over in slices, so that it shows whether its client takes them, and little is
+/// copied into its buffers before it does. The longest TLS record.
+const SLICE_BYTES: usize = 16 << 10;
 
 struct Sliced(Bytes);
 
@@ -58,13 +106,43 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    body.map_err(Into::into).boxed_unsync()
+    let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+    let kept = length.unwrap_or(PASSING_BYTES).min(PASSING_BYTES);
+    Body { bytes: body.map_err(Into::into).boxed_unsync(), kept, charged: None }
+}
+
+/// The body of an origin's answer, with the connection's turn and the room that it has until it ends.
+pub(super) struct FromOrigin {
+    pub(super) body: Incoming,
+    pub(super) _turn: OwnedSemaphorePermit,
+    pub(super) _room: Counted,
+}
+
+impl hyper::body::Body for FromOrigin {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A body of which some was read already, to see whether it is small enough to store.
 pub(super) struct Resumed {
-    pub(super) read: Option<Bytes>,
-    pub(super) rest: Incoming,
+    /// The last comes first.
+    pub(super) read: Vec<Bytes>,
+    pub(super) rest: FromOrigin,
 }
 
 impl hyper::body::Body for Resumed {
@@ -75,18 +153,24 @@ impl hyper::body::Body for Resumed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.read.take() {
-            Some(read) => Poll::Ready(Some(Ok(Frame::data(read)))),
-            None => Pin::new(&mut self.rest).poll_frame(context),
+        while let Some(mut read) = self.read.pop() {
+            let slice = read.split_to(read.len().min(SLICE_BYTES));
+            if !read.is_empty() {
+                self.read.push(read);
+            }
+            if !slice.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(slice))));
+            }
         }
+        Pin::new(&mut self.rest).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.read.is_none() && self.rest.is_end_stream()
+        self.read.iter().all(Bytes::is_empty) && self.rest.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let read = self.read.as_ref().map_or(0, Bytes::len) as u64;
+        let read = self.read.iter().map(Bytes::len).sum::<usize>() as u64;
         let rest = self.rest.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + read);
@@ -107,11 +191,21 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// A client that is refused while it still sends may never read why: reset in the middle of its
 /// sending, many report the reset. So what is dropped unread is read a little further and thrown
 /// away (a lingering close, RFC 9112 §9.6).
-pub(super) struct RequestBody(Option<Incoming>);
+pub(super) struct RequestBody {
+    body: Option<Incoming>,
+    /// What is kept of it at once.
+    room: Option<Counted>,
+}
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming) -> RequestBody {
-        RequestBody((!body.is_end_stream()).then_some(body))
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body: (!body.is_end_stream()).then_some(body), room: None }
+    }
+
+    /// The same, with room for what is kept of it.
+    pub(super) fn with(mut self, room: Counted) -> Self {
+        self.room = Some(room);
+        self
     }
 }
 
@@ -123,29 +217,30 @@ impl hyper::body::Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.0.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(context))
+        self.body.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let unread = self.0.take().filter(|body| !body.is_end_stream());
+        let unread = self.body.take().filter(|body| !body.is_end_stream());
         // Without a runtime everything ends anyway.
         if let (Some(body), Ok(runtime)) = (unread, Handle::try_current()) {
             let rest = Limited::new(body, UNWANTED_BYTES_MAX);
-            runtime.spawn(timeout(UNWANTED_TIME_MAX, discard(rest)));
+            runtime.spawn(timeout(UNWANTED_TIME_MAX, discard(rest, self.room.take())));
         }
     }
 }
 
-async fn discard(mut body: Limited<Incoming>) {
+async fn discard(mut body: Limited<Incoming>, room: Option<Counted>) {
     while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
+    drop(room);
 }

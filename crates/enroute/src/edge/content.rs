@@ -1,9 +1,15 @@
 //! Where content is kept: in memory, in shards behind locks, and behind it, if there is one, in a
-//! database that holds more than memory does.
+//! database that holds more than memory does. What leaves it is a copy, for which there must be room.
 
 use std::{
     hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
     time::Duration,
 };
 
@@ -13,7 +19,8 @@ use parking_lot::Mutex;
 use store::Memory;
 use tracing::{debug, warn};
 
-use super::Database;
+use super::{Database, room::Room};
+use crate::memory;
 
 /// What content may take.
 #[derive(Debug, Clone, Copy)]
@@ -29,18 +36,29 @@ const SHARDS: usize = 8;
 /// A key is a target and the values it varies by; what is longer is not stored.
 const KEY_BYTES_MAX: usize = 8 << 10;
 
+/// Items looked at in one step of becoming smaller, under a shard's lock.
+const STEP_ITEMS: usize = 256;
+
 /// Counters of changes; targets that share one cost each other a fill now and then.
 const CHANGES: usize = 1 << 12;
 
 /// Stored content.
 pub struct Content {
     shards: Vec<Mutex<Memory>>,
+    /// Memory that was asked for.
+    bytes_max: AtomicUsize,
+    /// What of it the process can spare.
+    granted_bytes: AtomicUsize,
     changes: Box<[AtomicU64]>,
     hasher: RandomState,
     database: Option<Database>,
     /// When the edge began, since the Unix epoch: the store counts from there.
     start: Duration,
 }
+
+/// There is something, and no room for a copy of it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom;
 
 /// Sizes and counters of the memory, all shards together.
 #[derive(Debug, Default, Clone, Copy)]
@@ -67,23 +85,38 @@ impl Content {
         let shard = |number: usize| Mutex::new(Memory::new(config, hasher.hash_one(number)));
         let shards = (0..shards).map(shard).collect();
         let changes = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
-        Self { shards, changes, database, hasher, start: super::now() }
+        let [bytes_max, granted_bytes] = [limits.bytes_max, usize::MAX].map(AtomicUsize::new);
+        let start = super::now();
+        Self { shards, bytes_max, granted_bytes, changes, database, hasher, start }
     }
 
     /// What is stored under `key`.
-    pub(super) async fn lookup(&self, key: &[u8], now: Duration) -> Option<Record> {
-        if let Some(bytes) = self.in_memory(key, now) {
-            return decode(&bytes);
+    ///
+    /// # Errors
+    /// There is something, or could be, and `room` has no place for it.
+    pub(super) async fn lookup(
+        &self,
+        key: &[u8],
+        room: &Arc<Room>,
+        now: Duration,
+    ) -> Result<Option<Record>, NoRoom> {
+        if let Some(bytes) = self.in_memory(key, room, now)? {
+            return Ok(decode(&bytes));
+        }
+        let Some(database) = &self.database else { return Ok(None) };
+        if room.is_tight() {
+            return Err(NoRoom);
         }
         let changes = self.changes(key);
-        let (bytes, kept_for) = self.database.as_ref()?.lookup(key).await?;
-        self.put(key, &bytes, kept_for, now);
+        let Some((value, kept_for)) = database.lookup(key).await else { return Ok(None) };
+        self.put(key, &value, kept_for, now);
         if self.changes(key) != changes {
             // It was on its way when it was forgotten.
             self.remove(key);
-            return None;
+            return Ok(None);
         }
-        decode(&bytes)
+        let counted = room.whole(value.len()).ok_or(NoRoom)?;
+        Ok(decode(&counted.keeps(value)))
     }
 
     /// How often what is under `key` was forgotten. What was asked for before is not to be stored if
@@ -102,12 +135,15 @@ impl Content {
         key: &[u8],
         record: &Record,
         kept_for: Duration,
+        room: &Arc<Room>,
         now: Duration,
     ) {
-        let bytes = Bytes::from(record.encode());
+        let bytes = record.encode();
         self.put(key, &bytes, kept_for, now);
-        if let Some(database) = &self.database {
-            database.store(key, bytes, kept_for).await;
+        let Some(database) = &self.database else { return };
+        // A copy that the database does not have is a miss there.
+        if let Some(counted) = room.whole(bytes.len()) {
+            database.store(key, counted.keeps(bytes), kept_for).await;
         }
     }
 
@@ -130,10 +166,28 @@ impl Content {
         self.shards.iter().for_each(|shard| shard.lock().clear());
     }
 
+    /// The memory that content may take.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Relaxed)
+    }
+
     /// Changes the memory that content may take.
     pub(super) fn resize(&self, bytes_max: usize) {
-        let each = bytes_max / self.shards.len();
+        self.bytes_max.store(bytes_max, Relaxed);
+        self.share_out();
+    }
+
+    fn share_out(&self) {
+        let granted = self.granted_bytes.load(Relaxed);
+        let each = self.bytes_max.load(Relaxed).min(granted) / self.shards.len();
         self.shards.iter().for_each(|shard| shard.lock().resize(usize::MAX, each));
+    }
+
+    /// A step of what becoming smaller takes; true while there is more to do.
+    pub(super) fn advance(&self, now: Duration) -> bool {
+        let now = now.saturating_sub(self.start);
+        let step = |more, shard: &Mutex<Memory>| shard.lock().step(STEP_ITEMS, now) || more;
+        self.shards.iter().fold(false, step)
     }
 
     pub(super) fn sizes(&self) -> Sizes {
@@ -143,16 +197,24 @@ impl Content {
             let stats = shard.stats();
             sizes.items += stats.items;
             sizes.bytes += stats.accounted_bytes;
-            sizes.bytes_max += shard.config().bytes_max;
             sizes.evictions += stats.evictions;
         }
+        sizes.bytes_max = self.bytes_max();
         sizes
     }
 
-    fn in_memory(&self, key: &[u8], now: Duration) -> Option<Bytes> {
+    fn in_memory(
+        &self,
+        key: &[u8],
+        room: &Arc<Room>,
+        now: Duration,
+    ) -> Result<Option<Bytes>, NoRoom> {
         let (hash, shard) = self.shard(key);
         let now = now.saturating_sub(self.start);
-        shard.lock().lookup(hash, key, now).map(Bytes::copy_from_slice)
+        let mut shard = shard.lock();
+        let Some(value) = shard.lookup(hash, key, now) else { return Ok(None) };
+        let counted = room.whole(value.len()).ok_or(NoRoom)?;
+        Ok(Some(counted.keeps(value.to_vec())))
     }
 
     fn put(&self, key: &[u8], bytes: &[u8], kept_for: Duration, now: Duration) {
@@ -166,6 +228,26 @@ impl Content {
     fn shard(&self, key: &[u8]) -> (u64, &Mutex<Memory>) {
         let hash = self.hasher.hash_one(key);
         (hash, &self.shards[(hash >> 32) as usize % self.shards.len()])
+    }
+}
+
+impl memory::Stored for Content {
+    fn wanted(&self) -> u64 {
+        self.bytes_max() as u64
+    }
+
+    fn held(&self) -> u64 {
+        self.sizes().bytes as u64
+    }
+
+    fn grant(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let before = self.granted_bytes.swap(bytes, Relaxed);
+        let wanted = self.bytes_max.load(Relaxed);
+        // What is more than was asked for changes nothing.
+        if bytes.min(wanted) != before.min(wanted) {
+            self.share_out();
+        }
     }
 }
 

@@ -47,40 +47,52 @@ impl Database {
     }
 
     /// The value under `key`, and how long it is kept.
-    pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Bytes, Duration)> {
-        let mut asked = Vec::new();
+    pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Vec<u8>, Duration)> {
         let key = [KEYS, key].concat();
-        write_command(&mut asked, &[b"GET".as_slice(), &key]);
-        write_command(&mut asked, &[b"PTTL".as_slice(), &key]);
-        let replies = self.ask(&asked, 2).await?;
+        let asked = || {
+            let mut asked = Vec::new();
+            write_command(&mut asked, &[b"GET".as_slice(), &key]);
+            write_command(&mut asked, &[b"PTTL".as_slice(), &key]);
+            asked
+        };
+        let mut replies = self.ask(asked, 2).await?;
         let limits = self.limits();
         let (value, used) = frame::decode(&replies, &limits).ok()??;
         let payload = value.payload()?;
         let start = payload.as_ptr() as usize - replies.as_ptr() as usize;
         let (left, _) = frame::decode(&replies[used..], &limits).ok()??;
         let left = u64::try_from(left.integer()?).ok().filter(|&left| left > 0)?;
-        let payload = start..start + payload.len();
-        Some((Bytes::from(replies).slice(payload), Duration::from_millis(left)))
+        let end = start + payload.len();
+        replies.truncate(end);
+        replies.drain(..start);
+        Some((replies, Duration::from_millis(left)))
     }
 
     /// Stores `value` for `kept_for`.
     pub(super) async fn store(&self, key: &[u8], value: Bytes, kept_for: Duration) {
         let key = [KEYS, key].concat();
-        let mut asked = Vec::with_capacity(value.len() + key.len() + FRAMING_BYTES);
         let kept = kept_for.as_millis().max(1).to_string();
-        write_command(&mut asked, &[b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]);
-        self.ask(&asked, 1).await;
+        let asked = || {
+            let mut asked = Vec::with_capacity(value.len() + key.len() + FRAMING_BYTES);
+            write_command(&mut asked, &[b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]);
+            asked
+        };
+        self.ask(asked, 1).await;
     }
 
     /// Forgets what is under `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
-        let mut asked = Vec::new();
-        write_command(&mut asked, &[b"DEL".as_slice(), &[KEYS, key].concat()]);
-        self.ask(&asked, 1).await;
+        let asked = || {
+            let mut asked = Vec::new();
+            write_command(&mut asked, &[b"DEL".as_slice(), &[KEYS, key].concat()]);
+            asked
+        };
+        self.ask(asked, 1).await;
     }
 
-    /// The bytes of the replies to `count` commands, none of them an error.
-    async fn ask(&self, commands: &[u8], count: usize) -> Option<Vec<u8>> {
+    /// The bytes of the replies to `count` commands, none of them an error. They are written when it is
+    /// their turn: until then they would be copies that wait.
+    async fn ask(&self, commands: impl FnOnce() -> Vec<u8>, count: usize) -> Option<Vec<u8>> {
         let slot = self.next.fetch_add(1, Relaxed) % self.connections.len();
         let asked = timeout(PATIENCE, async {
             let mut kept = self.connections[slot].lock().await;
@@ -89,7 +101,7 @@ impl Database {
                 Some(stream) => stream,
                 None => TcpStream::connect(&self.address).await?,
             };
-            stream.write_all(commands).await?;
+            stream.write_all(&commands()).await?;
             let replies = self.replies(&mut stream, count).await?;
             *kept = Some(stream);
             anyhow::Ok(replies)

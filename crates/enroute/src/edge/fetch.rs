@@ -11,16 +11,17 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, response};
 use http_body_util::BodyExt;
 use hyper::{
     Request, Response,
-    body::{Body as _, Bytes, Incoming},
+    body::{Body as _, Bytes},
 };
 use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
     Shared, Site,
-    body::{Body, Resumed, full, passing},
+    body::{Body, FromOrigin, Resumed, full, passing},
     marks, now,
     origin::Failure,
+    room::{Counted, Room},
 };
 
 /// What a client asks, as far as the origin must know.
@@ -34,6 +35,8 @@ pub(super) struct Wanted {
     pub(super) key: Vec<u8>,
     /// The key of the variant it wants, where the target is known to have some.
     pub(super) variant: Option<Vec<u8>>,
+    /// All of this is counted while anything waits for it.
+    pub(super) _room: Arc<Counted>,
 }
 
 /// What came of a fetch for the request it was made for.
@@ -130,12 +133,12 @@ impl Fetch {
         }
     }
 
-    async fn ask(&self, validated: Option<&Entry>) -> Result<Response<Incoming>, Failure> {
+    async fn ask(&self, validated: Option<&Entry>) -> Result<Response<FromOrigin>, Failure> {
         let mut request = Request::new(full(Bytes::new()));
         *request.method_mut() = Method::GET;
         *request.headers_mut() = for_the_origin(&self.wanted.receiver, validated);
         *request.uri_mut() = self.wanted.target.clone();
-        self.site.origin.ask(request).await
+        self.site.origin.ask(request, &self.shared.room).await
     }
 
     fn confirmed(&self, entry: Entry, headers: &HeaderMap, stored: bool) -> (Own, Outcome) {
@@ -146,7 +149,7 @@ impl Fetch {
     }
 
     /// Stores an answer, or hands it to the one client it is for.
-    async fn judge(&self, answer: Response<Incoming>, asked: Duration) -> (Own, Outcome) {
+    async fn judge(&self, answer: Response<FromOrigin>, asked: Duration) -> (Own, Outcome) {
         if is_failure(answer.status()) {
             let (outcome, status) = (Outcome::Failed(self.stored.clone(), None), answer.status());
             let own = self.covered(&format!("it said {status}"));
@@ -172,9 +175,10 @@ impl Fetch {
     }
 
     /// Stores an answer whose body has come, or hands it over if that is too long.
-    async fn fill(&self, entry: Entry, head: response::Parts, body: Incoming) -> (Own, Outcome) {
+    async fn fill(&self, entry: Entry, head: response::Parts, body: FromOrigin) -> (Own, Outcome) {
         let shared = &self.shared;
-        let read = timeout(shared.limits.origin_timeout, read(body, self.site.body_bytes_max));
+        let read = read(body, self.site.body_bytes_max, &shared.room);
+        let read = timeout(shared.limits.origin_timeout, read);
         let status = match read.await {
             Ok(Ok(Read::Whole(bytes))) => {
                 let entry = entry.with_body(bytes);
@@ -185,8 +189,11 @@ impl Fetch {
                 let outcome = Outcome::Stored(Arc::clone(&entry));
                 return (Own::Entry { entry, how: How::Fetched, cookies: Vec::new() }, outcome);
             }
-            Ok(Ok(Read::TooLong(body))) => {
-                self.too_long().await;
+            Ok(Ok(Read::InPart(body, why))) => {
+                match why {
+                    Why::TooLong => self.too_long().await,
+                    Why::NoRoom => debug!("{} is not stored: no room", self.wanted.target),
+                }
                 let own = Own::Response(Response::from_parts(head, passing(body)));
                 return (own, Outcome::NotShared);
             }
@@ -248,7 +255,8 @@ impl Fetch {
 
     /// Stores `entry` under the keys it is found by.
     async fn keep(&self, entry: &Entry) {
-        let (now, content, wanted) = (now(), &self.shared.content, &self.wanted);
+        let (now, wanted) = (now(), &self.wanted);
+        let Shared { content, room, .. } = &*self.shared;
         if self.is_revoked() {
             return;
         }
@@ -256,16 +264,18 @@ impl Fetch {
         let names: Vec<_> = entry.selecting().names().cloned().collect();
         let record = Record::Entry(entry.clone());
         if names.is_empty() {
-            content.store(&wanted.key, &record, kept_for, now).await;
+            content.store(&wanted.key, &record, kept_for, room, now).await;
         } else {
-            let generation = match content.lookup(&wanted.key, now).await {
-                Some(Record::Variants { names: known, generation }) if known == names => generation,
+            let generation = match content.lookup(&wanted.key, room, now).await {
+                Ok(Some(Record::Variants { names: known, generation })) if known == names => {
+                    generation
+                }
                 _ => now.as_micros() as u64,
             };
             let key = secondary_key(&wanted.key, generation, entry.selecting());
-            content.store(&key, &record, kept_for, now).await;
+            content.store(&key, &record, kept_for, room, now).await;
             let variants = Record::Variants { names, generation };
-            content.store(&wanted.key, &variants, kept_for, now).await;
+            content.store(&wanted.key, &variants, kept_for, room, now).await;
         }
         // The change may have come between the look and the store.
         if self.is_revoked() {
@@ -283,21 +293,39 @@ fn is_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
 }
 
-/// A body, or what was read of it before it was found too long.
+/// A body, or what was read of it before it was found that it cannot be kept whole.
 enum Read {
     Whole(Bytes),
-    TooLong(Resumed),
+    InPart(Resumed, Why),
 }
 
-async fn read(mut body: Incoming, limit: usize) -> hyper::Result<Read> {
-    let mut bytes = Vec::with_capacity(body.size_hint().lower() as usize);
+/// Why a body is not kept whole.
+enum Why {
+    TooLong,
+    /// Too much else is on its way.
+    NoRoom,
+}
+
+async fn read(mut body: FromOrigin, limit: usize, room: &Arc<Room>) -> hyper::Result<Read> {
+    let expected = body.size_hint().lower() as usize;
+    let Some(mut counted) = room.whole(expected) else {
+        return Ok(Read::InPart(Resumed { read: Vec::new(), rest: body }, Why::NoRoom));
+    };
+    let mut bytes = Vec::with_capacity(expected);
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            bytes.extend(data);
+        let Ok(data) = frame?.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        let capacity = length.max(2 * bytes.capacity()).min(limit + data.len());
+        let has_room = length <= bytes.capacity() || counted.grow_to(capacity);
+        if length > bytes.capacity() && has_room {
+            bytes.reserve_exact(capacity - bytes.len());
         }
-        if bytes.len() > limit {
-            return Ok(Read::TooLong(Resumed { read: Some(bytes.into()), rest: body }));
+        if length > limit || !has_room {
+            let why = if has_room { Why::TooLong } else { Why::NoRoom };
+            let read = vec![data, counted.keeps(bytes)];
+            return Ok(Read::InPart(Resumed { read, rest: body }, why));
         }
+        bytes.extend_from_slice(&data);
     }
-    Ok(Read::Whole(bytes.into()))
+    Ok(Read::Whole(counted.keeps(bytes)))
 }

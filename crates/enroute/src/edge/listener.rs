@@ -28,11 +28,17 @@ use super::{
     Shared,
     answer::{Connection, answer},
     is_of_one_connection,
+    room::Gate,
     taking::Taking,
 };
 
 /// Rest after a failed accept: out of descriptors, most likely, so others must close first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a connection of HTTP/2 may send of requests' bodies before they are read.
+pub(super) const WINDOW_BYTES: u32 = 256 << 10;
+/// What waits for the window of one of its streams.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Accepts until the end is asked for.
 pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
@@ -143,13 +149,31 @@ async fn converse(
     let Some(site) = shared.site(&session.site) else { return };
     let taking = (session.protocol == Protocol::Http2).then(Taking::default);
     let begun = AtomicU64::new(0);
-    let connection = Connection { shared: Arc::clone(shared), site, peer, begun, taking };
+    let open = shared.room.open(peer);
+    let account = Arc::clone(&open.account);
+    let connection = Connection { shared: Arc::clone(shared), site, peer, begun, taking, account };
     let connection = Arc::new(connection);
-    let requests = Arc::clone(&connection);
-    let service = service_fn(move |request| answer(Arc::clone(&connection), request));
-    let (limits, stream) = (&shared.limits, TokioIo::new(stream));
+    let ended = tokio::select! {
+        ended = serve_requests(&connection, stream, session.protocol) => ended,
+        // What it keeps goes with it.
+        () = open.account.ending() => return,
+    };
+    if let Err(error) = ended {
+        debug!(%peer, "connection: {error}");
+    }
+}
+
+async fn serve_requests(
+    connection: &Arc<Connection>,
+    stream: TlsStream<TcpStream>,
+    protocol: Protocol,
+) -> hyper::Result<()> {
+    let Connection { shared, peer, .. } = &**connection;
+    let requests = Arc::clone(connection);
+    let service = service_fn(move |request| answer(Arc::clone(&requests), request));
+    let (limits, stream) = (&shared.limits, TokioIo::new(Gate::new(stream, &shared.room)));
     let mut ending = shared.ending.subscribe();
-    let ended = match session.protocol {
+    match protocol {
         Protocol::Http1 => {
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -170,6 +194,9 @@ async fn converse(
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(limits.streams_max)
                 .max_header_list_size(limits.header_bytes_max as u32)
+                .initial_connection_window_size(WINDOW_BYTES)
+                .initial_stream_window_size(WINDOW_BYTES)
+                .max_send_buf_size(SEND_BUFFER_BYTES)
                 .keep_alive_interval(limits.idle_timeout)
                 .keep_alive_timeout(limits.idle_timeout)
                 .serve_connection(stream, service);
@@ -177,7 +204,7 @@ async fn converse(
             let conversation = async {
                 tokio::select! {
                     ended = served.as_mut() => return ended,
-                    () = idle(&requests, limits.idle_timeout) => {}
+                    () = idle(connection, limits.idle_timeout) => {}
                     () = end(&mut ending) => {}
                 }
                 served.as_mut().graceful_shutdown();
@@ -185,15 +212,12 @@ async fn converse(
             };
             tokio::select! {
                 ended = conversation => ended,
-                () = stalled(&requests, limits.idle_timeout) => {
+                () = stalled(connection, limits.idle_timeout) => {
                     info!(%peer, "connection ended: its client takes nothing of an answer");
-                    return;
+                    Ok(())
                 }
             }
         }
-    };
-    if let Err(error) = ended {
-        debug!(%peer, "connection: {error}");
     }
 }
 

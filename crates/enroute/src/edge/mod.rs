@@ -28,6 +28,7 @@ use tokio::{runtime, sync::watch};
 use crate::{
     certificate::{Life, Watch},
     foreign::Foreigners,
+    memory::{self, Budget},
 };
 
 mod answer;
@@ -41,6 +42,7 @@ mod listener;
 mod marks;
 mod observed;
 mod origin;
+mod room;
 mod setup;
 mod stats;
 mod taking;
@@ -64,6 +66,8 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_max: u32,
+    /// Requests that one origin is answering at once; further ones wait, within the origin timeout.
+    pub origin_connections_max: usize,
     /// From accepting a connection to the end of its handshake.
     pub handshake_timeout: Duration,
     /// Longest time for the headers of a request, and between requests.
@@ -84,6 +88,7 @@ impl Default for Limits {
             header_bytes_max: 32 << 10,
             request_bytes_max: 16 << 20,
             streams_max: 128,
+            origin_connections_max: 1_024,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
@@ -147,6 +152,7 @@ pub struct Shared {
     acceptor: edge_tls::Acceptor,
     flights: flights::Flights,
     marks: marks::Marks,
+    room: Arc<room::Room>,
     /// Where it listens; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
@@ -207,6 +213,8 @@ impl Edge {
         let Setup { socket, workers, limits, content, sites } = setup;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
+        memory::heap::share(i32::try_from(workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
+        let room = room::Room::new(room::share(content.bytes_max()));
         let shared = Arc::new(Shared {
             limits,
             content,
@@ -216,6 +224,7 @@ impl Edge {
             sites: RwLock::new(by_domain(sites.served)),
             flights: flights::Flights::default(),
             marks: marks::Marks::default(),
+            room,
             port: address.port(),
             connections: AtomicUsize::new(0),
             foreigners: Foreigners::default(),
@@ -231,6 +240,7 @@ impl Edge {
             tokio::net::TcpListener::from_std(socket)?
         };
         runtime.spawn(listener::serve(socket, Arc::clone(&shared)));
+        runtime.spawn(keep_within_memory(Arc::clone(&shared)));
         Ok(Self { runtime, shared, address })
     }
 
@@ -258,6 +268,25 @@ impl Edge {
             tracing::warn!("{} connections were still busy", self.shared.connections());
         }
         self.runtime.shutdown_background();
+    }
+}
+
+/// Heaps of the C library that the threads share: each keeps a little that is free.
+const HEAPS_MAX: i32 = 8;
+/// Time between two measurements of what the process takes.
+const MEASURE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Lets content give way to what passes the process's base.
+async fn keep_within_memory(shared: Arc<Shared>) {
+    let (content, clients) = (&shared.content, shared.room.clients());
+    let mut budget = Budget::new(clients);
+    loop {
+        let process = room::process_bytes(content.bytes_max(), &shared.limits);
+        budget.keep(content, clients, process);
+        while content.advance(now()) {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(MEASURE_PAUSE).await;
     }
 }
 

@@ -29,6 +29,8 @@ impl Observed for Shared {
             .map(|(name, _, count)| (name.into(), count.into()))
             .collect();
         counters.insert("connections".into(), self.connections().into());
+        counters.insert("ended_for_room".into(), self.room.ended.value().into());
+        counters.insert("on_its_way_bytes".into(), self.room.clients().bytes().into());
         let lives = self.certificates.lives().into_iter();
         let certificates: Map<String, Value> = lives
             .map(|life| (life.name.clone(), json!({ "days_left": life.days_left() })))
@@ -58,6 +60,19 @@ impl Observed for Shared {
             metric(&format!("{name}_total"), "counter", help, value);
         }
         metric("connections", "gauge", "Clients being served.", self.connections() as u64);
+        metric(
+            "ended_for_room_total",
+            "counter",
+            "Connections ended because they kept the most of what was on its way.",
+            self.room.ended.value(),
+        );
+        let on_its_way = self.room.clients().bytes() as u64;
+        metric(
+            "on_its_way_bytes",
+            "gauge",
+            "Memory of requests and answers under way.",
+            on_its_way,
+        );
         metric("content_items", "gauge", "Records of content held in memory.", sizes.items as u64);
         metric("content_bytes", "gauge", "Memory accounted to content.", sizes.bytes as u64);
         metric(

@@ -32,15 +32,22 @@ use rustix::net::sockopt;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    time::timeout,
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
 };
 
-use super::body::{Body, full};
+use super::{
+    Limits,
+    body::{Body, FromOrigin, full},
+    room::{PASSING_BYTES, Room},
+};
 
 /// Connections kept for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long; below what servers commonly close after.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest head of an answer, and what is read or written of a body at once.
+const BUFFER_BYTES: usize = 32 << 10;
 /// Of these, that nobody answers, the last must be lost before a silent connection is given up.
 const PROBES: u32 = 3;
 
@@ -57,6 +64,8 @@ pub struct Origin {
     /// nothing but silence.
     sending: Client<Connector, Body>,
     answer_timeout: Duration,
+    turns_max: usize,
+    turns: Arc<Semaphore>,
 }
 
 /// Why there is no answer.
@@ -68,6 +77,15 @@ pub(super) enum Failure {
     TimedOut(Uri, Duration),
     #[error("the origin {0} sent what cannot be passed on: {1}")]
     Unusable(Uri, &'static str),
+    #[error(
+        "the origin {0} was not asked: it has been answering {1} requests for {2:?}, and that is \
+         origin_connections_max"
+    )]
+    Busy(Uri, usize, Duration),
+    #[error(
+        "the origin {0} has answered, and there is no memory to pass it on: see Memory in the guide"
+    )]
+    NoRoom(Uri),
 }
 
 impl Failure {
@@ -76,6 +94,7 @@ impl Failure {
         match self {
             Self::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
             Self::Unreachable(..) | Self::Unusable(..) => StatusCode::BAD_GATEWAY,
+            Self::Busy(..) | Self::NoRoom(..) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -88,9 +107,10 @@ impl Origin {
     pub fn new(
         base: Uri,
         tls: Option<&edge_tls::Connector>,
-        connect_timeout: Duration,
-        answer_timeout: Duration,
+        limits: &Limits,
     ) -> anyhow::Result<Self> {
+        let turns_max = limits.origin_connections_max;
+        let connect_timeout = limits.connect_timeout;
         let authority = base.authority().cloned();
         let authority = authority.ok_or_else(|| anyhow::anyhow!("{base} names no host"))?;
         let client = |kept: usize, carries_bodies: bool| {
@@ -98,7 +118,8 @@ impl Origin {
             Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE_TIMEOUT)
-                .pool_max_idle_per_host(kept)
+                .pool_max_idle_per_host(kept.min(turns_max))
+                .http1_max_buf_size(BUFFER_BYTES)
                 .build(connector)
         };
         Ok(Self {
@@ -107,7 +128,9 @@ impl Origin {
             asking: client(IDLE_CONNECTIONS_MAX, false),
             anew: client(0, false),
             sending: client(IDLE_CONNECTIONS_MAX, true),
-            answer_timeout,
+            answer_timeout: limits.origin_timeout,
+            turns_max,
+            turns: Arc::new(Semaphore::new(turns_max)),
         })
     }
 
@@ -116,10 +139,30 @@ impl Origin {
         self.base.clone()
     }
 
-    /// Sends a request whose target has only a path, and waits for the headers of the answer.
+    /// Sends a request whose target has only a path when it is its turn, and waits for the headers of the
+    /// answer, and for `room` to pass its body on.
     pub(super) async fn ask(
         &self,
+        request: Request<Body>,
+        room: &Arc<Room>,
+    ) -> Result<Response<FromOrigin>, Failure> {
+        let deadline = Instant::now() + self.answer_timeout;
+        let turn = timeout_at(deadline, Arc::clone(&self.turns).acquire_owned()).await;
+        // Never closed.
+        let Ok(Ok(turn)) = turn else {
+            return Err(Failure::Busy(self.base.clone(), self.turns_max, self.answer_timeout));
+        };
+        let (head, body) = self.answer(request, deadline).await?.into_parts();
+        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        let passing = length.unwrap_or(PASSING_BYTES).min(PASSING_BYTES);
+        let room = room.wait(passing).await.ok_or_else(|| Failure::NoRoom(self.base.clone()))?;
+        Ok(Response::from_parts(head, FromOrigin { body, _turn: turn, _room: room }))
+    }
+
+    async fn answer(
+        &self,
         mut request: Request<Body>,
+        deadline: Instant,
     ) -> Result<Response<Incoming>, Failure> {
         let mut target = http::uri::Parts::default();
         target.scheme = self.base.scheme().cloned();
@@ -129,7 +172,7 @@ impl Origin {
         *request.uri_mut() =
             Uri::from_parts(target).map_err(|error| unreachable(error.to_string()))?;
         *request.version_mut() = http::Version::HTTP_11;
-        match timeout(self.answer_timeout, self.exchange(request)).await {
+        match timeout_at(deadline, self.exchange(request)).await {
             Ok(Ok(response)) => match unusable(&response) {
                 None => Ok(response),
                 Some(why) => Err(Failure::Unusable(self.base.clone(), why)),

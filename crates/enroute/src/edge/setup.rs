@@ -101,6 +101,9 @@ fn limits(written: &EdgeLimitsDocument) -> Limits {
         header_bytes_max: bytes(written.header_bytes_max, default.header_bytes_max),
         request_bytes_max: bytes(written.request_bytes_max, default.request_bytes_max),
         streams_max: written.streams_max.map_or(default.streams_max, |count| count as u32),
+        origin_connections_max: written
+            .origin_connections_max
+            .unwrap_or(default.origin_connections_max),
         handshake_timeout: time(written.handshake_timeout, default.handshake_timeout),
         idle_timeout: time(written.idle_timeout, default.idle_timeout),
         connect_timeout: time(written.connect_timeout, default.connect_timeout),
@@ -153,12 +156,7 @@ fn site(written: &SiteDocument, limits: &Limits) -> anyhow::Result<Site> {
     };
     Ok(Site {
         domain: written.domain.clone(),
-        origin: Origin::new(
-            base,
-            origin_tls.as_ref(),
-            limits.connect_timeout,
-            limits.origin_timeout,
-        )?,
+        origin: Origin::new(base, origin_tls.as_ref(), limits)?,
         body_bytes_max: written.body_bytes_max(),
     })
 }

@@ -54,5 +54,7 @@ counters! {
     fills: "Responses stored.",
     invalidations: "Targets forgotten because of a request that changes them.",
     misdirected: "Requests for a host other than their connection's.",
+    uncopied: "Requests answered by the origin because there was no memory for a copy of what is stored.",
+    no_room: "Requests refused because too much was on its way already.",
     origin_failures: "Requests the origin did not answer.",
 }

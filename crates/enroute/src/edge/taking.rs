@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
 
@@ -51,7 +51,7 @@ impl Taking {
         }
         answers.push(Arc::downgrade(&taken));
         drop(answers);
-        Watched { body, start: self.start, taken }.boxed_unsync()
+        body.wrapped(|body| Watched { body, start: self.start, taken })
     }
 
     /// Is there an answer of which the client has taken nothing for `limit`?
@@ -67,7 +67,7 @@ fn milliseconds(start: Instant) -> u64 {
 }
 
 struct Watched {
-    body: Body,
+    body: UnsyncBoxBody<Bytes, BodyError>,
     start: Instant,
     taken: Arc<AtomicU64>,
 }

@@ -1,8 +1,9 @@
 //! The audit log as a file: opened to append, every line written before its answer leaves.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    ops::Deref,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,6 +13,8 @@ use std::{
 use anyhow::{Context, bail};
 use keyserver::audit::{Chain, Entry, LINE_BYTES_MAX};
 use parking_lot::Mutex;
+
+use crate::lock::{self, Refused};
 
 /// How long a written line may wait to be on the disk. A crash of the machine, not of the program,
 /// loses that much.
@@ -29,7 +32,7 @@ pub struct Log {
     path: PathBuf,
     lines: Mutex<Lines>,
     /// Held while writing. Taken before `lines`.
-    file: Mutex<Arc<File>>,
+    file: Mutex<Arc<Held>>,
 }
 
 /// What was chained.
@@ -67,20 +70,19 @@ impl Log {
         let mut file = self.file.lock();
         let mut lines = self.lines.lock();
         let finished = lines.write(&file);
-        let new = open_to_append(&self.path)?;
-        let (here, there) = (file.metadata()?, new.metadata()?);
-        if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
-            if there.len() > 0 {
-                bail!("{shown}: not a new file and not the old one; move it aside");
-            }
-            lines.begin_file()?;
-            // The old one may be removed already, and hold the room that the new one needs.
-            *file = Arc::new(new);
-            return lines.write(&file).with_context(|| format!("cannot write {shown}"));
+        if file.is_at(&self.path)? {
+            return finished.with_context(|| {
+                format!("{shown} cannot be written; make room, or move it to another file system, then send SIGHUP")
+            });
         }
-        finished.with_context(|| {
-            format!("{shown} cannot be written; make room, or move it to another file system, then send SIGHUP")
-        })
+        let new = Held::open(&self.path)?;
+        if new.metadata()?.len() > 0 {
+            bail!("{shown}: not a new file and not the old one; move it aside");
+        }
+        lines.begin_file()?;
+        // The old one may be removed already, and hold the room that the new one needs.
+        *file = Arc::new(new);
+        lines.write(&file).with_context(|| format!("cannot write {shown}"))
     }
 
     /// Writes one line. An error means that it is not written; then nothing may be answered. The
@@ -202,13 +204,42 @@ fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>
     (written, outcome)
 }
 
-fn open_to_append(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .read(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("cannot open the audit log {}", path.display()))
+/// A file of the log, open to append, that no other process appends to: two would break the chain.
+struct Held(File);
+
+impl Held {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let file = OpenOptions::new().create(true).read(true).append(true).open(path);
+        let file = file.with_context(|| format!("cannot open the audit log {shown}"))?;
+        match lock::hold(&file) {
+            Ok(()) => Ok(Self(file)),
+            Err(Refused::Held(holder)) => bail!(
+                "the audit log {shown} is in use by {holder}; stop it, or name another file with --audit"
+            ),
+            Err(Refused::Failed(error)) => {
+                Err(error).with_context(|| format!("cannot lock the audit log {shown}"))
+            }
+        }
+    }
+
+    /// Is it the file at `path`?
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let own = self.metadata()?;
+        match fs::metadata(path) {
+            Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
 }
 
 fn now() -> anyhow::Result<Duration> {
@@ -216,14 +247,15 @@ fn now() -> anyhow::Result<Duration> {
 }
 
 /// The file and its chain; a new file continues `chain`.
-fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(File, Chain)> {
+fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     let shown = path.display();
-    let mut file = open_to_append(path)?;
+    let held = Held::open(path)?;
+    let mut file = &*held;
     let length = file.metadata()?.len();
     if length == 0 {
         file.write_all(&chain.begin_file(now()?))?;
         file.sync_data()?;
-        return Ok((file, chain));
+        return Ok((held, chain));
     }
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(length.saturating_sub(LINE_BYTES_MAX as u64)))?;
@@ -233,7 +265,7 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(File, Chain)> {
     let chain = Chain::behind(&tail[begin..]).with_context(|| {
         format!("{shown} cannot be continued; see `enroute keyserver audit`, then move it aside")
     })?;
-    Ok((file, chain))
+    Ok((held, chain))
 }
 
 /// Verifies files in their order; says where the chain stands behind the last.

@@ -16,6 +16,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// `:method: POST`, `:scheme: https`, `:path: /`, by their places in HPACK's table.
 const REQUEST: &[u8] = &[0x83, 0x87, 0x84];
@@ -28,14 +29,22 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// A header of HTTP/2 as it is: a literal of HPACK, neither indexed nor compressed.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| {
-        assert!(text.len() < 127, "one byte of length");
-        [&[text.len() as u8], text.as_bytes()].concat()
+        let mut length = vec![text.len().min(127) as u8];
+        let mut rest = text.len().saturating_sub(127);
+        while text.len() >= 127 {
+            length.push((rest % 128) as u8 | if rest > 127 { 128 } else { 0 });
+            rest /= 128;
+            if rest == 0 {
+                break;
+            }
+        }
+        [&length[..], text.as_bytes()].concat()
     };
     [vec![0], text(name), text(value)].concat()
 }
 
 /// A connection of HTTP/2, frame by frame.
-pub struct Http2(Tls);
+pub struct Http2(pub Tls);
 
 impl Http2 {
     /// Begins it with these settings.
@@ -47,8 +56,30 @@ impl Http2 {
 
     /// Sends a request without a body.
     pub fn ask(&mut self, stream: u32, block: &[u8]) {
-        const END_STREAM: u8 = 1;
         self.0.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, block));
+    }
+
+    /// The frames of a request, in as many as its headers take; its body comes unless it `ends` there.
+    pub fn begun(stream: u32, block: &[u8], ends: bool) -> Vec<u8> {
+        let end = if ends { END_STREAM } else { 0 };
+        let mut parts = block.chunks(16_000).peekable();
+        let mut frames = Vec::new();
+        while let Some(part) = parts.next() {
+            let (kind, end) = if frames.is_empty() { (HEADERS, end) } else { (CONTINUATION, 0) };
+            let flags = end | if parts.peek().is_none() { END_HEADERS } else { 0 };
+            frames.extend(frame(kind, flags, stream, part));
+        }
+        frames
+    }
+
+    /// A part of its body.
+    pub fn data(stream: u32, bytes: &[u8]) -> Vec<u8> {
+        frame(DATA, 0, stream, bytes)
+    }
+
+    /// Room for so many more bytes of all answers.
+    pub fn window(more: u32) -> Vec<u8> {
+        frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes())
     }
 
     /// Reads a frame, answers it if it is a `PING`; false once the connection has ended.

@@ -56,6 +56,29 @@ impl Cgroup {
         fs::write(self.directory.join(self.limit), bytes.to_string()).expect("a group of ours");
     }
 
+    /// Puts a process into it that runs already.
+    pub fn take(&self, process: u32) {
+        fs::write(self.directory.join("cgroup.procs"), process.to_string()).expect("our process");
+    }
+
+    /// Lets nothing in it have more memory than now, for a while: what asks for more waits for it, and is not
+    /// killed.
+    pub fn press(&self, lasts: Duration) {
+        let write = |file: &str, text: &str| fs::write(self.directory.join(file), text);
+        let read = |file: &str| fs::read_to_string(self.directory.join(file));
+        let (now, limit, none) = match self.limit {
+            "memory.max" => ("memory.current", "memory.high", "max"),
+            _ => {
+                write("memory.oom_control", "1").expect("a group of ours");
+                ("memory.usage_in_bytes", self.limit, "-1")
+            }
+        };
+        // In the moment between, it may have come to have more.
+        let _ = write(limit, read(now).expect("a group of ours").trim());
+        thread::sleep(lasts);
+        write(limit, none).expect("a group of ours");
+    }
+
     /// The script that puts a process into it.
     pub fn entry(&self) -> String {
         format!("echo $$ > {}/cgroup.procs", self.directory.display())

@@ -145,7 +145,12 @@ impl Site {
 
     /// The same, started by another program.
     pub fn serve_by(&self, starter: &str) -> KeyServer {
-        let arguments = self.serve_arguments(&[]).join(" ");
+        self.serve_by_with(starter, &[])
+    }
+
+    /// The same with these options.
+    pub fn serve_by_with(&self, starter: &str, options: &[&str]) -> KeyServer {
+        let arguments = self.serve_arguments(options).join(" ");
         let program = env!("CARGO_BIN_EXE_enroute");
         let script = format!("{starter} {program} keyserver {arguments}");
         let mut command = Command::new("sh");

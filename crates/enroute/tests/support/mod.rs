@@ -23,6 +23,7 @@ pub mod database;
 pub mod directory;
 pub mod edge;
 pub mod enroute;
+pub mod faults;
 pub mod frames;
 pub mod greedy;
 pub mod handover;

@@ -111,7 +111,12 @@ impl Redis {
 
     /// For its process id, its output, and signals such as STOP and CONT.
     pub fn process(&self) -> &Process {
-        self.process.as_ref().expect("it is up")
+        self.running().expect("it is up")
+    }
+
+    /// The same; none while it is down.
+    pub fn running(&self) -> Option<&Process> {
+        self.process.as_ref()
     }
 }
 

@@ -92,6 +92,27 @@ pub fn record(
     })
 }
 
+/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble` is over.
+pub fn record_during(
+    address: SocketAddr,
+    seed: u64,
+    pause: Duration,
+    trouble: impl FnOnce(),
+) -> Vec<Operation> {
+    let start = Instant::now();
+    let over = AtomicBool::new(false);
+    let goes_on = || !over.load(Ordering::Relaxed);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| Client::new(number, address, &MIX, seed, start))
+            .map(|client| scope.spawn(move || client.run(goes_on, || thread::sleep(pause))))
+            .collect();
+        trouble();
+        over.store(true, Ordering::Relaxed);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
 /// Whether one more operation is asked for.
 fn take_one(left: &AtomicUsize) -> bool {
     let take = |left: usize| left.checked_sub(1);

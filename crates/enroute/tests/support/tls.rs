@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
+    time::Duration,
 };
 
 use rustls::{
@@ -19,8 +20,31 @@ use super::{edge::Answer, process::PATIENCE};
 pub struct Tls(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl Tls {
-    /// Shakes hands for `domain`; `protocol` is `http/1.1` or `h2`.
+    /// Shakes hands for `domain`; `protocol` is `http/1.1` or `h2`. The handshake goes on with what is sent.
     pub fn connect(address: SocketAddr, domain: &str, protocol: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Self::over(stream, domain, protocol)
+    }
+
+    /// The same to its end; `None` if there is none in this time, which is then the longest wait for a byte.
+    pub fn shake_hands(
+        address: SocketAddr,
+        domain: &str,
+        protocol: &str,
+        limit: Duration,
+    ) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&address, limit).ok()?;
+        stream.set_read_timeout(Some(limit)).ok()?;
+        let mut tls = Self::over(stream, domain, protocol);
+        let StreamOwned { conn, sock } = tls.0.get_mut();
+        while conn.is_handshaking() {
+            conn.complete_io(sock).ok()?;
+        }
+        Some(tls)
+    }
+
+    fn over(stream: TcpStream, domain: &str, protocol: &str) -> Self {
         let mut config =
             ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()
@@ -31,9 +55,24 @@ impl Tls {
         config.alpn_protocols = vec![protocol.into()];
         let name = ServerName::try_from(domain.to_owned()).expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
-        let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Self(BufReader::new(StreamOwned::new(connection, stream)))
+    }
+
+    /// From now on no reading and no writing waits for longer.
+    pub fn wait_at_most(&self, limit: Duration) {
+        let stream = self.0.get_ref().get_ref();
+        stream.set_write_timeout(Some(limit)).expect("a timeout");
+        stream.set_read_timeout(Some(limit)).expect("a timeout");
+    }
+
+    /// Sends as much of it as the other end takes.
+    pub fn insist(&mut self, pieces: impl Iterator<Item = Vec<u8>>) {
+        self.wait_at_most(Duration::from_secs(5));
+        let mut takes = |piece: Vec<u8>| self.0.get_mut().write_all(&piece).is_ok();
+        let all = pieces.map(&mut takes).all(|taken| taken);
+        if all {
+            let _ = self.0.get_mut().flush();
+        }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

@@ -1,0 +1,366 @@
+//! Room in memory for what is on its way between clients and origins.
+//!
+//! What is kept is counted in bytes and stays within a share: an answer that is copied out of storage,
+//! one that is being fetched, the buffers of one that passes through, a request's headers and body.
+//! Who wants to keep more waits, and while the share is spent nothing is read from clients; if that does not
+//! help, the connection that keeps the most is ended.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use hyper::body::Bytes;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Sleep, sleep},
+};
+
+use super::{Limits, stats::Counter};
+use crate::memory::{self, CLIENTS_BYTES, Clients};
+
+/// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
+const CONTENT_PART: usize = 4;
+/// One connection beside the headers it is sending: TLS and what HTTP keeps of an idle one.
+const CONNECTION_BYTES: u64 = 32 << 10;
+
+/// Buffers of an answer that passes through, between its origin's socket and its client's.
+pub(super) const PASSING_BYTES: usize = 128 << 10;
+/// What is longer is copied or fetched as a whole only while part of the share is free.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Longest wait for room.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Between two looks whether there is some.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
+
+/// What may be on its way at once, beside `memory` bytes of content.
+pub(super) fn share(memory: usize) -> usize {
+    CLIENTS_BYTES.saturating_add(memory / CONTENT_PART)
+}
+
+/// What the process takes at most, with `memory` bytes for content.
+pub(super) fn process_bytes(memory: usize, limits: &Limits) -> u64 {
+    let connection = CONNECTION_BYTES + limits.header_bytes_max as u64;
+    memory::process_bytes(memory as u64)
+        .saturating_add((memory / CONTENT_PART) as u64)
+        .saturating_add(connection.saturating_mul(limits.connections_max as u64))
+}
+
+/// The room of an edge.
+pub(super) struct Room {
+    clients: Clients,
+    open: Mutex<Open>,
+    /// Connections ended to make room.
+    pub(super) ended: Counter,
+}
+
+/// Connections, by number.
+struct Open {
+    accounts: HashMap<u64, Arc<Account>>,
+    next: u64,
+    /// When one was last chosen to be ended.
+    looked: Instant,
+}
+
+impl Room {
+    pub(super) fn new(share: usize) -> Arc<Self> {
+        let open = Open { accounts: HashMap::new(), next: 0, looked: Instant::now() };
+        let (open, ended) = (Mutex::new(open), Counter::default());
+        Arc::new(Self { clients: Clients::new(share), open, ended })
+    }
+
+    /// What all connections keep.
+    pub(super) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// Is there little left?
+    pub(super) fn is_tight(&self) -> bool {
+        self.clients.bytes() > self.whole_max()
+    }
+
+    /// Room for `bytes` of an answer that is kept whole, if there is some now. A long one leaves a part
+    /// of the share to others.
+    pub(super) fn whole(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
+        let most = if bytes > SMALL_BYTES { self.whole_max() } else { self.clients.share() };
+        self.reserve(bytes, most)
+    }
+
+    fn whole_max(&self) -> usize {
+        self.clients.share() / 4 * 3
+    }
+
+    fn reserve(self: &Arc<Self>, bytes: usize, most: usize) -> Option<Counted> {
+        let reserved = self.clients.reserve(bytes, most);
+        reserved.then(|| Counted { room: Arc::clone(self), bytes })
+    }
+
+    /// Waits for room for `bytes` that are not in memory yet; `None` if none comes.
+    pub(super) async fn wait(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
+        let began = Instant::now();
+        loop {
+            if let Some(counted) = self.reserve(bytes, self.clients.share()) {
+                return Some(counted);
+            }
+            self.make_way(began).await?;
+        }
+    }
+
+    /// Counts `bytes` that are in memory already, and waits until everything is within the share; `None`
+    /// if it does not come to that.
+    pub(super) async fn admit(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
+        self.clients.count(0, bytes);
+        let counted = Counted { room: Arc::clone(self), bytes };
+        let began = Instant::now();
+        while self.is_full() {
+            self.make_way(began).await?;
+        }
+        Some(counted)
+    }
+
+    /// Is the share spent?
+    fn is_full(&self) -> bool {
+        self.clients.bytes() >= self.clients.share()
+    }
+
+    async fn make_way(&self, began: Instant) -> Option<()> {
+        let waited = began.elapsed();
+        if waited >= WAIT_MAX {
+            return None;
+        }
+        self.end_one(waited >= WAIT_MAX / 2);
+        sleep(LOOK_PAUSE).await;
+        Some(())
+    }
+
+    /// Ends the connection that keeps the most, if it is much or `has_waited`.
+    fn end_one(&self, has_waited: bool) {
+        // Who finds another one looking need not look.
+        let Some(mut open) = self.open.try_lock() else { return };
+        let is_ending = |account: &Arc<Account>| account.is_ending.load(SeqCst);
+        if open.looked.elapsed() < LOOK_PAUSE || open.accounts.values().any(is_ending) {
+            return;
+        }
+        open.looked = Instant::now();
+        let most = open.accounts.values().max_by_key(|account| account.bytes.load(Relaxed));
+        let Some(account) = most else { return };
+        let bytes = account.bytes.load(Relaxed);
+        if bytes >= self.clients.greedy(has_waited) {
+            self.clients.tell(account.peer, bytes);
+            self.ended.count();
+            account.is_ending.store(true, SeqCst);
+            account.end.notify_one();
+        }
+    }
+
+    /// Opens the account of a connection.
+    pub(super) fn open(self: &Arc<Self>, peer: SocketAddr) -> OpenAccount {
+        let mut open = self.open.lock();
+        let (number, account) = (open.next, Arc::new(Account::new(peer)));
+        open.next += 1;
+        open.accounts.insert(number, Arc::clone(&account));
+        OpenAccount { room: Arc::clone(self), number, account }
+    }
+}
+
+/// A client's stream, from which nothing is read while the share is spent.
+pub(super) struct Gate<S> {
+    stream: S,
+    room: Arc<Room>,
+    /// Since when it is closed, and until the next look.
+    closed: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<S> Gate<S> {
+    pub(super) fn new(stream: S, room: &Arc<Room>) -> Self {
+        Self { stream, room: Arc::clone(room), closed: None }
+    }
+
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.room.is_full() {
+            let looks = || (Instant::now(), Box::pin(sleep(LOOK_PAUSE)));
+            let (began, pause) = self.closed.get_or_insert_with(looks);
+            ready!(pause.as_mut().poll(context));
+            *pause = Box::pin(sleep(LOOK_PAUSE));
+            self.room.end_one(began.elapsed() >= WAIT_MAX / 2);
+        }
+        self.closed = None;
+        Poll::Ready(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.poll_open(context));
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// The account of a connection, while it is open.
+pub(super) struct OpenAccount {
+    room: Arc<Room>,
+    number: u64,
+    pub(super) account: Arc<Account>,
+}
+
+impl Drop for OpenAccount {
+    fn drop(&mut self) {
+        self.room.open.lock().accounts.remove(&self.number);
+    }
+}
+
+/// What one connection keeps. What several wait for counts for each of them.
+pub(super) struct Account {
+    peer: SocketAddr,
+    bytes: AtomicUsize,
+    is_ending: AtomicBool,
+    end: Notify,
+}
+
+impl Account {
+    fn new(peer: SocketAddr) -> Self {
+        let (bytes, is_ending) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { peer, bytes, is_ending, end: Notify::new() }
+    }
+
+    /// Charges it for `bytes`, until what is returned is dropped.
+    pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Charged {
+        self.bytes.fetch_add(bytes, Relaxed);
+        Charged { account: Arc::clone(self), bytes }
+    }
+
+    /// Waits until the connection is to be ended to make room.
+    pub(super) async fn ending(&self) {
+        self.end.notified().await;
+    }
+}
+
+/// Bytes that a connection is charged for.
+pub(super) struct Charged {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.account.bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Bytes of memory that are counted.
+pub(super) struct Counted {
+    room: Arc<Room>,
+    bytes: usize,
+}
+
+impl Counted {
+    /// Counts as many as `bytes`, if there is room for what is more.
+    #[must_use]
+    pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let grows = self.room.clients.reserve(more, self.room.whole_max());
+        self.bytes += if grows { more } else { 0 };
+        grows
+    }
+
+    /// The same bytes, counted while any part of them is kept.
+    pub(super) fn keeps(self, bytes: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Kept { bytes, _counted: self })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.room.clients.count(self.bytes, 0);
+    }
+}
+
+struct Kept {
+    bytes: Vec<u8>,
+    _counted: Counted,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_while_any_part_of_them_is_kept() {
+        let room = Room::new(1 << 20);
+        let bytes = room.whole(1_000).expect("room").keeps(vec![7; 1_000]);
+        let part = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(room.clients.bytes(), 1_000);
+        drop(part);
+        assert_eq!(room.clients.bytes(), 0);
+    }
+
+    #[test]
+    fn a_long_answer_leaves_room_for_others() {
+        let room = Room::new(1 << 20);
+        let mut long = room.whole(700 << 10).expect("room");
+        assert!(room.whole(100 << 10).is_none() && !long.grow_to(800 << 10));
+        assert!(room.whole(SMALL_BYTES).is_some());
+        drop(long);
+        assert_eq!(room.clients.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_keeps_the_most_is_ended() {
+        let room = Room::new(1 << 20);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (small, large) = (room.open(peer), room.open(peer));
+        let kept = room.whole(700 << 10).expect("room");
+        let charged = (small.account.charge(50 << 10), large.account.charge(700 << 10));
+        let waits = room.wait(500 << 10);
+        let ended = async {
+            large.account.ending().await;
+            drop((large, charged, kept));
+        };
+        let (found, ()) = tokio::join!(waits, ended);
+        assert!(found.is_some() && !small.account.is_ending.load(SeqCst));
+    }
+}

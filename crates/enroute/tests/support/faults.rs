@@ -1,0 +1,48 @@
+//! Two faults at a time, drawn from a seed that is printed.
+
+use std::fmt::Debug;
+use std::thread;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+/// Longest wait before a fault begins.
+const DELAY_MAX_MS: u64 = 300;
+/// Longest time that one lasts.
+pub const LASTS_MAX_MS: u64 = 1_500;
+
+/// The seed that `SEED` names, or the usual one.
+pub fn seed(usual: u64) -> u64 {
+    let said = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = said.unwrap_or(usual);
+    eprintln!("SEED={seed}");
+    seed
+}
+
+/// Rounds until every pair of so many faults was there, either of the two first.
+pub const fn rounds(faults: usize) -> usize {
+    faults * (faults - 1)
+}
+
+/// Two of them, every pair in turn, each in a thread of its own: the second often begins while the first
+/// lasts. Returns when both are over.
+pub fn two_at_once<F: Copy + Debug + Send>(
+    faults: &[F],
+    round: usize,
+    random: &mut Pcg64Mcg,
+    suffer: impl Fn(F, Duration) + Sync,
+) {
+    let first = round % faults.len();
+    let second = (first + 1 + round / faults.len() % (faults.len() - 1)) % faults.len();
+    thread::scope(|scope| {
+        for fault in [faults[first], faults[second]] {
+            let mut millis = |most: u64| Duration::from_millis(random.random_range(0..most));
+            let (delay, lasts, suffer) = (millis(DELAY_MAX_MS), millis(LASTS_MAX_MS), &suffer);
+            scope.spawn(move || {
+                thread::sleep(delay);
+                suffer(fault, lasts);
+            });
+        }
+    });
+}
