@@ -38,6 +38,8 @@ soak: deps ## The slow proofs: long histories, and that a broken cache fails the
 	cargo test --locked -p enroute --lib --features highs controller
 	cargo test --locked -p state --features highs --test plans_are_near_the_optimum -- --nocapture
 	cargo test --locked -p state -- --ignored --nocapture
+	ORDERS=300000 cargo test --locked -p enroute --test no_thread_sleeps_over_what_it_was_told
+	ORDERS=20000 cargo test --locked -p db --test no_two_clients_wait_for_each_others_shards
 	cargo test --locked -p store -- --ignored --nocapture
 	cargo test --locked -p fabric -- --ignored --nocapture
 	cargo test --locked -p switch -- --ignored --nocapture

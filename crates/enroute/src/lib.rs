@@ -29,6 +29,8 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `foreign` | clients that speak another protocol than a port serves |
+//! | `inbox` | how a thread that sleeps is told things by others |
+//! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
@@ -47,6 +49,7 @@ pub mod demo;
 pub mod edge;
 pub mod fabric;
 mod foreign;
+mod inbox;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;
@@ -58,4 +61,5 @@ pub mod report;
 pub mod runtime;
 pub mod state;
 pub mod switch;
+mod sync;
 pub mod workload;

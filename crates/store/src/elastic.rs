@@ -51,11 +51,13 @@ mod record;
 mod recovery;
 mod reuse;
 mod segment;
+mod since;
 mod staged;
 mod sweep;
 mod table;
 mod walk;
 mod warming;
+mod writing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -77,6 +79,7 @@ use paging::Paging;
 pub use recovery::Recovery;
 use reuse::Reuse;
 pub use reuse::{Advice, Point};
+use since::Since;
 use staged::{Held, Staged, StagedKey};
 use sweep::Sweep;
 use table::{HASH_BITS, Location, Table};
@@ -291,8 +294,8 @@ pub struct Elastic {
     next_command: u64,
     compaction: Option<Compaction>,
     /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
-    /// when it is so late.
-    compaction_rest: (u64, Duration),
+    /// some time after this.
+    compaction_rest: (u64, Since),
     /// Compaction ran out of room on a full disk when this much had changed.
     compaction_stuck: Option<u64>,
     /// Writers wait for it.

@@ -32,6 +32,7 @@ pub(super) struct Budget<'s> {
     follow_percent: Option<u8>,
     orchestrator: Option<Orchestrator>,
     limit_bytes: Option<u64>,
+    began: Instant,
     controller: Option<(Goal, Autoscale)>,
     looked: Instant,
     stepped: Instant,
@@ -52,6 +53,7 @@ impl<'s> Budget<'s> {
             follow_percent,
             orchestrator,
             limit_bytes: None,
+            began: Instant::now(),
             controller: None,
             looked: Instant::now(),
             stepped: Instant::now(),
@@ -131,7 +133,7 @@ impl<'s> Budget<'s> {
             memory_bytes: self.shared.overhead.for_shards(present) as usize,
             advice: Advice::merge(&shards),
         };
-        let Some(next) = controller.step(&seen, self.shared.now()) else { return };
+        let Some(next) = controller.step(&seen, self.began.elapsed()) else { return };
         let bytes = self.shared.overhead.for_process(next as u64).min(goal.memory_bytes_max);
         let reason = format!("p99 {:?} of {:?}", p99.unwrap_or_default(), goal.lookup_p99);
         self.change(bytes, &reason);

@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::Ordering::Relaxed,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use db::{Session, Step, batch::Batch, keyspace::Shards};
@@ -46,7 +46,7 @@ pub(super) enum Parked {
     /// Until the disk has caught up.
     Busy,
     /// Until then.
-    Until(Duration),
+    Until(Instant),
 }
 
 /// Output that must not leave before something is durable.
@@ -79,7 +79,7 @@ pub(super) struct Connection {
     past: u64,
     holds: VecDeque<Hold>,
     /// Since when its lookup waits for the disk.
-    waits_since: Option<Duration>,
+    waits_since: Option<Instant>,
     /// What the client sends is no protocol, or it ended.
     ended: bool,
     /// Longest output that waits, in bytes.
@@ -336,7 +336,7 @@ impl Connection {
         self.parked = match step {
             Step::Done => return true,
             Step::Sleep(pause) => {
-                self.parked = Parked::Until(turn.now + pause);
+                self.parked = Parked::Until(Instant::now() + pause);
                 return true;
             }
             Step::Wait => {
@@ -353,10 +353,10 @@ impl Connection {
         match (step, self.waits_since) {
             (Step::Done, None) => *turn.at_once += 1,
             (Step::Done, Some(since)) => {
-                turn.shared.lookups.note_waited(turn.now.saturating_sub(since));
+                turn.shared.lookups.note_waited(since.elapsed());
                 self.waits_since = None;
             }
-            (_, None) => self.waits_since = Some(turn.now),
+            (_, None) => self.waits_since = Some(Instant::now()),
             (_, Some(_)) => {}
         }
     }
@@ -374,11 +374,11 @@ impl Connection {
     /// How many bytes of output may leave now.
     fn releasable(&mut self, shared: &Shared) -> io::Result<usize> {
         while let Some(hold) = self.holds.front() {
-            if shared.disk.is_durable(hold.shard, hold.position) {
+            if shared.disk.durable.is_durable(hold.shard, hold.position) {
                 self.holds.pop_front();
                 continue;
             }
-            if shared.disk.has_failed(hold.shard) {
+            if shared.disk.durable.has_failed(hold.shard) {
                 // Whether the write survives nobody knows, so it is not acknowledged.
                 return Err(io::Error::other("what it wrote did not reach the disk"));
             }

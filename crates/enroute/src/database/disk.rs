@@ -6,68 +6,36 @@
 //! wakes whom it concerns, and takes what the shard wants next.
 
 use std::{
-    collections::VecDeque,
     ptr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
 use db::Shard;
-use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use store::{
     FileDevice,
     device::{Completion, DeviceCommand, FileName, Operation, carry_out},
-    elastic::{Error, Position},
+    elastic::Error,
 };
 
-use super::{Shared, ring::Ring};
+use super::{Shared, durable::Durable, queue::Queue, ring::Ring};
 
 /// Threads that write and sync: one for each of the usual number of shards.
 pub(super) const WRITERS: usize = 4;
 
-/// Commands for one kind of threads.
-#[derive(Default)]
-pub(super) struct Queue {
-    commands: Mutex<VecDeque<(usize, DeviceCommand)>>,
-    changed: Condvar,
-}
-
-impl Queue {
-    /// Adds a command. If it is the only one, whoever serves the queue and will look at it next
-    /// (`serves`) takes it, and nobody is woken for it.
-    fn push(&self, index: usize, command: DeviceCommand, serves: bool) {
-        let mut commands = self.commands.lock();
-        commands.push_back((index, command));
-        if !serves || commands.len() > 1 {
-            self.changed.notify_one();
-        }
-    }
-
-    /// The next command; `None` at the end.
-    fn pop(&self, ended: &AtomicBool) -> Option<(usize, DeviceCommand)> {
-        let mut commands = self.commands.lock();
-        loop {
-            if let Some(next) = commands.pop_front() {
-                return Some(next);
-            }
-            if ended.load(SeqCst) {
-                return None;
-            }
-            self.changed.wait(&mut commands);
-        }
-    }
-}
+/// Commands for one kind of threads, each with its shard.
+pub(super) type Commands = Queue<(usize, DeviceCommand)>;
 
 /// Who hands a shard's commands over.
 pub(super) enum By<'a> {
     /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
     Ring(&'a mut Ring),
     /// A thread that takes its next command from this queue.
-    Serving(&'a Queue),
+    Serving(&'a Commands),
     /// Anybody else.
     Others,
 }
@@ -75,19 +43,17 @@ pub(super) enum By<'a> {
 /// The devices of all shards, and what is asked of them.
 pub(super) struct Disk {
     devices: Vec<Arc<FileDevice>>,
-    reads: Queue,
-    writes: Queue,
-    durable: Vec<AtomicU64>,
-    failed: Vec<AtomicBool>,
+    reads: Commands,
+    writes: Commands,
+    pub(super) durable: Durable,
     ended: AtomicBool,
 }
 
 impl Disk {
-    pub(super) fn new(devices: Vec<Arc<FileDevice>>) -> Self {
-        let durable = devices.iter().map(|_| AtomicU64::new(0)).collect();
-        let failed = devices.iter().map(|_| AtomicBool::new(false)).collect();
-        let (reads, writes) = (Queue::default(), Queue::default());
-        Self { devices, reads, writes, durable, failed, ended: AtomicBool::new(false) }
+    pub(super) fn new(devices: Vec<Arc<FileDevice>>, workers: usize) -> Self {
+        let durable = Durable::new(devices.len(), workers);
+        let (reads, writes) = (Queue::new(), Queue::new());
+        Self { devices, reads, writes, durable, ended: AtomicBool::new(false) }
     }
 
     /// Takes what a shard, which the caller holds, asks of its device.
@@ -106,22 +72,11 @@ impl Disk {
                 let is_read = matches!(command.operation, Operation::Read { .. });
                 let queue = if is_read { &self.reads } else { &self.writes };
                 let serves = matches!(by, By::Serving(own) if ptr::eq(own, queue));
-                queue.push(index, command, serves);
+                queue.push((index, command), serves);
             }
         }
-        self.durable[index].store(shard.store.durable_up_to().0, SeqCst);
         let failed = matches!(shard.store.accepts_writes(), Err(Error::WriteFailed { .. }));
-        self.failed[index].store(failed, SeqCst);
-    }
-
-    /// Did a write or sync of a shard fail?
-    pub(super) fn has_failed(&self, index: usize) -> bool {
-        self.failed[index].load(SeqCst)
-    }
-
-    /// Is what was written up to `position` of a shard durable?
-    pub(super) fn is_durable(&self, index: usize, position: Position) -> bool {
-        self.durable[index].load(SeqCst) >= position.0
+        self.durable.publish(index, shard.store.durable_up_to(), failed);
     }
 
     /// Are the threads to end?
@@ -132,11 +87,8 @@ impl Disk {
     /// Lets the threads end once nothing is queued.
     pub(super) fn end(&self) {
         self.ended.store(true, SeqCst);
-        for queue in [&self.reads, &self.writes] {
-            // Under the lock, so that nobody misses it between looking and waiting.
-            let _commands = queue.commands.lock();
-            queue.changed.notify_all();
-        }
+        self.reads.end();
+        self.writes.end();
     }
 }
 
@@ -150,9 +102,9 @@ pub(super) fn write(shared: &Shared) {
     serve(shared, &shared.disk.writes);
 }
 
-fn serve(shared: &Shared, queue: &Queue) {
+fn serve(shared: &Shared, queue: &Commands) {
     let disk = &shared.disk;
-    while let Some((index, command)) = queue.pop(&disk.ended) {
+    while let Some((index, command)) = queue.pop() {
         let began = Instant::now();
         let completion = carry_out(&*disk.devices[index], &command);
         let is_read = matches!(command.operation, Operation::Read { .. });
@@ -160,9 +112,7 @@ fn serve(shared: &Shared, queue: &Queue) {
         // The store uses the buffer again.
         drop(command);
         complete(shared, By::Serving(queue), Ended { shard: index, file, completion, began });
-        for inbox in shared.inboxes.iter().filter(|inbox| inbox.holds.load(SeqCst)) {
-            inbox.wake();
-        }
+        disk.durable.holders().for_each(|worker| shared.inboxes[worker].wake());
     }
 }
 
@@ -229,7 +179,7 @@ pub(super) fn close(shared: &Shared, limit: Duration) -> bool {
     }
     shards.into_iter().all(|index| {
         while !shared.locks.hold(index).store.is_closed() {
-            if began.elapsed() > limit || shared.disk.has_failed(index) {
+            if began.elapsed() > limit || shared.disk.durable.has_failed(index) {
                 return false;
             }
             std::thread::sleep(CLOSE_LOOK);

@@ -32,12 +32,13 @@ mod cgroup;
 mod connection;
 mod directory;
 mod disk;
+mod durable;
 mod host;
-mod inbox;
 mod lookups;
 mod netcache;
 mod observed;
 pub mod orchestrator;
+mod queue;
 mod ring;
 mod shards;
 mod tls;
@@ -51,14 +52,15 @@ use budget::Budget;
 use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
-use inbox::Inbox;
 use lookups::Lookups;
 use orchestrator::Orchestrator;
-use worker::Worker;
+use worker::{Note, Worker};
 
 use crate::{
     foreign::Foreigners,
+    inbox::Inbox,
     memory::{Overhead, heap},
+    sync,
 };
 
 /// What [`Database::start`] needs to know.
@@ -109,7 +111,7 @@ pub struct Shared {
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Arc<Inbox<Note>>>,
     foreigners: Foreigners,
 }
 
@@ -223,7 +225,7 @@ impl Database {
         }
         let inboxes =
             (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-        let disk = Disk::new(devices);
+        let disk = Disk::new(devices, workers);
         let ending = AtomicBool::new(false);
         let shared = Arc::new(Shared {
             server,
@@ -237,31 +239,48 @@ impl Database {
             inboxes,
             foreigners: Foreigners::default(),
         });
-        let shared_here = Arc::clone(&shared);
-        let mut database =
-            Self { shared: shared_here, threads: Vec::new(), address, _directory: directory };
-        for _ in 0..setup.readers {
-            let shared = Arc::clone(&shared);
-            database.spawn("disk-reader", move || disk::read(&shared))?;
+        let mut database = Self { shared, threads: Vec::new(), address, _directory: directory };
+        let orchestrator = setup.orchestrator.map(Orchestrator::new).transpose()?;
+        database.begin_upkeep(setup.readers, setup.follow_cgroup, orchestrator)?;
+        database.begin_workers(workers, listener, setup.tls.as_ref())?;
+        Ok(database)
+    }
+
+    /// Starts the threads that look after shards, disks and memory.
+    fn begin_upkeep(
+        &mut self,
+        readers: usize,
+        follow_cgroup: Option<u8>,
+        orchestrator: Option<Orchestrator>,
+    ) -> io::Result<()> {
+        for _ in 0..readers {
+            let shared = Arc::clone(&self.shared);
+            self.spawn("disk-reader", move || disk::read(&shared))?;
         }
         for _ in 0..disk::WRITERS {
-            let shared = Arc::clone(&shared);
-            database.spawn("disk-writer", move || disk::write(&shared))?;
+            let shared = Arc::clone(&self.shared);
+            self.spawn("disk-writer", move || disk::write(&shared))?;
         }
-        let keeper = Arc::clone(&shared);
-        database.spawn("upkeep", move || upkeep::run(&keeper))?;
-        let budgeted = Arc::clone(&shared);
-        let orchestrator = setup.orchestrator.map(Orchestrator::new).transpose()?;
-        database.spawn("budget", move || {
-            Budget::new(&budgeted, setup.follow_cgroup, orchestrator).run();
-        })?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn("upkeep", move || upkeep::run(&shared))?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn("budget", move || Budget::new(&shared, follow_cgroup, orchestrator).run())
+    }
+
+    /// Starts the threads that serve clients; the first accepts them.
+    fn begin_workers(
+        &mut self,
+        count: usize,
+        listener: TcpListener,
+        tls: Option<&Tls>,
+    ) -> io::Result<()> {
         let mut listener = Some(listener);
-        for index in 0..workers {
-            let worker =
-                Worker::new(Arc::clone(&shared), index, listener.take(), setup.tls.clone())?;
-            database.spawn("worker", move || worker.run())?;
+        for index in 0..count {
+            let shared = Arc::clone(&self.shared);
+            let worker = Worker::new(shared, index, listener.take(), tls.cloned())?;
+            self.spawn("worker", move || worker.run())?;
         }
-        Ok(database)
+        Ok(())
     }
 
     /// What every thread sees.

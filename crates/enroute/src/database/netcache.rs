@@ -113,8 +113,11 @@ impl Client {
         for (shard, position) in self.session.take_unsynced() {
             pump(&self.shared, shard);
             let waits = self.shared.server.parameters.sync() == Sync::Always;
-            while waits && !self.shared.disk.is_durable(shard, position) {
-                ensure!(!self.shared.disk.has_failed(shard), "a write did not reach the disk");
+            while waits && !self.shared.disk.durable.is_durable(shard, position) {
+                ensure!(
+                    !self.shared.disk.durable.has_failed(shard),
+                    "a write did not reach the disk"
+                );
                 thread::park_timeout(REST);
             }
         }

@@ -9,12 +9,9 @@ mod clients;
 use std::{
     collections::HashMap,
     io,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener, TcpStream},
     os::fd::OwnedFd,
-    sync::{
-        Arc,
-        atomic::Ordering::{Relaxed, SeqCst},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -30,9 +27,9 @@ use super::{
     Shared, Tls,
     connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
     disk::{self, By, Ended},
-    inbox::{Inbox, Note},
     ring::Ring,
 };
+use crate::inbox::Inbox;
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
@@ -49,10 +46,18 @@ const LISTENER: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
 const RING: u64 = u64::MAX - 2;
 
+/// What a worker is told by other threads.
+pub(super) enum Note {
+    /// A client to be served.
+    Accepted(TcpStream, SocketAddr),
+    /// Something is to be done for this client.
+    Look(u64),
+}
+
 /// One thread's part of the clients.
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<Inbox<Note>>,
     index: usize,
     epoll: OwnedFd,
     listener: Option<TcpListener>,
@@ -94,7 +99,8 @@ impl Worker {
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let inbox = Arc::clone(&shared.inboxes[index]);
-        epoll::add(&epoll, &*inbox, EventData::new_u64(INBOX), EventFlags::IN)?;
+        let edges = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &*inbox, EventData::new_u64(INBOX), edges)?;
         if let Some(listener) = &listener {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         }
@@ -187,13 +193,13 @@ impl Worker {
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let hurries = self.shared.is_ending() || self.ring.as_ref().is_some_and(Ring::must_submit);
         let mut timeout = if hurries { BUSY_PAUSE } else { LOOK_PAUSE };
-        let now = self.shared.now();
+        let now = Instant::now();
         for &slot in &self.waiting {
             let Some(connection) = &self.connections[slot] else { continue };
             timeout = timeout.min(match connection.parked {
                 Parked::Turn => Duration::ZERO,
                 Parked::Busy => BUSY_PAUSE,
-                Parked::Until(at) => at.saturating_sub(now),
+                Parked::Until(at) => at.saturating_duration_since(now),
                 Parked::No | Parked::Disk => continue,
             });
         }
@@ -301,7 +307,7 @@ impl Worker {
         if self.waiting.is_empty() {
             return;
         }
-        let now = self.shared.now();
+        let now = Instant::now();
         for slot in std::mem::take(&mut self.waiting) {
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
             match connection.parked {
@@ -365,7 +371,7 @@ impl Worker {
             .listed
             .iter()
             .any(|&slot| self.connections[slot].as_ref().is_some_and(Connection::is_held));
-        self.inbox.holds.store(holding, SeqCst);
+        self.shared.disk.durable.hold(self.index, holding);
         let mut listed = std::mem::take(&mut self.listed);
         for slot in listed.drain(..) {
             self.send_to(slot);

@@ -39,7 +39,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish
             spawn_local(async move {
                 let stream = origin.connect().await.and_then(tokio::net::TcpStream::into_std);
                 let inbox = shared.post.inbox(Seat::of(ticket).worker);
-                inbox.leave(Note::Connected(ticket, stream));
+                inbox.send(Note::Connected(ticket, stream));
             });
         }
     });

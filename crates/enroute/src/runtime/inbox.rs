@@ -1,20 +1,11 @@
 //! What other threads have to say to a worker.
 
-use std::{
-    io, mem,
-    net::TcpStream,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-};
+use std::{io, net::TcpStream, sync::Arc};
 
 use cache::lease::Ticket;
-use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
 
 use super::worker::Accepted;
+use crate::inbox;
 
 /// One thing said to a worker.
 pub(super) enum Note {
@@ -30,46 +21,7 @@ pub(super) enum Note {
 
 /// The notes for one worker. What is in it is bounded by the connections there may be, and by what
 /// each can wait for: one client, one origin, one fill.
-pub(super) struct Inbox {
-    notes: Mutex<Vec<Note>>,
-    /// Wakes the worker.
-    event: OwnedFd,
-    /// It was woken and has not looked yet.
-    woken: AtomicBool,
-}
-
-impl Inbox {
-    pub(super) fn new() -> io::Result<Self> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { notes: Mutex::default(), event, woken: AtomicBool::new(false) })
-    }
-
-    /// Leaves a note.
-    pub(super) fn leave(&self, note: Note) {
-        self.notes.lock().push(note);
-        self.wake();
-    }
-
-    /// Makes the worker look around.
-    pub(super) fn wake(&self) {
-        if !self.woken.swap(true, SeqCst) {
-            // It fails only when the counter is full, and then the worker is awake.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// All notes left since the last call.
-    pub(super) fn take(&self) -> Vec<Note> {
-        self.woken.store(false, SeqCst);
-        mem::take(&mut *self.notes.lock())
-    }
-}
-
-impl AsFd for Inbox {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-}
+pub(super) type Inbox = inbox::Inbox<Note>;
 
 /// The inboxes of all workers.
 pub(super) struct Post(Vec<Arc<Inbox>>);
@@ -91,7 +43,7 @@ impl Post {
     pub(super) fn deliver(&self, tickets: &mut Vec<Ticket>) {
         for ticket in tickets.drain(..) {
             if let Some(inbox) = self.0.get(Seat::of(ticket).worker) {
-                inbox.leave(Note::Filled(ticket));
+                inbox.send(Note::Filled(ticket));
             }
         }
     }
@@ -135,17 +87,5 @@ mod tests {
         let seat = Seat { worker: 3, number: 70_000 };
         assert_eq!(Seat::of(seat.ticket(u64::MAX)), seat);
         assert_ne!(seat.ticket(1), seat.ticket(2));
-    }
-
-    #[test]
-    fn notes_wake_and_are_taken_once() {
-        let inbox = Inbox::new().unwrap();
-        inbox.leave(Note::Filled(Ticket(1)));
-        inbox.leave(Note::Filled(Ticket(2)));
-        let mut wakes = [0; 8];
-        assert_eq!(rustix::io::read(&inbox, &mut wakes), Ok(8));
-        assert_eq!(u64::from_ne_bytes(wakes), 1);
-        assert_eq!(inbox.take().len(), 2);
-        assert!(inbox.take().is_empty());
     }
 }

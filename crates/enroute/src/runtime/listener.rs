@@ -188,7 +188,7 @@ pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]
                 };
                 turn = (turn + 1) % shared.post.len();
                 let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
-                shared.post.inbox(turn).leave(Note::Accepted(Box::new(accepted)));
+                shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
             }
         }
     }

@@ -249,7 +249,7 @@ impl Watcher {
     }
 
     fn tell(&self, ticket: Ticket, note: Note) {
-        self.shared.post.inbox(Seat::of(ticket).worker).leave(note);
+        self.shared.post.inbox(Seat::of(ticket).worker).send(note);
     }
 }
 

@@ -179,7 +179,7 @@ pub(super) fn run(
 
 impl Round {
     fn serve(&mut self, worker: &mut Worker, inbox: &Inbox) -> io::Result<()> {
-        let mut drains_until = None;
+        let (mut drains_until, mut notes) = (None, Vec::new());
         loop {
             let now = worker.now();
             if let Some(until) = drains_until {
@@ -203,7 +203,8 @@ impl Round {
                 }
             }
             if noted {
-                for note in inbox.take() {
+                inbox.take(&mut notes);
+                for note in notes.drain(..) {
                     self.read_note(worker, note);
                 }
                 if drains_until.is_none() && worker.shared.is_draining() {

@@ -9,10 +9,21 @@ use std::time::{Duration, Instant};
 use super::origins::absent;
 use super::process::PATIENCE;
 
+/// What a version of control groups calls it.
+struct Names {
+    limit: &'static str,
+    usage: &'static str,
+    unlimited: &'static str,
+}
+
+const SECOND: Names = Names { limit: "memory.max", usage: "memory.current", unlimited: "max" };
+const FIRST: Names =
+    Names { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", unlimited: "-1" };
+
 /// A group below the one this process is in; removed when dropped, so drop what is in it before.
 pub struct Cgroup {
     directory: PathBuf,
-    limit: &'static str,
+    names: &'static Names,
 }
 
 impl Cgroup {
@@ -22,20 +33,20 @@ impl Cgroup {
         let places = groups.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
-            let (root, limit) = match controllers {
-                "" => ("/sys/fs/cgroup", "memory.max"),
-                "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            let (root, names) = match controllers {
+                "" => ("/sys/fs/cgroup", &SECOND),
+                "memory" => ("/sys/fs/cgroup/memory", &FIRST),
                 _ => return None,
             };
-            Some((Path::new(root).join(group.trim_start_matches('/')), limit))
+            Some((Path::new(root).join(group.trim_start_matches('/')), names))
         });
-        for (parent, limit) in places {
+        for (parent, names) in places {
             let directory = parent.join(format!("enroute-test-{}-{name}", process::id()));
             if fs::create_dir(&directory).is_err() {
                 continue;
             }
-            let group = Self { directory, limit };
-            if group.directory.join(limit).is_file() {
+            let group = Self { directory, names };
+            if group.directory.join(names.limit).is_file() {
                 return Some(group);
             }
         }
@@ -48,12 +59,30 @@ impl Cgroup {
 
     /// Its limit, in bytes; `None` if there is none.
     pub fn limit(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.directory.join(self.limit)).expect("a group of ours");
-        text.trim().parse().ok().filter(|&bytes| bytes < 1 << 60)
+        self.number(self.names.limit).filter(|&bytes| bytes < 1 << 60)
     }
 
     pub fn set_limit(&self, bytes: u64) {
-        fs::write(self.directory.join(self.limit), bytes.to_string()).expect("a group of ours");
+        assert!(self.try_limit(bytes), "a group of ours");
+    }
+
+    /// False if so much cannot be taken away.
+    pub fn try_limit(&self, bytes: u64) -> bool {
+        fs::write(self.directory.join(self.names.limit), bytes.to_string()).is_ok()
+    }
+
+    pub fn lift_limit(&self) {
+        let limit = self.directory.join(self.names.limit);
+        fs::write(limit, self.names.unlimited).expect("a group of ours");
+    }
+
+    /// What is in it uses so much, in bytes.
+    pub fn usage(&self) -> u64 {
+        self.number(self.names.usage).expect("a group of ours")
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        fs::read_to_string(self.directory.join(name)).expect("a group of ours").trim().parse().ok()
     }
 
     /// Puts a process into it that runs already.

@@ -25,6 +25,19 @@ pub const fn rounds(faults: usize) -> usize {
     faults * (faults - 1)
 }
 
+/// Two of them: every pair in turn.
+pub fn pair<F: Copy>(faults: &[F], round: usize) -> [F; 2] {
+    let first = round % faults.len();
+    let second = (first + 1 + round / faults.len() % (faults.len() - 1)) % faults.len();
+    [faults[first], faults[second]]
+}
+
+/// After what time a fault begins, and how long it lasts.
+pub fn times(random: &mut Pcg64Mcg) -> (Duration, Duration) {
+    let mut millis = |most: u64| Duration::from_millis(random.random_range(0..most));
+    (millis(DELAY_MAX_MS), millis(LASTS_MAX_MS))
+}
+
 /// Two of them, every pair in turn, each in a thread of its own: the second often begins while the first
 /// lasts. Returns when both are over.
 pub fn two_at_once<F: Copy + Debug + Send>(
@@ -33,12 +46,9 @@ pub fn two_at_once<F: Copy + Debug + Send>(
     random: &mut Pcg64Mcg,
     suffer: impl Fn(F, Duration) + Sync,
 ) {
-    let first = round % faults.len();
-    let second = (first + 1 + round / faults.len() % (faults.len() - 1)) % faults.len();
     thread::scope(|scope| {
-        for fault in [faults[first], faults[second]] {
-            let mut millis = |most: u64| Duration::from_millis(random.random_range(0..most));
-            let (delay, lasts, suffer) = (millis(DELAY_MAX_MS), millis(LASTS_MAX_MS), &suffer);
+        for fault in pair(faults, round) {
+            let ((delay, lasts), suffer) = (times(random), &suffer);
             scope.spawn(move || {
                 thread::sleep(delay);
                 suffer(fault, lasts);

@@ -18,6 +18,7 @@
 pub mod attacks;
 pub mod cgroup;
 pub mod clients;
+pub mod clock;
 pub mod cluster;
 pub mod database;
 pub mod directory;

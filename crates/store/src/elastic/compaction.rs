@@ -20,6 +20,7 @@ use super::log::{Segment, Who};
 use super::paging::Missing;
 use super::record::{Address, Kind, Record};
 use super::segment::{Footer, Line, Trailer};
+use super::since::Since;
 use super::staged::StagedKey;
 use super::table::Slot;
 use super::{Elastic, Error};
@@ -136,7 +137,7 @@ impl Elastic {
             && self.compaction.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
         {
             self.compaction_stuck = Some(self.log.churn());
-            self.compaction_rest = (self.log.churn(), now + REST_FULL);
+            self.compaction_rest = (self.log.churn(), Since::new(now));
         }
         let can = |compaction: &mut Compaction| {
             compaction.reading.is_none() && (has_spare || !compaction.stalled)
@@ -149,8 +150,9 @@ impl Elastic {
 
     fn begin_compaction(&mut self, now: Duration) {
         let is_full = self.log.is_full();
-        let (until_churn, until) = self.compaction_rest;
-        let rests = if is_full { until > now } else { until_churn > self.log.churn() };
+        let (until_churn, since) = self.compaction_rest;
+        let rests =
+            if is_full { !since.is_over(REST_FULL, now) } else { until_churn > self.log.churn() };
         if rests || !(is_full || self.has_slack()) {
             return;
         }
@@ -158,7 +160,7 @@ impl Elastic {
         let Some((dead, slot, trailer)) = self.victim().filter(|(dead, ..)| *dead >= dead_min)
         else {
             let enough = self.log.segment_bytes() / 16;
-            self.compaction_rest = (self.log.churn() + enough, now + REST_FULL);
+            self.compaction_rest = (self.log.churn() + enough, Since::new(now));
             return;
         };
         if self.log.segments.at(slot).live == 0 {

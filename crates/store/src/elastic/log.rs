@@ -19,11 +19,11 @@ mod step;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::parity::Parity;
 use super::record::Address;
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
+use super::since::Since;
 use super::table::Location;
 use super::{Error, Position};
 use crate::blocks::Blocks;
@@ -117,16 +117,16 @@ pub(super) struct Log {
     written: u64,
     durable: u64,
     flush_wanted: u64,
-    synced_at: Duration,
-    unwritten_since: Option<Duration>,
+    synced: Since,
+    unwritten: Option<Since>,
     /// Nothing more is written: a write or sync failed.
     failed: bool,
     /// Nothing more is appended but what closing the log needs.
     is_closing: bool,
     /// Why nothing is appended, if so.
     refusal: Option<Error>,
-    /// The disk had no room for a write that is tried again then.
-    write_again_at: Option<Duration>,
+    /// When the disk had no room for a write that is tried again.
+    write_refused: Option<Since>,
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
@@ -155,12 +155,12 @@ impl Log {
             written: 0,
             durable: 0,
             flush_wanted: 0,
-            synced_at: Duration::ZERO,
-            unwritten_since: None,
+            synced: Since::default(),
+            unwritten: None,
             failed: false,
             is_closing: false,
             refusal: None,
-            write_again_at: None,
+            write_refused: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             write_bytes: WRITE_BYTES_MAX,
             unused: Default::default(),
@@ -358,12 +358,12 @@ impl Log {
 
     /// True while the disk has no room.
     pub(super) fn is_full(&self) -> bool {
-        self.spares.is_full() || self.write_again_at.is_some()
+        self.spares.is_full() || self.write_refused.is_some()
     }
 
     /// True while even what was accepted waits for room.
     pub(super) fn is_write_refused(&self) -> bool {
-        self.write_again_at.is_some()
+        self.write_refused.is_some()
     }
 
     /// Bytes appended and bytes that died, together: what compaction may find changed.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use super::device_work::Purpose;
+use super::since::Since;
 use super::staged::{StagedKey, State};
 use super::{Elastic, Error};
 use crate::blocks::Blocks;
@@ -41,8 +42,8 @@ pub(super) struct Paging {
     leaving: HashMap<u32, Arc<Blocks>>,
     /// The table the pages leaving belong to is there no more: a new one's have the same places.
     is_stale: bool,
-    /// The spill file has no room until then, or fails.
-    stay_until: Duration,
+    /// When the spill file had no room, or failed.
+    refused: Since,
     /// Pages that did not come back.
     missing: HashMap<u32, Missing>,
 }
@@ -51,14 +52,14 @@ pub(super) struct Paging {
 #[derive(Debug)]
 pub(super) struct Missing {
     pub(super) error: Error,
-    /// When to ask again.
-    until: Option<Duration>,
+    /// When it was asked for, if it is to be asked for again.
+    since: Option<Since>,
 }
 
 impl Missing {
     /// It is damaged: it stays so as long as the table is there.
     pub(super) fn is_for_good(&self) -> bool {
-        self.until.is_none()
+        self.since.is_none()
     }
 }
 
@@ -106,7 +107,8 @@ impl Elastic {
     /// has these read; true if some went.
     pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
         if !self.paging.missing.is_empty() {
-            self.paging.missing.retain(|_, missing| missing.until.is_none_or(|until| until > now));
+            let rests = |since: Since| !since.is_over(SPILL_PAUSE, now);
+            self.paging.missing.retain(|_, missing| missing.since.is_none_or(rests));
         }
         let max = self.pages_max();
         let mut went = 0;
@@ -114,7 +116,7 @@ impl Elastic {
             // What the spill file has needs no writing.
             let clean = self.paging.leaving.len() == LEAVING_MAX
                 || self.paging.is_stale
-                || now < self.paging.stay_until;
+                || !self.paging.refused.is_over(SPILL_PAUSE, now);
             let Some((page, bytes)) = self.table.send_away(PATIENCE, clean) else { break };
             went += 1;
             if let Some(bytes) = bytes.map(Arc::new) {
@@ -156,7 +158,7 @@ impl Elastic {
     pub(super) fn page_left(&mut self, page: u32, epoch: u64, written: bool, now: Duration) {
         let Some(bytes) = self.paging.leaving.remove(&page) else { return };
         if !written {
-            self.paging.stay_until = now + SPILL_PAUSE;
+            self.paging.refused = Since::new(now);
         }
         if epoch != self.table_epoch {
             self.paging.is_stale = !self.paging.leaving.is_empty();
@@ -190,8 +192,9 @@ impl Elastic {
         };
         if let Err(error) = &taken {
             self.report(error.clone());
-            let until = matches!(error, Error::ReadFailed { .. }).then_some(now + SPILL_PAUSE);
-            self.paging.missing.insert(page, Missing { error: error.clone(), until });
+            let is_passing = matches!(error, Error::ReadFailed { .. });
+            let since = is_passing.then(|| Since::new(now));
+            self.paging.missing.insert(page, Missing { error: error.clone(), since });
         }
         for waiter in self.paging.awaited.remove(&page).unwrap_or_default() {
             match &taken {

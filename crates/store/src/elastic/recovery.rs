@@ -24,7 +24,7 @@ use siphasher::sip::SipHasher13;
 use super::log::{Log, Segment};
 use super::manifest::Manifest;
 use super::reuse::Reuse;
-use super::segment::Line;
+use super::segment::{Line, Superblock};
 use super::table::Table;
 use super::{Config, Elastic, Error, Stats};
 use crate::config::Config as MemoryConfig;
@@ -115,21 +115,27 @@ impl Elastic {
         let mut table = Table::new();
         opening.fill(&mut log, &mut table, found, &config)?;
         opening.list(&mut log, begun.sequence)?;
-        while let Some(spare) = log.plan_spare() {
-            if device.create(FileName::Segment(spare.number), spare.bytes).is_err() {
-                // Asked for again when the store runs.
-                break;
-            }
-            log.add_spare(spare);
-        }
-        let manifest = log.manifest();
-        manifest.store(device)?;
-        log.pass_manifest(manifest.sequence);
+        opening.prepare(&mut log)?;
         if begun.is_former {
             superblock.store(device)?;
         }
         opening.recovery.entries = table.len();
-        let damage: VecDeque<Error> = opening.recovery.damage.clone().into();
+        let mut elastic = Self::new(config, &superblock, log, table, opening.recovery);
+        (elastic.version, elastic.versions_before) = (opening.version, opening.version);
+        elastic.step(now);
+        Ok(elastic)
+    }
+
+    /// A store that has answered nothing yet.
+    fn new(
+        config: Config,
+        superblock: &Superblock,
+        log: Log,
+        table: Table,
+        recovery: Recovery,
+    ) -> Self {
+        let [first, second] = superblock.hash_key;
+        let damage: VecDeque<Error> = recovery.damage.clone().into();
         let memory = MemoryConfig {
             bytes_max: config.memory_bytes,
             key_bytes_max: usize::MAX,
@@ -137,14 +143,14 @@ impl Elastic {
             replacement: config.replacement,
             ..MemoryConfig::default()
         };
-        let mut elastic = Self {
-            hasher: opening.hasher,
+        Self {
+            hasher: SipHasher13::new_with_keys(first, second),
             table,
             table_epoch: 0,
             memory: Memory::new(memory, first ^ second),
             log,
-            version: opening.version,
-            versions_before: opening.version,
+            version: 0,
+            versions_before: 0,
             fresh: HashTable::new(),
             gone: Vec::new(),
             known: Default::default(),
@@ -158,7 +164,7 @@ impl Elastic {
             purposes: Default::default(),
             next_command: 0,
             compaction: None,
-            compaction_rest: (0, Duration::ZERO),
+            compaction_rest: Default::default(),
             compaction_stuck: None,
             compaction_behind: false,
             sweep: None,
@@ -167,14 +173,12 @@ impl Elastic {
             uses_counted: 0,
             reuse: Reuse::new(),
             retired: Retired::default(),
-            recovery: opening.recovery,
+            recovery,
             identity: superblock.identity(),
             stats: Stats { damages: damage.len() as u64, ..Stats::default() },
             damage,
             config,
-        };
-        elastic.step(now);
-        Ok(elastic)
+        }
     }
 }
 
@@ -195,6 +199,21 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             log.forget_left();
         }
         removals.into_iter().try_for_each(|number| self.remove(number))
+    }
+
+    /// Makes the segments that are written to next, and has the manifest list them.
+    fn prepare(&self, log: &mut Log) -> Result<(), Error> {
+        while let Some(spare) = log.plan_spare() {
+            if self.device.create(FileName::Segment(spare.number), spare.bytes).is_err() {
+                // Asked for again when the store runs.
+                break;
+            }
+            log.add_spare(spare);
+        }
+        let manifest = log.manifest();
+        manifest.store(self.device)?;
+        log.pass_manifest(manifest.sequence);
+        Ok(())
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
+use super::since::Since;
+
 /// Keys followed at most.
 const SAMPLES_MAX: usize = 8192;
 /// A hash is chosen if its lower bits are below a threshold out of this.
@@ -56,7 +58,7 @@ pub(super) struct Reuse {
     /// All lookups, sampled or not.
     lookups: f64,
     /// When lookups were last made to count less for their age.
-    aged: Duration,
+    aged: Since,
 }
 
 impl Reuse {
@@ -71,17 +73,17 @@ impl Reuse {
             first: 0.0,
             sampled: 0.0,
             lookups: 0.0,
-            aged: Duration::ZERO,
+            aged: Since::default(),
         }
     }
 
     /// Makes old lookups count less.
     pub(super) fn age(&mut self, now: Duration) {
-        let time = now.saturating_sub(self.aged);
-        if time < HALF_LIFE_TIME / 8 {
+        if !self.aged.is_over(HALF_LIFE_TIME / 8, now) {
             return;
         }
-        self.aged = now;
+        let time = self.aged.elapsed(now);
+        self.aged = Since::new(now);
         let halvings = time.as_secs_f64() / HALF_LIFE_TIME.as_secs_f64();
         let factor = (-halvings.min(1.0)).exp2();
         if self.sampled * factor >= REMEMBERED_MIN {

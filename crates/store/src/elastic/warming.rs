@@ -12,6 +12,7 @@ use super::Elastic;
 use super::device_work::Purpose;
 use super::entries::NEVER;
 use super::record::Record;
+use super::since::Since;
 use super::staged::StagedKey;
 use super::table::{HASH_BITS, Slot};
 use crate::device::{FileName, Operation};
@@ -51,7 +52,7 @@ pub(super) struct Walk {
     reads: usize,
     /// How many more may be begun, and since when.
     granted: usize,
-    granted_at: Duration,
+    granted_at: Since,
 }
 
 impl Walk {
@@ -61,7 +62,7 @@ impl Walk {
 
     /// When it may go on.
     pub(super) fn timeout(&self) -> Duration {
-        self.granted_at + PAUSE
+        self.granted_at.end(PAUSE)
     }
 }
 
@@ -74,7 +75,7 @@ impl Elastic {
             Warming::Sequential => 0,
         };
         let reads = self.walk.take().map_or(0, |walk| walk.reads);
-        let (found, granted, granted_at) = (Vec::new(), 0, Duration::ZERO);
+        let (found, granted, granted_at) = (Vec::new(), 0, Since::default());
         self.walk = Some(Walk { seen_min, next: 0, found, reads, granted, granted_at });
     }
 
@@ -94,9 +95,8 @@ impl Elastic {
         if !self.has_room_to_warm() {
             return false;
         }
-        // Also when the clock was set back.
-        if now < walk.granted_at || now >= walk.granted_at + PAUSE {
-            (walk.granted, walk.granted_at) = (READS_AT_ONCE, now);
+        if walk.granted_at.is_over(PAUSE, now) {
+            (walk.granted, walk.granted_at) = (READS_AT_ONCE, Since::new(now));
         }
         // One page at a time: so much is to be done under its shard's lock.
         let mut looked = false;

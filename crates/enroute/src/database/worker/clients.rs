@@ -15,9 +15,8 @@ use super::{
     super::{
         Tls,
         connection::{Connection, OUTPUT_BYTES_MAX},
-        inbox::Note,
     },
-    Worker,
+    Note, Worker,
 };
 
 /// However many clients there are, each may have so much output waiting.

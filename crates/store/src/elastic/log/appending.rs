@@ -13,6 +13,7 @@ use crate::elastic::record::{Address, Class, Expiry, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
 };
+use crate::elastic::since::Since;
 use crate::elastic::table::Location;
 use crate::item;
 use crate::mapping::prefetch;
@@ -67,7 +68,7 @@ impl Log {
         }
         open.version_max = open.version_max.max(record.body.version);
         self.appended += record.bytes() as u64;
-        self.unwritten_since.get_or_insert(now);
+        self.unwritten.get_or_insert(Since::new(now));
         self.segments.note_expiry(slot, Line::expires_s(record.body.expires_at));
         Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
     }
@@ -122,7 +123,7 @@ impl Log {
         // It frees everything, so it may have the last.
         self.rotate(Who::Mover, 0)?;
         self.appended += 1;
-        self.unwritten_since.get_or_insert(now);
+        self.unwritten.get_or_insert(Since::new(now));
         self.segments.clear(self.segments.slot_of(number), self.appended);
         self.flush_wanted = self.appended;
         Ok(())
@@ -166,7 +167,7 @@ impl Log {
     fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, seals: bool) {
         let position = self.appended;
         self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, seals });
-        self.unwritten_since = None;
+        self.unwritten = None;
     }
 
     /// Turns what is buffered into a job, keeping the last block begun.

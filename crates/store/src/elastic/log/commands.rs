@@ -8,6 +8,7 @@ use super::Log;
 use super::spares::{RETRY_AFTER, Spare};
 use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};
+use crate::elastic::since::Since;
 use crate::elastic::{Error, Sync};
 
 /// Written after this time, however little waits.
@@ -72,10 +73,10 @@ impl Log {
         if self.jobs.is_empty() && self.is_write_due(sync, now) {
             self.cut_job();
         }
-        if self.write_again_at.is_some_and(|at| at <= now) {
-            self.write_again_at = None;
+        if self.write_refused.is_some_and(|since| since.is_over(RETRY_AFTER, now)) {
+            self.write_refused = None;
         }
-        if let Some(job) = self.jobs.front().filter(|_| self.write_again_at.is_none()) {
+        if let Some(job) = self.jobs.front().filter(|_| self.write_refused.is_none()) {
             self.writing = true;
             let write = Operation::Write { offset: job.base, bytes: Arc::clone(&job.bytes) };
             return Some((FileName::Segment(job.number), write, Purpose::Write));
@@ -83,7 +84,7 @@ impl Log {
         if self.is_sync_due(sync, now) {
             let open = self.open.as_ref()?;
             let (number, offset) = (open.number, open.written);
-            self.synced_at = now;
+            self.synced = Since::new(now);
             return Some(self.sync_command(number, offset));
         }
         None
@@ -96,10 +97,10 @@ impl Log {
     }
 
     fn is_write_due(&self, sync: Sync, now: Duration) -> bool {
-        let Some(since) = self.unwritten_since else { return false };
+        let Some(since) = self.unwritten else { return false };
         sync == Sync::Always
             || self.flush_wanted > self.written
-            || now >= since + WRITE_AFTER
+            || since.is_over(WRITE_AFTER, now)
             || self.open.as_ref().is_some_and(|open| open.buffer.len() >= self.write_bytes)
     }
 
@@ -108,18 +109,19 @@ impl Log {
             && (self.flush_wanted > self.durable
                 || match sync {
                     Sync::Always => true,
-                    Sync::EverySecond => now >= self.synced_at + SYNC_AFTER,
+                    Sync::EverySecond => self.synced.is_over(SYNC_AFTER, now),
                     Sync::Never => false,
                 })
     }
 
     /// When [`Log::poll`] has something to do at the latest, if nothing else happens.
     pub(in crate::elastic) fn timeout(&self, sync: Sync) -> Option<Duration> {
-        let write = self.unwritten_since.map(|since| since + WRITE_AFTER);
+        let write = self.unwritten.map(|since| since.end(WRITE_AFTER));
         let late = self.durable < self.written && sync == Sync::EverySecond;
-        let sync = late.then(|| self.synced_at + SYNC_AFTER);
-        let again = [self.spares.retry_at(), self.write_again_at, self.listing.retry_at()];
-        [write, sync].into_iter().chain(again).flatten().min()
+        let sync = late.then(|| self.synced.end(SYNC_AFTER));
+        let refused = [self.spares.refused(), self.write_refused, self.listing.refused()];
+        let again = refused.into_iter().flatten().map(|since| since.end(RETRY_AFTER));
+        [write, sync].into_iter().flatten().chain(again).min()
     }
 
     /// Takes the result of a command of [`Log::poll`].
@@ -154,7 +156,7 @@ impl Log {
                 }
                 let bytes = self.segments.removed(slot);
                 self.spares.note_room(bytes);
-                self.write_again_at = None;
+                self.write_refused = None;
             }
         }
     }
@@ -171,7 +173,7 @@ impl Log {
                 }
             }
             // Room was taken for all but what passes the end of its file.
-            Err(error) if is_full(&error) => self.write_again_at = Some(now + RETRY_AFTER),
+            Err(error) if is_full(&error) => self.write_refused = Some(Since::new(now)),
             Err(error) => {
                 let number = self.jobs.front().map_or(0, |job| job.number);
                 self.fail(FileName::Segment(number), &error);

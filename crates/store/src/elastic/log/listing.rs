@@ -13,6 +13,7 @@ use super::spares::{RETRY_AFTER, Spare};
 use super::{FileName, Log, Operation};
 use crate::blocks::Blocks;
 use crate::elastic::manifest::Manifest;
+use crate::elastic::since::Since;
 
 /// How far the writing of a copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,15 +40,16 @@ pub(super) struct Listing {
     /// The copy being written says that the store is closed.
     closes: bool,
     closed: bool,
-    retry_at: Option<Duration>,
+    /// When the disk had no room for it.
+    refused: Option<Since>,
     /// The bytes of the copy written last, kept for the next: a block of memory that is taken between the
     /// pieces of the log's writes would leave gaps that none of these fits into.
     blocks: Arc<Blocks>,
 }
 
 impl Listing {
-    pub(super) fn retry_at(&self) -> Option<Duration> {
-        self.retry_at
+    pub(super) fn refused(&self) -> Option<Since> {
+        self.refused
     }
 
     pub(super) fn made_bytes(&self) -> u64 {
@@ -117,10 +119,11 @@ impl Log {
         let is_due = !self.listing.made.is_empty() && !self.is_closing
             || closes
             || self.segments.droppable(self.durable).next().is_some();
-        if !is_due || self.listing.closed || self.listing.retry_at.is_some_and(|at| at > now) {
+        let rests = |since: Since| !since.is_over(RETRY_AFTER, now);
+        if !is_due || self.listing.closed || self.listing.refused.is_some_and(rests) {
             return None;
         }
-        self.listing.retry_at = None;
+        self.listing.refused = None;
         self.listing.closes = closes;
         self.listing.listed = self.listing.made.len();
         self.listing.dropped = self.segments.droppable(self.durable).collect();
@@ -151,7 +154,7 @@ impl Log {
             Err(error) => {
                 self.listing.progress = Progress::None;
                 if is_full(&error) {
-                    self.listing.retry_at = Some(now + RETRY_AFTER);
+                    self.listing.refused = Some(Since::new(now));
                 } else {
                     self.fail(self.manifest_file(), &error);
                 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::elastic::segment::BLOCK_BYTES;
+use crate::elastic::since::Since;
 
 /// Spare segments that writers find.
 const FOR_WRITERS: usize = 2;
@@ -53,8 +54,8 @@ pub(super) struct Spares {
     unlisted: usize,
     creating: bool,
     next_number: u64,
-    /// The disk is full until then.
-    retry_at: Option<Duration>,
+    /// When the disk said that it is full.
+    refused: Option<Since>,
     /// What was removed since and is not taken again. On a full disk no more is asked for: it would
     /// be what another shard has just won, and needs to go on.
     won: u64,
@@ -80,7 +81,7 @@ impl Spares {
             unlisted: 0,
             creating: false,
             next_number: 1,
-            retry_at: None,
+            refused: None,
             won: 0,
             bytes_next: 0,
             need_max: 0,
@@ -162,8 +163,8 @@ impl Spares {
 
     /// The next to be made, if one is missing and the disk may have room.
     pub(super) fn missing(&mut self, live: u64, bytes_max: u64, now: Duration) -> Option<Spare> {
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
+        if self.refused.is_some_and(|since| since.is_over(RETRY_AFTER, now)) {
+            self.refused = None;
             self.won = 0;
         }
         if self.creating || self.is_full() {
@@ -183,7 +184,7 @@ impl Spares {
 
     /// The disk said that it has no room.
     pub(super) fn note_full(&mut self, now: Duration) {
-        self.retry_at = Some(now + RETRY_AFTER);
+        self.refused = Some(Since::new(now));
         self.won = 0;
     }
 
@@ -194,10 +195,10 @@ impl Spares {
 
     /// True while the disk has no room.
     pub(super) fn is_full(&self) -> bool {
-        self.retry_at.is_some() && self.won < self.bytes_next
+        self.refused.is_some() && self.won < self.bytes_next
     }
 
-    pub(super) fn retry_at(&self) -> Option<Duration> {
-        self.retry_at
+    pub(super) fn refused(&self) -> Option<Since> {
+        self.refused
     }
 }

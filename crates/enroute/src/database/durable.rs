@@ -1,0 +1,62 @@
+//! Up to where the writes of every shard survive a crash, and which workers wait to hear of it.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use store::elastic::Position;
+
+use super::sync::{AtomicBool, AtomicU64};
+
+/// What threads that write publish, and workers look at before they send answers.
+pub(crate) struct Durable {
+    shards: Box<[State]>,
+    holding: Box<[Holding]>,
+}
+
+struct State {
+    up_to: AtomicU64,
+    failed: AtomicBool,
+}
+
+/// A worker holds answers back. On a line of the cache of its own: it changes with every round.
+#[repr(align(64))]
+struct Holding(AtomicBool);
+
+impl Durable {
+    pub(crate) fn new(shards: usize, workers: usize) -> Self {
+        let state = |_| State { up_to: AtomicU64::new(0), failed: AtomicBool::new(false) };
+        Self {
+            shards: (0..shards).map(state).collect(),
+            holding: (0..workers).map(|_| Holding(AtomicBool::new(false))).collect(),
+        }
+    }
+
+    /// How far a shard is, told by the thread that holds it; and whether its disk has failed.
+    pub(crate) fn publish(&self, shard: usize, up_to: Position, failed: bool) {
+        self.shards[shard].up_to.store(up_to.0, SeqCst);
+        self.shards[shard].failed.store(failed, SeqCst);
+    }
+
+    /// Is what was written up to `position` of a shard durable?
+    pub(crate) fn is_durable(&self, shard: usize, position: Position) -> bool {
+        self.shards[shard].up_to.load(SeqCst) >= position.0
+    }
+
+    /// Did a write or sync of a shard fail?
+    pub(crate) fn has_failed(&self, shard: usize) -> bool {
+        self.shards[shard].failed.load(SeqCst)
+    }
+
+    /// A worker says whether it holds answers back. It says so before it looks what is durable, so that it is
+    /// woken for what becomes durable after that.
+    pub(crate) fn hold(&self, worker: usize, holds: bool) {
+        let holding = &self.holding[worker].0;
+        if holding.load(Relaxed) != holds {
+            holding.store(holds, SeqCst);
+        }
+    }
+
+    /// The workers to be woken after [`Durable::publish`].
+    pub(crate) fn holders(&self) -> impl Iterator<Item = usize> {
+        (0..self.holding.len()).filter(|&worker| self.holding[worker].0.load(SeqCst))
+    }
+}

@@ -1,0 +1,61 @@
+//! How a thread that sleeps until its sockets are ready is told things by other threads.
+
+mod notes;
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::sync;
+use notes::{Event, Notes};
+
+/// Notes for one thread, which watches the inbox like a socket, edge-triggered: what raises the event is never
+/// taken back, as every raise is an edge of its own.
+pub(crate) type Inbox<N> = Notes<N, EventFd>;
+
+/// A counter that the kernel can wait for.
+pub(crate) struct EventFd(OwnedFd);
+
+impl Event for EventFd {
+    fn raise(&self) {
+        // It fails only when the counter is full, and then the thread is awake.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl<N> Inbox<N> {
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self::with(EventFd(event)))
+    }
+}
+
+impl<N> AsFd for Inbox<N> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event().0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_wake_and_are_taken_once() {
+        let inbox = Inbox::new().unwrap();
+        inbox.send(1);
+        inbox.send(2);
+        let mut wakes = [0; 8];
+        assert_eq!(rustix::io::read(&inbox, &mut wakes), Ok(8));
+        assert_eq!(u64::from_ne_bytes(wakes), 1);
+        let mut notes = Vec::new();
+        inbox.take(&mut notes);
+        assert_eq!(notes, [1, 2]);
+        notes.clear();
+        inbox.take(&mut notes);
+        assert!(notes.is_empty());
+    }
+}

@@ -1,0 +1,107 @@
+//! A wall clock that one process has for itself, and that is stepped while it runs.
+//!
+//! A time namespace has offsets for the monotonic clock only. So the function of the vDSO that tells the time is
+//! written over in the memory of that one process: it asks the kernel, and adds an offset.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use super::process::{PATIENCE, Process};
+
+/// `int clock_gettime(clockid_t, struct timespec *)`, where the offset lies at [`OFFSET_AT`].
+const TELLS_TIME: [u8; 26] = [
+    0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228 (clock_gettime)
+    0x0f, 0x05, // syscall
+    0x85, 0xc0, // test eax, eax
+    0x75, 0x0e, // jnz out
+    0x85, 0xff, // test edi, edi (CLOCK_REALTIME)
+    0x75, 0x0a, // jnz out
+    0x48, 0x8b, 0x0d, 0x0a, 0x00, 0x00, 0x00, // mov rcx, [rip + 10]
+    0x48, 0x01, 0x0e, // add [rsi], rcx
+    0xc3, // out: ret
+];
+/// Seconds added, behind the code.
+const OFFSET_AT: u64 = 32;
+
+/// The clock of one process. What was stepped stays so when this is dropped.
+pub struct Clock {
+    memory: File,
+    function: u64,
+}
+
+impl Clock {
+    /// None where the machine code would be another's.
+    pub fn of(process: &Process) -> Option<Self> {
+        if cfg!(not(target_arch = "x86_64")) {
+            return super::origins::absent("a clock of its own is machine code of x86-64");
+        }
+        let id = process.id();
+        let path = format!("/proc/{id}/mem");
+        let memory =
+            OpenOptions::new().read(true).write(true).open(path).expect("a process of ours");
+        let maps = fs::read_to_string(format!("/proc/{id}/maps")).expect("a process of ours");
+        let line = maps.lines().find(|line| line.ends_with("[vdso]")).expect("a vDSO");
+        let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let (start, end) = ends.map(|(start, end)| (number(start), number(end))).expect("a range");
+        let mut image = vec![0; (end - start) as usize];
+        memory.read_exact_at(&mut image, start).expect("it is mapped");
+        let clock = Self { memory, function: start + symbol(&image, "__vdso_clock_gettime") };
+        // No thread may be in what is written over.
+        let began = Instant::now();
+        process.stop();
+        while places(id).iter().any(|place| (start..end).contains(place)) {
+            process.signal("CONT");
+            assert!(began.elapsed() < PATIENCE, "its threads do nothing but ask for the time");
+            process.stop();
+        }
+        clock.write(clock.function + OFFSET_AT, &[0; 8]);
+        clock.write(clock.function, &TELLS_TIME);
+        process.signal("CONT");
+        Some(clock)
+    }
+
+    /// From now on the process believes that it is so many seconds later than it is. A process that is gone
+    /// believes nothing.
+    pub fn set_ahead(&self, seconds: i64) {
+        let _ = self.memory.write_all_at(&seconds.to_le_bytes(), self.function + OFFSET_AT);
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, at).expect("memory of a process of ours");
+    }
+}
+
+fn number(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).expect("an address")
+}
+
+/// Where the threads of a stopped process are: the last field of each one's `syscall`.
+fn places(id: u32) -> Vec<u64> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it is there").flatten();
+    let place = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("syscall")).ok()?;
+        Some(number(text.trim().rsplit(' ').next()?.trim_start_matches("0x")))
+    };
+    threads.filter_map(place).collect()
+}
+
+/// Where a function begins in an ELF image of 64 bits, by its table of dynamic symbols.
+fn symbol(image: &[u8], name: &str) -> u64 {
+    const DYNAMIC_SYMBOLS: u64 = 11;
+    let long = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes"));
+    let int =
+        |at: usize| u64::from(u32::from_le_bytes(image[at..at + 4].try_into().expect("four")));
+    let short = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
+    let section = |index: usize| long(0x28) as usize + index * short(0x3a);
+    let symbols = (0..short(0x3c)).map(section).find(|&at| int(at + 4) == DYNAMIC_SYMBOLS);
+    let symbols = symbols.expect("dynamic symbols");
+    let names = long(section(int(symbols + 0x28) as usize) + 0x18) as usize;
+    let (offset, bytes) = (long(symbols + 0x18) as usize, long(symbols + 0x20) as usize);
+    let is_it = |&at: &usize| {
+        let begin = &image[names + int(at) as usize..];
+        begin.starts_with(name.as_bytes()) && begin[name.len()] == 0
+    };
+    let found = (offset..offset + bytes).step_by(24).find(is_it).expect("the function is there");
+    long(found + 8)
+}

@@ -1,0 +1,32 @@
+//! Pauses by a clock that may be set back.
+
+use std::time::Duration;
+
+/// The moment a pause began.
+///
+/// The times of a store are those of a wall clock, as expiries outlive the process. Pauses are not: a clock that
+/// is set back by an hour must not keep a write from the disk for an hour. So a pause that begins in the future
+/// is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Since(Duration);
+
+impl Since {
+    pub(super) fn new(now: Duration) -> Self {
+        Self(now)
+    }
+
+    /// True once `pause` has passed, or the clock was set back.
+    pub(super) fn is_over(self, pause: Duration, now: Duration) -> bool {
+        now < self.0 || now >= self.0 + pause
+    }
+
+    /// When `pause` has passed at the latest, by the clock as it goes now.
+    pub(super) fn end(self, pause: Duration) -> Duration {
+        self.0 + pause
+    }
+
+    /// How much time has passed; none if the clock was set back.
+    pub(super) fn elapsed(self, now: Duration) -> Duration {
+        now.saturating_sub(self.0)
+    }
+}
