@@ -12,13 +12,25 @@ use super::process::PATIENCE;
 /// What a version of control groups calls it.
 struct Names {
     limit: &'static str,
+    /// Beyond it a process waits for memory instead of being killed.
+    pressed: &'static str,
     usage: &'static str,
     unlimited: &'static str,
 }
 
-const SECOND: Names = Names { limit: "memory.max", usage: "memory.current", unlimited: "max" };
-const FIRST: Names =
-    Names { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", unlimited: "-1" };
+const SECOND: Names = Names {
+    limit: "memory.max",
+    pressed: "memory.high",
+    usage: "memory.current",
+    unlimited: "max",
+};
+const FIRST: Names = Names {
+    limit: "memory.limit_in_bytes",
+    // With `memory.oom_control` set.
+    pressed: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    unlimited: "-1",
+};
 
 /// A group below the one this process is in; removed when dropped, so drop what is in it before.
 pub struct Cgroup {
@@ -94,18 +106,13 @@ impl Cgroup {
     /// killed.
     pub fn press(&self, lasts: Duration) {
         let write = |file: &str, text: &str| fs::write(self.directory.join(file), text);
-        let read = |file: &str| fs::read_to_string(self.directory.join(file));
-        let (now, limit, none) = match self.limit {
-            "memory.max" => ("memory.current", "memory.high", "max"),
-            _ => {
-                write("memory.oom_control", "1").expect("a group of ours");
-                ("memory.usage_in_bytes", self.limit, "-1")
-            }
-        };
+        if self.names.pressed == self.names.limit {
+            write("memory.oom_control", "1").expect("a group of ours");
+        }
         // In the moment between, it may have come to have more.
-        let _ = write(limit, read(now).expect("a group of ours").trim());
+        let _ = write(self.names.pressed, &self.usage().to_string());
         thread::sleep(lasts);
-        write(limit, none).expect("a group of ours");
+        write(self.names.pressed, self.names.unlimited).expect("a group of ours");
     }
 
     /// The script that puts a process into it.
