@@ -32,25 +32,25 @@ fn refused(run: &mut Run, seed: u64) -> usize {
 
 #[test]
 fn whatever_call_of_closing_it_the_machine_stops_at() {
-    let mut closed = 0;
     for seed in 0..40 {
         let mut run = filled(seed);
         let calls = run.device.calls();
         assert!(run.close());
-        let calls = run.device.calls() - calls;
-        for call in 1..=calls + 1 {
+        // The same seed can take a call more the next time: hashes are seeded by the process.
+        let calls_max = run.device.calls() - calls + 16;
+        let is_closed = (1..=calls_max).any(|call| {
             let mut run = filled(seed);
             let crash_at = Some(run.device.calls() + call);
             run.device.set_faults(Faults { crash_at, ..Faults::default() });
             let is_closed = run.close();
-            closed += usize::from(is_closed);
             run.restart(Faults::default(), call % 2 == 0);
             let recovery = run.store.recovery();
             assert!(recovery.damage.is_empty(), "seed {seed}, call {call}: {recovery:?}");
             assert!(!is_closed || recovery.cut.is_none(), "seed {seed}, call {call}: {recovery:?}");
-        }
+            is_closed
+        });
+        assert!(is_closed, "seed {seed}: not closed within {calls_max} calls");
     }
-    assert!(closed >= 40, "closed {closed} times");
 }
 
 #[test]

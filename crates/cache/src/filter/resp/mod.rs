@@ -364,6 +364,8 @@ impl Filter for Resp {
             out.extend_from_slice(&greeting);
             return;
         }
+        // Commands that follow a MULTI which no origin has seen must not be executed one by one.
+        self.lost_track |= matches!(tag, Tag::Multi);
         response::write_error(out, format!("ERR enroute: {why}").as_bytes());
     }
 
