@@ -177,7 +177,7 @@ impl Client {
             details.database,
             details.subscriptions,
             details.queued.map_or(-1, |queued| queued as i64),
-            command.map_or("NULL", |command| command.name),
+            command.map_or("NULL", |command| command.name()),
             details.user,
             if details.version == Version::Resp3 { 3 } else { 2 },
             details.library,

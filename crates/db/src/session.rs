@@ -248,7 +248,7 @@ impl Session {
         };
         self.client.active(command, scene.now.as_millis() as u64);
         if let Some(transaction) = &mut self.transaction
-            && !command.flags.has(Flags::UNQUEUED)
+            && !command.unqueued
         {
             transaction.queue(command, args);
             let queued = Some(transaction.commands.len());
@@ -256,12 +256,12 @@ impl Session {
             scene.out.extend_from_slice(b"+QUEUED\r\n");
             return Step::Done;
         }
-        if command.name == "exec" && self.transaction.is_some() {
+        if command.name() == "exec" && self.transaction.is_some() {
             return self.execute_transaction(scene);
         }
-        self.looks_up = command.scope == Scope::Keys && command.flags.has(Flags::READONLY);
+        self.looks_up = command.scope == Scope::Keys && command.is(Flags::READONLY);
         let step = self.perform(command, args, scene);
-        if matches!(step, Step::Done | Step::Sleep(_)) && command.name != "client|caching" {
+        if matches!(step, Step::Done | Step::Sleep(_)) && command.name() != "client|caching" {
             self.tracking.caching = None;
         }
         step

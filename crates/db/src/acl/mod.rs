@@ -14,8 +14,8 @@ use parking_lot::RwLock;
 
 mod rules;
 
+pub(crate) use rules::Access;
 pub use rules::Rules;
-pub(crate) use rules::{Access, CATEGORIES, categories};
 
 use crate::failure::Failure;
 

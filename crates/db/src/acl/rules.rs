@@ -3,6 +3,7 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
+use wire::resp::command::Categories;
 
 use crate::{
     command::{Command, Flags, Touch, table::ROWS},
@@ -65,51 +66,6 @@ fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Which categories a command is in.
-pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
-    let flags = command.flags;
-    let admin = flags.has(Flags::ADMIN) || command.category == Some("admin");
-    let mut categories = Vec::from_iter(command.category.filter(|&category| category != "admin"));
-    for (within, name) in [
-        (flags.has(Flags::READONLY), "read"),
-        (flags.has(Flags::WRITE), "write"),
-        (flags.has(Flags::FAST), "fast"),
-        (!flags.has(Flags::FAST), "slow"),
-        (admin, "admin"),
-        (admin || flags.has(Flags::DANGEROUS), "dangerous"),
-    ] {
-        if within {
-            categories.push(name);
-        }
-    }
-    categories
-}
-
-/// Every category there is.
-pub(crate) const CATEGORIES: &[&str] = &[
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
-
 impl Rules {
     /// Everything, without a password.
     pub(crate) fn everything() -> Self {
@@ -152,7 +108,7 @@ impl Rules {
             return Access::Allowed;
         }
         let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
-        if !command.flags.has(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
+        if !command.is(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
             return Access::NoCommand;
         }
         for (at, touch) in command.touched(args) {
@@ -160,7 +116,7 @@ impl Rules {
                 return Access::NoKey(at);
             }
         }
-        if command.name == "subscribe"
+        if command.name() == "subscribe"
             && let Some(at) = (1..args.len()).find(|&at| !self.may_hear(args[at]))
         {
             return Access::NoChannel(at);
@@ -312,9 +268,10 @@ impl Rules {
                 found = true;
             }
             Some(category) => {
-                found = CATEGORIES.contains(&category);
+                let within = Categories::named(category).ok_or(UNKNOWN)?;
+                found = true;
                 for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
-                    if categories(row).contains(&category) {
+                    if row.spec.categories().contains(within) {
                         *allowed = allow;
                     }
                 }
@@ -322,7 +279,7 @@ impl Rules {
             None => {
                 let container = format!("{what}|");
                 for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
-                    if row.name == what || row.name.starts_with(&container) {
+                    if row.name() == what || row.name().starts_with(&container) {
                         *allowed = allow;
                         found = true;
                     }
@@ -330,7 +287,7 @@ impl Rules {
             }
         }
         if !found {
-            return Err("Unknown command or category name in ACL");
+            return Err(UNKNOWN);
         }
         let signs = [format!("+{what}"), format!("-{what}")];
         self.commands.retain(|rule| !signs.contains(rule));
@@ -340,6 +297,7 @@ impl Rules {
 }
 
 const SYNTAX: &str = "Syntax error";
+const UNKNOWN: &str = "Unknown command or category name in ACL";
 const SANITIZE: &str = "sanitize-payload";
 const SKIP_SANITIZE: &str = "skip-sanitize-payload";
 

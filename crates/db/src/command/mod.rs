@@ -1,9 +1,12 @@
-//! Commands as data: a row says how a command is called, where its keys stand and what it is;
-//! a small file beside does it.
+//! Commands as data: a row of `wire`'s table says how a command is called, where its keys stand and
+//! what it is; a row here adds what is done to each key, and a small file beside does it.
 //!
 //! **Read first:** [`table`], then `string/set.rs`.
 
 use std::time::Duration;
+
+pub(crate) use wire::resp::command::Flags;
+use wire::resp::command::{Command as Spec, Keys as Positions};
 
 use crate::{failure::Failure, keyspace::Keyspace, reply::Reply, server::Server, session::Session};
 
@@ -17,7 +20,8 @@ mod touch;
 
 pub(crate) use connection::tracking::Tracking;
 pub(crate) use generic::{database_of as selected, rename::other_database, scan::Walk};
-pub(crate) use touch::{Touch, Touches};
+pub(crate) use touch::Touch;
+use touch::Touches;
 
 /// What one execution of a command has in its hands.
 pub struct Call<'c, 'k> {
@@ -45,38 +49,43 @@ impl Call<'_, '_> {
 /// Does one command. On failure nothing was changed and the failure is the whole answer.
 pub(crate) type Handler = fn(&mut Call<'_, '_>) -> Result<(), Failure>;
 
-/// One row of the table.
+/// One row of the table: that of wire's table, and what only who executes it has to know.
 #[derive(Debug)]
 pub struct Command {
-    /// In small letters; a sub-command is written `container|sub`.
-    pub name: &'static str,
-    /// Arguments with the name; negative for "at least".
-    pub arity: i8,
-    /// What it is.
-    pub flags: Flags,
+    /// Name, arity, flags, categories and positions of keys.
+    pub spec: Spec,
     /// Where its keys stand, and what it does to them.
-    pub keys: Keys,
+    pub(crate) keys: Keys,
     /// Which shards it needs.
     pub(crate) scope: Scope,
     pub(crate) group: Group,
-    /// The access rules' category, beside those that follow from its flags.
-    pub(crate) category: Option<&'static str>,
+    /// Executed at once inside MULTI.
+    pub(crate) unqueued: bool,
+    /// Changes nothing but by removing, so it goes on when the disk is full.
+    pub(crate) frees: bool,
+    /// Given its fewest arguments, does not look at what its key held.
+    replaces_key: bool,
     pub(crate) handler: Handler,
-    /// Rows of its sub-commands.
+    /// Rows of its sub-commands that are served.
     pub subcommands: &'static [Command],
 }
 
 impl Command {
-    /// Is this number of arguments, the name counted, acceptable?
-    pub(crate) fn accepts(&self, arguments: usize) -> bool {
-        let required = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { arguments >= required } else { arguments == required }
+    /// In small letters; a sub-command is written `container|sub`.
+    pub fn name(&self) -> &'static str {
+        self.spec.name
+    }
+
+    /// Is it all of these, in Redis's words?
+    #[inline]
+    pub(crate) fn is(&self, flags: Flags) -> bool {
+        self.spec.flags.contains(flags)
     }
 
     /// Does it, with this number of arguments, replace one key whatever that held? Options of SET look
     /// at it; and of several keys some might be replaced before another one fails.
     pub(crate) fn replaces(&self, arguments: usize) -> bool {
-        self.flags.has(Flags::REPLACES) && arguments == usize::from(self.arity.unsigned_abs())
+        self.replaces_key && arguments == usize::from(self.spec.arity.unsigned_abs())
     }
 }
 
@@ -105,35 +114,32 @@ impl Group {
             Self::Pubsub => "pubsub",
         }
     }
-
-    /// The access rules' category of most of its commands.
-    const fn category(self) -> Option<&'static str> {
-        match self {
-            Self::String => Some("string"),
-            Self::Bitmap => Some("bitmap"),
-            Self::Generic => Some("keyspace"),
-            Self::Connection => Some("connection"),
-            Self::Transactions => Some("transaction"),
-            Self::Server => None,
-            Self::Pubsub => Some("pubsub"),
-        }
-    }
 }
 
 /// Where keys stand among the arguments, the name counted as 0, and what the command does to them.
 #[derive(Debug, Clone, Copy)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// The first key; 0 if there is none.
-    pub first: u8,
+    pub(crate) first: u8,
     /// The last; negative counts from the end.
-    pub last: i8,
+    pub(crate) last: i8,
     /// From one to the next.
-    pub step: u8,
-    pub(crate) touches: Touches,
+    pub(crate) step: u8,
+    touches: Touches,
 }
 
 impl Keys {
-    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0, touches: Touches::NONE };
+    /// Keys where wire's row has them. No key goes without something done to it: access rules would
+    /// let everybody at it.
+    const fn new(positions: Positions, touches: Touches) -> Self {
+        let (first, last, step) = match positions {
+            Positions::None => (0, 0, 0),
+            Positions::Range { first, last, step } => (first, last, step),
+            _ => panic!("keys are served where positions alone say which they are"),
+        };
+        assert!(touches.is_none() == (first == 0), "what is done to each key, and to no other");
+        Self { first, last, step, touches }
+    }
 
     /// The positions of the keys among `arguments` arguments.
     #[inline]
@@ -156,61 +162,4 @@ pub(crate) enum Scope {
     Keys,
     /// All of them.
     All,
-}
-
-/// What a command is, in Redis's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flags(pub u32);
-
-impl Flags {
-    pub(crate) const NONE: Self = Self(0);
-    pub(crate) const WRITE: Self = Self(1);
-    pub(crate) const READONLY: Self = Self(1 << 1);
-    pub(crate) const DENYOOM: Self = Self(1 << 2);
-    pub(crate) const ADMIN: Self = Self(1 << 3);
-    pub(crate) const FAST: Self = Self(1 << 4);
-    pub(crate) const NO_AUTH: Self = Self(1 << 5);
-    pub(crate) const PUBSUB: Self = Self(1 << 6);
-    /// Refuses nothing while data is still being looked for.
-    pub(crate) const LOADING: Self = Self(1 << 8);
-    pub(crate) const NOSCRIPT: Self = Self(1 << 9);
-    /// Executed at once inside MULTI.
-    pub(crate) const UNQUEUED: Self = Self(1 << 10);
-    /// Dangerous in the access rules' sense.
-    pub(crate) const DANGEROUS: Self = Self(1 << 11);
-    /// Refused unless debugging is enabled.
-    pub(crate) const PROTECTED: Self = Self(1 << 12);
-    /// Refused inside MULTI.
-    pub(crate) const NO_MULTI: Self = Self(1 << 13);
-    /// Changes nothing but by removing, so it goes on when the disk is full.
-    pub(crate) const FREES: Self = Self(1 << 14);
-    /// Given its fewest arguments, does not look at what its key held.
-    pub(crate) const REPLACES: Self = Self(1 << 15);
-
-    pub(crate) const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// The names COMMAND INFO shows.
-    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        const NAMES: &[(Flags, &str)] = &[
-            (Flags::WRITE, "write"),
-            (Flags::READONLY, "readonly"),
-            (Flags::DENYOOM, "denyoom"),
-            (Flags::ADMIN, "admin"),
-            (Flags::PUBSUB, "pubsub"),
-            (Flags::NOSCRIPT, "noscript"),
-            (Flags::LOADING, "loading"),
-            // There are no replicas: what is answered while loading is answered while stale, too.
-            (Flags::LOADING, "stale"),
-            (Flags::FAST, "fast"),
-            (Flags::NO_AUTH, "no_auth"),
-            (Flags::NO_MULTI, "no_multi"),
-        ];
-        NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|&(_, name)| name)
-    }
 }

@@ -71,28 +71,31 @@ pub(crate) struct Touches {
 }
 
 impl Touches {
-    pub(crate) const NONE: Self = Self { first: Touch::LOOK, others: None, by_arguments: None };
+    /// There is no key.
+    pub(super) const NONE: Self = Self { first: Touch(0), others: None, by_arguments: None };
+
+    /// This to all keys.
+    pub(super) const fn all(touch: Touch) -> Self {
+        Self { first: touch, ..Self::NONE }
+    }
+
+    /// This to the first key, that to the others.
+    pub(super) const fn first_and_others(first: Touch, others: Touch) -> Self {
+        Self { first, others: Some(others), ..Self::NONE }
+    }
+
+    /// The arguments decide what is done, at most what was said before.
+    pub(super) const fn or(mut self, by_arguments: ByArguments) -> Self {
+        self.by_arguments = Some(by_arguments);
+        self
+    }
+
+    pub(super) const fn is_none(self) -> bool {
+        self.first.0 == 0
+    }
 }
 
 impl Keys {
-    /// The command does this to all of them.
-    pub(super) const fn all(mut self, touch: Touch) -> Self {
-        self.touches.first = touch;
-        self
-    }
-
-    /// It does this to the first, that to the others.
-    pub(super) const fn touched(mut self, first: Touch, others: Touch) -> Self {
-        self.touches = Touches { first, others: Some(others), by_arguments: None };
-        self
-    }
-
-    /// Its arguments decide what it does to them, at most what was said before.
-    pub(super) const fn or(mut self, by_arguments: ByArguments) -> Self {
-        self.touches.by_arguments = Some(by_arguments);
-        self
-    }
-
     /// As key specifications: first and last position (negative counts from the end), what is done there,
     /// and whether the arguments decide that.
     pub(super) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {

@@ -132,14 +132,14 @@ impl Session {
         let database = keys.database;
         let replaces = command.replaces(args.len());
         for at in command.keys.of(args.len()) {
-            let loaded = keys.load(database, args[at], command.flags.has(Flags::WRITE));
+            let loaded = keys.load(database, args[at], command.is(Flags::WRITE));
             // What is damaged can be replaced; where it cannot, the write says so.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
         if keys.must_wait() {
             return Ok(());
         }
-        if command.flags.has(Flags::WRITE) && !keys.accept(command.flags.has(Flags::FREES))? {
+        if command.is(Flags::WRITE) && !keys.accept(command.frees)? {
             return Ok(());
         }
         self.run(command, args, keys, scene)
@@ -160,7 +160,7 @@ impl Session {
         if call.reply.is_cut {
             return Err(TOO_MUCH_AT_ONCE);
         }
-        if command.flags.has(Flags::READONLY)
+        if command.is(Flags::READONLY)
             && let Some(no_loop) = self.tracking.remembers()
         {
             let (database, client) = (keys.database, self.client.id);

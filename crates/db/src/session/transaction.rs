@@ -51,7 +51,7 @@ impl Transaction {
 
     /// About how many entries its commands write or remove, and bytes of what they carry.
     fn entries_written(&self) -> (usize, usize) {
-        let writes = self.commands.iter().filter(|queued| queued.command.flags.has(Flags::WRITE));
+        let writes = self.commands.iter().filter(|queued| queued.command.is(Flags::WRITE));
         writes.fold((0, 0), |(entries, bytes), Queued { args, .. }| {
             let carried: usize = args.iter().map(|argument| argument.len()).sum();
             // Each may change the counts of the databases, too.
@@ -150,7 +150,7 @@ impl Session {
             (self.walk, self.draw) = (None, None);
             outcome = Err(Failure::new(format!(
                 "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
-                command.name
+                command.name()
             )));
         }
         if let Err(failure) = outcome {
@@ -162,7 +162,7 @@ impl Session {
     fn shards_of(&self, transaction: &Transaction, count: usize) -> Vec<usize> {
         let mut wanted = vec![false; count];
         // SELECT inside the transaction decides where the keys behind it lie.
-        let selects = transaction.commands.iter().any(|queued| queued.command.name == "select");
+        let selects = transaction.commands.iter().any(|queued| queued.command.name() == "select");
         for queued in &transaction.commands {
             match queued.command.scope {
                 Scope::All => wanted.fill(true),
@@ -189,21 +189,21 @@ impl Session {
         let mut database = self.database;
         let (mut writes, mut only_frees) = (false, true);
         for Queued { command, args } in &transaction.commands {
-            if command.name == "select" {
+            if command.name() == "select" {
                 database = crate::command::selected(&args[1]).unwrap_or(database);
             }
             if command.scope == Scope::None {
                 continue;
             }
-            let writes_now = command.flags.has(Flags::WRITE);
+            let writes_now = command.is(Flags::WRITE);
             writes |= writes_now;
-            only_frees &= !writes_now || command.flags.has(Flags::FREES);
+            only_frees &= !writes_now || command.frees;
             for at in command.keys.of(args.len()) {
                 // A later command may write what this one reads.
                 keys.load(database, &args[at], true)?;
             }
             if let Some(other) = crate::command::other_database(command, args) {
-                keys.load(other, &args[if command.name == "move" { 1 } else { 2 }], true)?;
+                keys.load(other, &args[if command.name() == "move" { 1 } else { 2 }], true)?;
             }
         }
         for watched in &self.watched {
