@@ -1,5 +1,6 @@
 //! What a command is called, how many arguments it takes, where its keys stand and which flags and
-//! categories it has is said once, in `wire`: a cache and an agent go by the same rows as the database.
+//! categories it has is said once, in `wire`: a cache and an agent go by the same rows as the
+//! database.
 
 use db::command::{Command, table::COMMANDS};
 use wire::resp::command;
@@ -24,7 +25,7 @@ fn every_command_extends_a_row_of_wire() {
     for row in COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
         let found = found(row);
         let said = |row: &command::Command| (row.arity, row.keys, row.flags, row.categories());
-        assert_eq!(said(&row.spec), said(found), "{}", row.name());
+        assert_eq!(said(&row.row.spec), said(found), "{}", row.name());
         rows += 1;
     }
     assert!(rows > 130, "only {rows} rows");

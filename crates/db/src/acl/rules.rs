@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 use wire::resp::command::Categories;
 
 use crate::{
-    command::{Command, Flags, Touch, table::ROWS},
     failure::Failure,
     glob,
+    row::{Flags, Row, Touch},
 };
 
 /// What one user may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) enabled: bool,
     pub(crate) without_password: bool,
@@ -24,7 +24,9 @@ pub struct Rules {
     /// What was said about `sanitize-payload`, if anything was. There are no payloads.
     pub(crate) payload: Option<&'static str>,
     pub(crate) channels: Vec<String>,
-    /// For each row of the table.
+    /// Every command.
+    rows: &'static [&'static Row],
+    /// For each of them.
     allowed: Vec<bool>,
     /// The rules about commands since the last that named all.
     pub(crate) commands: Vec<String>,
@@ -68,8 +70,8 @@ fn hash(password: &[u8]) -> String {
 
 impl Rules {
     /// Everything, without a password.
-    pub(crate) fn everything() -> Self {
-        let mut rules = Self::nothing();
+    pub(crate) fn everything(rows: &'static [&'static Row]) -> Self {
+        let mut rules = Self::nothing(rows);
         for rule in ["on", "nopass", "~*", "&*", "+@all"] {
             rules.apply(rule).expect("a rule");
         }
@@ -77,7 +79,7 @@ impl Rules {
     }
 
     /// Nothing: what a new user may do.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn nothing(rows: &'static [&'static Row]) -> Self {
         Self {
             enabled: false,
             without_password: false,
@@ -86,7 +88,8 @@ impl Rules {
             keys: Vec::new(),
             payload: None,
             channels: Vec::new(),
-            allowed: vec![false; ROWS.len()],
+            rows,
+            allowed: vec![false; rows.len()],
             commands: vec!["-@all".to_owned()],
             unrestricted: false,
         }
@@ -103,11 +106,11 @@ impl Rules {
     }
 
     /// May the user do `command` with these arguments?
-    pub(crate) fn access(&self, command: &'static Command, args: &[&[u8]]) -> Access {
+    pub(crate) fn access(&self, command: &'static Row, args: &[&[u8]]) -> Access {
         if self.unrestricted {
             return Access::Allowed;
         }
-        let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
+        let row = self.rows.iter().position(|row| std::ptr::eq(*row, command));
         if !command.is(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
             return Access::NoCommand;
         }
@@ -175,7 +178,7 @@ impl Rules {
             "resetchannels" => self.channels.clear(),
             "allcommands" => self.change("+@all")?,
             "nocommands" => self.change("-@all")?,
-            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing() },
+            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing(self.rows) },
             SANITIZE => self.payload = Some(SANITIZE),
             SKIP_SANITIZE => self.payload = Some(SKIP_SANITIZE),
             _ => self.change_by_sign(rule)?,
@@ -270,7 +273,7 @@ impl Rules {
             Some(category) => {
                 let within = Categories::named(category).ok_or(UNKNOWN)?;
                 found = true;
-                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
+                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
                     if row.spec.categories().contains(within) {
                         *allowed = allow;
                     }
@@ -278,7 +281,7 @@ impl Rules {
             }
             None => {
                 let container = format!("{what}|");
-                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
+                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
                     if row.name() == what || row.name().starts_with(&container) {
                         *allowed = allow;
                         found = true;

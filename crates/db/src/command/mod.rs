@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-pub(crate) use wire::resp::command::Flags;
-use wire::resp::command::{Command as Spec, Keys as Positions};
-
-use crate::{failure::Failure, keyspace::Keyspace, reply::Reply, server::Server, session::Session};
+use crate::{
+    failure::Failure, keyspace::Keyspace, reply::Reply, row::Row, server::Server, session::Session,
+};
 
 mod bit;
 mod connection;
@@ -16,12 +15,9 @@ mod generic;
 mod server;
 mod string;
 pub mod table;
-mod touch;
 
 pub(crate) use connection::tracking::Tracking;
 pub(crate) use generic::{database_of as selected, rename::other_database, scan::Walk};
-pub(crate) use touch::Touch;
-use touch::Touches;
 
 /// What one execution of a command has in its hands.
 pub struct Call<'c, 'k> {
@@ -49,22 +45,12 @@ impl Call<'_, '_> {
 /// Does one command. On failure nothing was changed and the failure is the whole answer.
 pub(crate) type Handler = fn(&mut Call<'_, '_>) -> Result<(), Failure>;
 
-/// One row of the table: that of wire's table, and what only who executes it has to know.
+/// One row of the table, and what does it.
 #[derive(Debug)]
 pub struct Command {
-    /// Name, arity, flags, categories and positions of keys.
-    pub spec: Spec,
-    /// Where its keys stand, and what it does to them.
-    pub(crate) keys: Keys,
-    /// Which shards it needs.
-    pub(crate) scope: Scope,
+    /// What is known of it without doing it.
+    pub row: Row,
     pub(crate) group: Group,
-    /// Executed at once inside MULTI.
-    pub(crate) unqueued: bool,
-    /// Changes nothing but by removing, so it goes on when the disk is full.
-    pub(crate) frees: bool,
-    /// Given its fewest arguments, does not look at what its key held.
-    replaces_key: bool,
     pub(crate) handler: Handler,
     /// Rows of its sub-commands that are served.
     pub subcommands: &'static [Command],
@@ -73,19 +59,7 @@ pub struct Command {
 impl Command {
     /// In small letters; a sub-command is written `container|sub`.
     pub fn name(&self) -> &'static str {
-        self.spec.name
-    }
-
-    /// Is it all of these, in Redis's words?
-    #[inline]
-    pub(crate) fn is(&self, flags: Flags) -> bool {
-        self.spec.flags.contains(flags)
-    }
-
-    /// Does it, with this number of arguments, replace one key whatever that held? Options of SET look
-    /// at it; and of several keys some might be replaced before another one fails.
-    pub(crate) fn replaces(&self, arguments: usize) -> bool {
-        self.replaces_key && arguments == usize::from(self.spec.arity.unsigned_abs())
+        self.row.name()
     }
 }
 
@@ -114,52 +88,4 @@ impl Group {
             Self::Pubsub => "pubsub",
         }
     }
-}
-
-/// Where keys stand among the arguments, the name counted as 0, and what the command does to them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Keys {
-    /// The first key; 0 if there is none.
-    pub(crate) first: u8,
-    /// The last; negative counts from the end.
-    pub(crate) last: i8,
-    /// From one to the next.
-    pub(crate) step: u8,
-    touches: Touches,
-}
-
-impl Keys {
-    /// Keys where wire's row has them. No key goes without something done to it: access rules would
-    /// let everybody at it.
-    const fn new(positions: Positions, touches: Touches) -> Self {
-        let (first, last, step) = match positions {
-            Positions::None => (0, 0, 0),
-            Positions::Range { first, last, step } => (first, last, step),
-            _ => panic!("keys are served where positions alone say which they are"),
-        };
-        assert!(touches.is_none() == (first == 0), "what is done to each key, and to no other");
-        Self { first, last, step, touches }
-    }
-
-    /// The positions of the keys among `arguments` arguments.
-    #[inline]
-    pub(crate) fn of(self, arguments: usize) -> impl Iterator<Item = usize> {
-        let last = match usize::try_from(self.last) {
-            Ok(last) => last,
-            Err(_) => arguments.saturating_sub(usize::from(self.last.unsigned_abs())),
-        };
-        let end = if self.first == 0 { 0 } else { (last + 1).min(arguments) };
-        (usize::from(self.first)..end).step_by(usize::from(self.step).max(1))
-    }
-}
-
-/// Which shards a command needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// None.
-    None,
-    /// Those of its keys.
-    Keys,
-    /// All of them.
-    All,
 }

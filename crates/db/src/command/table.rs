@@ -3,11 +3,9 @@
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
-use wire::resp::command::named;
 
-use super::{
-    Command, Group, Handler, Keys, Scope, Touch, Touches, bit, connection, generic, server, string,
-};
+use super::{Command, Group, Handler, bit, connection, generic, server, string};
+use crate::row::{Row, Scope, Touch, Touches};
 
 const LOOK: Touch = Touch::LOOK;
 const READ: Touch = Touch::READ;
@@ -21,22 +19,8 @@ const DELETE: Touch = Touch::DELETE;
 /// It has no keys.
 const NONE: Touches = Touches::NONE;
 
-/// The row of wire's table of this name (without one this does not build), what is done to its keys,
-/// and what does it.
 const fn row(name: &'static str, group: Group, touches: Touches, handler: Handler) -> Command {
-    let spec = named(name).expect("a row of the table of `wire`");
-    let keys = Keys::new(spec.keys, touches);
-    Command {
-        spec,
-        keys,
-        scope: if keys.first == 0 { Scope::None } else { Scope::Keys },
-        group,
-        unqueued: false,
-        frees: false,
-        replaces_key: false,
-        handler,
-        subcommands: &[],
-    }
+    Command { row: Row::new(name, touches), group, handler, subcommands: &[] }
 }
 
 const fn all(touch: Touch) -> Touches {
@@ -73,7 +57,7 @@ const fn transaction(name: &'static str, touches: Touches, handler: Handler) -> 
 
 impl Command {
     const fn everywhere(mut self) -> Self {
-        self.scope = Scope::All;
+        self.row.scope = Scope::All;
         self
     }
 
@@ -83,17 +67,17 @@ impl Command {
     }
 
     const fn unqueued(mut self) -> Self {
-        self.unqueued = true;
+        self.row.unqueued = true;
         self
     }
 
     const fn freeing(mut self) -> Self {
-        self.frees = true;
+        self.row.frees = true;
         self
     }
 
     const fn replacing(mut self) -> Self {
-        self.replaces_key = true;
+        self.row.replaces_key = true;
         self
     }
 }
@@ -269,13 +253,13 @@ static SLOWLOG: &[Command] = &[
 /// Longest name looked up.
 const NAME_BYTES_MAX: usize = 32;
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
-    COMMANDS.iter().map(|command| (command.spec.name.as_bytes(), command)).collect()
-});
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name().as_bytes(), command)).collect());
 
 /// Every row, sub-commands behind their containers, in an order that never changes.
-pub(crate) static ROWS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
-    COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)).collect()
+pub(crate) static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
+    let all = COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    all.map(|command| &command.row).collect()
 });
 
 /// The row of a command's name in any case; of a container, the container's.
@@ -291,7 +275,7 @@ pub fn lookup(name: &[u8]) -> Option<&'static Command> {
 /// The row of a sub-command's name in any case.
 pub(crate) fn subcommand(container: &'static Command, name: &[u8]) -> Option<&'static Command> {
     container.subcommands.iter().find(|row| {
-        let own = row.spec.name.split_once('|').map_or("", |(_, own)| own);
+        let own = row.name().split_once('|').map_or("", |(_, own)| own);
         own.as_bytes().eq_ignore_ascii_case(name)
     })
 }

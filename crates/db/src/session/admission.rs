@@ -5,8 +5,9 @@ use wire::resp::Version;
 use super::Session;
 use crate::{
     acl::{Access, User},
-    command::{Command, Flags, table},
+    command::{Command, table},
     failure::{Failure, NO_AUTH, NOT_IN_TRANSACTION},
+    row::Flags,
     server::Server,
 };
 
@@ -19,10 +20,10 @@ impl Session {
     ) -> Result<&'static Command, Failure> {
         let command = self.resolve(args)?;
         self.refresh(server);
-        if !self.authenticated && !self.is_open && !command.is(Flags::NO_AUTH) {
+        if !self.authenticated && !self.is_open && !command.row.is(Flags::NO_AUTH) {
             return Err(NO_AUTH);
         }
-        if self.transaction.is_some() && command.is(Flags::NO_MULTI) {
+        if self.transaction.is_some() && command.row.is(Flags::NO_MULTI) {
             return Err(NOT_IN_TRANSACTION);
         }
         self.permit(command, args)?;
@@ -42,7 +43,8 @@ impl Session {
     /// The row of a request: mostly that of the one before.
     fn resolve(&mut self, args: &[&[u8]]) -> Result<&'static Command, Failure> {
         let again = |last: &&Command| {
-            last.name().as_bytes().eq_ignore_ascii_case(args[0]) && last.spec.accepts(args.len())
+            last.name().as_bytes().eq_ignore_ascii_case(args[0])
+                && last.row.spec.accepts(args.len())
         };
         if let Some(last) = self.last.filter(again) {
             return Ok(last);
@@ -55,7 +57,7 @@ impl Session {
     }
 
     fn permit(&self, command: &'static Command, args: &[&[u8]]) -> Result<(), Failure> {
-        match self.rights.rules.access(command, args) {
+        match self.rights.rules.access(&command.row, args) {
             Access::Allowed => Ok(()),
             Access::NoCommand => Err(Failure::new(format!(
                 "NOPERM this user has no permissions to run the '{}' command",
@@ -77,7 +79,7 @@ impl Session {
         command: &'static Command,
         args: &[&[u8]],
     ) -> Result<(), Failure> {
-        let reason = match self.rights.rules.access(command, args) {
+        let reason = match self.rights.rules.access(&command.row, args) {
             Access::Allowed => return Ok(()),
             Access::NoCommand => "no permission to execute the command or subcommand",
             Access::NoKey(_) => "no permission to touch the specified keys",
@@ -117,7 +119,7 @@ impl Session {
             Some(user) => self.rights = user,
             // Its user was removed; one of the same name that came after is another.
             None => {
-                self.rights = User::nobody();
+                self.rights = server.acl.nobody();
                 self.authenticated = false;
                 self.closing = true;
             }
@@ -149,7 +151,7 @@ pub(crate) fn wrong_count(command: &Command) -> Failure {
 /// The row of a request, if its number of arguments is acceptable.
 fn resolve(args: &[&[u8]]) -> Result<&'static Command, Failure> {
     let command = find(args).ok_or_else(|| unknown(args))?;
-    if command.spec.accepts(args.len()) { Ok(command) } else { Err(wrong_count(command)) }
+    if command.row.spec.accepts(args.len()) { Ok(command) } else { Err(wrong_count(command)) }
 }
 
 /// How much of an unknown command, and of its arguments, is repeated in the answer.

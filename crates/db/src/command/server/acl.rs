@@ -4,11 +4,12 @@ use std::str;
 
 use wire::resp::command::Categories;
 
-use super::super::{Call, Command, table::ROWS};
+use super::super::{Call, table::ROWS};
 use crate::{
     acl::{Access, DEFAULT},
     failure::{Failure, SYNTAX},
     number::integer,
+    row::Row,
     session::{find, wrong_count},
 };
 
@@ -109,7 +110,7 @@ pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             let named = text(category);
             let category = Categories::named(&named.to_ascii_lowercase())
                 .ok_or_else(|| Failure::new(format!("ERR Unknown category '{named}'")))?;
-            let within = |row: &&&Command| row.spec.categories().contains(category);
+            let within = |row: &&&Row| row.spec.categories().contains(category);
             let within: Vec<_> = ROWS.iter().filter(within).collect();
             call.reply.array(within.len());
             within.iter().for_each(|row| call.reply.text(row.name()));
@@ -127,10 +128,10 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let Some(command) = find(args) else {
         return Err(Failure::new(format!("ERR Command '{}' not found", text(args[0]))));
     };
-    if !command.spec.accepts(args.len()) {
+    if !command.row.spec.accepts(args.len()) {
         return Err(wrong_count(command));
     }
-    let answer = match user.rules.access(command, args) {
+    let answer = match user.rules.access(&command.row, args) {
         Access::Allowed => {
             call.reply.ok();
             return Ok(());

@@ -2,11 +2,12 @@
 
 use wire::resp::command::Categories;
 
-use super::super::{Call, Command, Flags, Touch, table};
+use super::super::{Call, Command, table};
 use crate::{
     failure::{Failure, SYNTAX},
     glob,
     reply::Reply,
+    row::{Flags, Touch},
     session,
 };
 
@@ -21,28 +22,28 @@ pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 fn describe(reply: &mut Reply<'_>, row: &Command) {
     reply.array(10);
     reply.text(row.name());
-    reply.integer(row.spec.arity.into());
+    reply.integer(row.row.spec.arity.into());
     let flags: Vec<_> = flags(row).collect();
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    reply.integer(row.keys.first.into());
-    reply.integer(row.keys.last.into());
-    reply.integer(row.keys.step.into());
-    let categories: Vec<_> = row.spec.categories().names().collect();
+    reply.integer(row.row.keys.first.into());
+    reply.integer(row.row.keys.last.into());
+    reply.integer(row.row.keys.step.into());
+    let categories: Vec<_> = row.row.spec.categories().names().collect();
     reply.set(categories.len());
     categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
     reply.array(0);
-    let specifications = row.keys.specifications();
+    let specifications = row.row.keys.specifications();
     reply.array(specifications.len());
     for specification in specifications {
-        specify(reply, row.keys.step, specification);
+        specify(reply, row.row.keys.step, specification);
     }
     reply.array(row.subcommands.len());
     row.subcommands.iter().for_each(|row| describe(reply, row));
 }
 
-/// The names of its flags that COMMAND INFO shows. None of ours waits for other clients, WAIT neither:
-/// there are no replicas.
+/// The names of its flags that COMMAND INFO shows. None of ours waits for other clients, WAIT
+/// neither: there are no replicas.
 fn flags(row: &Command) -> impl Iterator<Item = &'static str> {
     const NAMES: &[(Flags, &str)] = &[
         (Flags::WRITE, "write"),
@@ -57,7 +58,7 @@ fn flags(row: &Command) -> impl Iterator<Item = &'static str> {
         (Flags::NO_AUTH, "no_auth"),
         (Flags::NO_MULTI, "no_multi"),
     ];
-    NAMES.iter().filter(|(flag, _)| row.is(*flag)).map(|&(_, name)| name)
+    NAMES.iter().filter(|(flag, _)| row.row.is(*flag)).map(|&(_, name)| name)
 }
 
 /// Where some keys stand and what is done to them.
@@ -151,7 +152,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             match by.to_ascii_uppercase().as_slice() {
                 b"PATTERN" => rows.retain(|row| glob::matches(&folded, row.name().as_bytes())),
                 b"ACLCAT" => {
-                    rows.retain(|row| of.is_some_and(|of| row.spec.categories().contains(of)));
+                    rows.retain(|row| of.is_some_and(|of| row.row.spec.categories().contains(of)));
                 }
                 b"MODULE" => rows.clear(),
                 _ => return Err(SYNTAX),
@@ -168,13 +169,13 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 fn keyed<'c>(args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
     let row = session::find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
-    if row.keys.first == 0 {
+    if row.row.keys.first == 0 {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    if !row.spec.accepts(args.len()) {
+    if !row.row.spec.accepts(args.len()) {
         return Err(invalid("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<_> = row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
+    let keys: Vec<_> = row.row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
     if keys.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));
     }
