@@ -12,10 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use wire::resp::Version;
 
-use crate::{
-    command::{Command, table::ROWS},
-    tracking::Notice,
-};
+use crate::{row::Row, tracking::Notice};
 
 /// Messages one client may leave unread; beyond, it is closed, as what it keeps can no longer be
 /// told to be stale.
@@ -78,9 +75,9 @@ pub struct Client {
 impl Client {
     /// Notes that it does `command` now.
     #[inline]
-    pub(crate) fn active(&self, command: &'static Command, now_ms: u64) {
+    pub(crate) fn active(&self, row: &'static Row, now_ms: u64) {
         self.active_ms.store(now_ms, Relaxed);
-        self.command.store(std::ptr::from_ref(command) as usize, Relaxed);
+        self.command.store(std::ptr::from_ref(row) as usize, Relaxed);
     }
 
     /// When it last gave a command, since the Unix epoch.
@@ -138,11 +135,11 @@ impl Client {
         self.awaited.load(SeqCst) == 0
     }
 
-    /// The line of CLIENT LIST.
-    pub(crate) fn line(&self, now_ms: u64) -> String {
+    /// The line of CLIENT LIST; `rows` are all there are.
+    pub(crate) fn line(&self, now_ms: u64, rows: &[&'static Row]) -> String {
         let details = self.details.lock();
         let address = self.command.load(Relaxed);
-        let command = ROWS.iter().find(|row| std::ptr::from_ref(**row) as usize == address);
+        let command = rows.iter().find(|row| std::ptr::from_ref(**row) as usize == address);
         let tracks = self.tracking.load(Relaxed);
         let mut flags = String::new();
         for (flag, letter) in [
@@ -177,7 +174,7 @@ impl Client {
             details.database,
             details.subscriptions,
             details.queued.map_or(-1, |queued| queued as i64),
-            command.map_or("NULL", |command| command.name),
+            command.map_or("NULL", |command| command.name()),
             details.user,
             if details.version == Version::Resp3 { 3 } else { 2 },
             details.library,

@@ -22,6 +22,7 @@ pub mod keyspace;
 mod number;
 pub mod parameters;
 mod reply;
+pub mod row;
 pub mod server;
 pub mod session;
 pub mod shard;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{acl::Acl, clients::Clients, parameters::Parameters, tracking::Notice, turns::Turns};
+use crate::{
+    acl::Acl, clients::Clients, command::table::ROWS, parameters::Parameters, tracking::Notice,
+    turns::Turns,
+};
 
 /// What the database wants of the process around it.
 pub trait Host: Send + Sync {
@@ -98,7 +101,7 @@ impl Server {
     pub fn new(host: Box<dyn Host>, parameters: Parameters, seed: u64, now: Duration) -> Self {
         let run_id = (0..3).map(|part| format!("{:016x}", mix(seed ^ part))).collect::<String>();
         Self {
-            acl: Acl::default(),
+            acl: Acl::new(&ROWS),
             clients: Clients::default(),
             parameters,
             stats: Stats::default(),

@@ -13,10 +13,11 @@ use wire::resp::Version;
 use crate::{
     acl::{DEFAULT, User},
     clients::Client,
-    command::{Command, Flags, Scope, Tracking, Walk},
+    command::{Command, Tracking, Walk},
     failure::Failure,
     keyspace::Shards,
     reply::Reply,
+    row::{Flags, Scope},
     server::Server,
 };
 
@@ -110,7 +111,7 @@ impl Session {
     /// A conversation with `client`, which nobody has authenticated yet.
     pub fn new(client: Arc<Client>, server: &Server) -> Self {
         let generation = server.acl.generation();
-        let rights = server.acl.find(DEFAULT).unwrap_or_else(User::nobody);
+        let rights = server.acl.find(DEFAULT).unwrap_or_else(|| server.acl.nobody());
         let is_open = rights.rules.needs_no_password();
         Self {
             client,
@@ -246,9 +247,9 @@ impl Session {
                 return Step::Done;
             }
         };
-        self.client.active(command, scene.now.as_millis() as u64);
+        self.client.active(&command.row, scene.now.as_millis() as u64);
         if let Some(transaction) = &mut self.transaction
-            && !command.flags.has(Flags::UNQUEUED)
+            && !command.row.unqueued
         {
             transaction.queue(command, args);
             let queued = Some(transaction.commands.len());
@@ -256,12 +257,12 @@ impl Session {
             scene.out.extend_from_slice(b"+QUEUED\r\n");
             return Step::Done;
         }
-        if command.name == "exec" && self.transaction.is_some() {
+        if command.name() == "exec" && self.transaction.is_some() {
             return self.execute_transaction(scene);
         }
-        self.looks_up = command.scope == Scope::Keys && command.flags.has(Flags::READONLY);
+        self.looks_up = command.row.scope == Scope::Keys && command.row.is(Flags::READONLY);
         let step = self.perform(command, args, scene);
-        if matches!(step, Step::Done | Step::Sleep(_)) && command.name != "client|caching" {
+        if matches!(step, Step::Done | Step::Sleep(_)) && command.name() != "client|caching" {
             self.tracking.caching = None;
         }
         step

@@ -107,10 +107,10 @@ fn conversation(numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..40 {
         let command = &COMMANDS[numbers.next(COMMANDS.len())];
-        let mut words = vec![command.name];
+        let mut words = vec![command.name()];
         if !command.subcommands.is_empty() {
             let row = &command.subcommands[numbers.next(command.subcommands.len())];
-            words.push(row.name.split_once('|').map_or("", |(_, own)| own));
+            words.push(row.name().split_once('|').map_or("", |(_, own)| own));
         }
         for _ in 0..numbers.next(6) {
             words.push(WORDS[numbers.next(WORDS.len())]);

@@ -1,7 +1,7 @@
 //! The command table against the tables of a real server. Does nothing where no `redis-server` is
 //! on the path; `REDIS_SERVER` names another binary, such as a Valkey.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -92,6 +92,7 @@ struct Row {
     name: String,
     arity: i64,
     flags: Vec<String>,
+    categories: BTreeSet<String>,
     positions: [i64; 3],
     /// Its positions are cluster routing hints (a channel), not keys.
     no_keys: bool,
@@ -113,6 +114,7 @@ fn rows(reply: &Frame<'_>) -> Vec<Row> {
             name,
             arity: number(1),
             flags: fields[2].elements().map(|flag| text(&flag)).collect(),
+            categories: fields[6].elements().map(|each| text(&each).replace('@', "")).collect(),
             positions: [number(3), number(4), number(5)],
             no_keys: memchr::memmem::find(specs, b"not_key").is_some(),
         });
@@ -152,6 +154,48 @@ fn every_command_of_the_server_is_known_for_what_it_is() {
             continue;
         };
         wrong.extend(differences(&row, command).map(|what| format!("{}: {what}", row.name)));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Flags of the table that Redis has too, under their names there.
+const FLAGS: &[(Flags, &str)] = &[
+    (Flags::WRITE, "write"),
+    (Flags::READONLY, "readonly"),
+    (Flags::DENYOOM, "denyoom"),
+    (Flags::ADMIN, "admin"),
+    (Flags::PUBSUB, "pubsub"),
+    (Flags::NOSCRIPT, "noscript"),
+    (Flags::LOADING, "loading"),
+    (Flags::STALE, "stale"),
+    (Flags::FAST, "fast"),
+    (Flags::NO_AUTH, "no_auth"),
+    (Flags::NO_MULTI, "no_multi"),
+];
+
+/// The database serves by these. Versions differ in them; the table has those of Redis 7.0.
+#[test]
+fn flags_and_categories_are_those_of_redis_7_0() {
+    let Some(mut server) = Server::start() else { return };
+    let about = String::from_utf8(server.call(&["INFO", "server"])).unwrap();
+    if !about.contains("redis_version:7.0.") {
+        return;
+    }
+    let reply = server.call(&["COMMAND"]);
+    let (reply, _) = frame::decode(&reply, &Limits::default()).unwrap().unwrap();
+    let (ours, mut wrong) = (ours(), Vec::new());
+    for row in rows(&reply) {
+        let command = ours[row.name.as_str()];
+        for (flag, name) in FLAGS {
+            if command.flags.contains(*flag) != row.flags.iter().any(|own| own == name) {
+                wrong.push(format!("{}: {name}", row.name));
+            }
+        }
+        let categories: BTreeSet<String> =
+            command.categories().names().map(str::to_owned).collect();
+        if categories != row.categories {
+            wrong.push(format!("{}: {categories:?} are {:?}", row.name, row.categories));
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

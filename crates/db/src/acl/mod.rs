@@ -14,10 +14,10 @@ use parking_lot::RwLock;
 
 mod rules;
 
+pub(crate) use rules::Access;
 pub use rules::Rules;
-pub(crate) use rules::{Access, CATEGORIES, categories};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, row::Row};
 
 /// The user every connection begins as.
 pub const DEFAULT: &str = "default";
@@ -35,29 +35,30 @@ impl User {
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.born == other.born
     }
-
-    /// A user without rights.
-    pub(crate) fn nobody() -> Self {
-        Self { rules: Arc::new(Rules::nothing()), born: 0 }
-    }
 }
 
 /// All users. A user's rules are never changed but replaced, and every replacement counts up the
 /// generation, so that a connection finds out with one load.
 pub struct Acl {
+    /// Every command.
+    rows: &'static [&'static Row],
     users: RwLock<BTreeMap<String, User>>,
     generation: AtomicU64,
 }
 
-impl Default for Acl {
-    fn default() -> Self {
-        let everything = User { rules: Arc::new(Rules::everything()), born: 1 };
-        let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);
-        Self { users: RwLock::new(users), generation: AtomicU64::new(1) }
-    }
-}
-
 impl Acl {
+    /// The default user, who may do everything; `rows` are all commands there are.
+    pub(crate) fn new(rows: &'static [&'static Row]) -> Self {
+        let everything = User { rules: Arc::new(Rules::everything(rows)), born: 1 };
+        let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);
+        Self { rows, users: RwLock::new(users), generation: AtomicU64::new(1) }
+    }
+
+    /// A user without rights.
+    pub(crate) fn nobody(&self) -> User {
+        User { rules: Arc::new(Rules::nothing(self.rows)), born: 0 }
+    }
+
     /// Counts up whenever any user changes.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
@@ -86,7 +87,8 @@ impl Acl {
     pub fn set(&self, name: &str, rules: &[&str]) -> Result<(), Failure> {
         let mut users = self.users.write();
         let present = users.get(name);
-        let mut changed = present.map_or_else(Rules::nothing, |user| Rules::clone(&user.rules));
+        let mut changed =
+            present.map_or_else(|| Rules::nothing(self.rows), |user| Rules::clone(&user.rules));
         for rule in rules {
             changed.apply(rule)?;
         }
@@ -127,7 +129,7 @@ impl Acl {
                 (None, _) => {}
                 (Some(comment), _) if comment.starts_with('#') => {}
                 (Some("user"), Some(name)) => {
-                    let mut rules = Rules::nothing();
+                    let mut rules = Rules::nothing(self.rows);
                     for rule in words {
                         rules.apply(rule).map_err(|Failure(why)| wrong(&why))?;
                     }
@@ -138,7 +140,7 @@ impl Acl {
                 _ => return Err(wrong("expected `user NAME RULES…`")),
             }
         }
-        users.entry(DEFAULT.to_owned()).or_insert_with(Rules::everything);
+        users.entry(DEFAULT.to_owned()).or_insert_with(|| Rules::everything(self.rows));
         let mut present = self.users.write();
         let generation = self.generation.fetch_add(1, SeqCst) + 1;
         let loaded = users.into_iter().map(|(name, rules)| {

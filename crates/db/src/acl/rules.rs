@@ -3,15 +3,16 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
+use wire::resp::command::Categories;
 
 use crate::{
-    command::{Command, Flags, Touch, table::ROWS},
     failure::Failure,
     glob,
+    row::{Flags, Row, Touch},
 };
 
 /// What one user may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) enabled: bool,
     pub(crate) without_password: bool,
@@ -23,7 +24,9 @@ pub struct Rules {
     /// What was said about `sanitize-payload`, if anything was. There are no payloads.
     pub(crate) payload: Option<&'static str>,
     pub(crate) channels: Vec<String>,
-    /// For each row of the table.
+    /// Every command.
+    rows: &'static [&'static Row],
+    /// For each of them.
     allowed: Vec<bool>,
     /// The rules about commands since the last that named all.
     pub(crate) commands: Vec<String>,
@@ -65,55 +68,10 @@ fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Which categories a command is in.
-pub(crate) fn categories(command: &Command) -> Vec<&'static str> {
-    let flags = command.flags;
-    let admin = flags.has(Flags::ADMIN) || command.category == Some("admin");
-    let mut categories = Vec::from_iter(command.category.filter(|&category| category != "admin"));
-    for (within, name) in [
-        (flags.has(Flags::READONLY), "read"),
-        (flags.has(Flags::WRITE), "write"),
-        (flags.has(Flags::FAST), "fast"),
-        (!flags.has(Flags::FAST), "slow"),
-        (admin, "admin"),
-        (admin || flags.has(Flags::DANGEROUS), "dangerous"),
-    ] {
-        if within {
-            categories.push(name);
-        }
-    }
-    categories
-}
-
-/// Every category there is.
-pub(crate) const CATEGORIES: &[&str] = &[
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
-
 impl Rules {
     /// Everything, without a password.
-    pub(crate) fn everything() -> Self {
-        let mut rules = Self::nothing();
+    pub(crate) fn everything(rows: &'static [&'static Row]) -> Self {
+        let mut rules = Self::nothing(rows);
         for rule in ["on", "nopass", "~*", "&*", "+@all"] {
             rules.apply(rule).expect("a rule");
         }
@@ -121,7 +79,7 @@ impl Rules {
     }
 
     /// Nothing: what a new user may do.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn nothing(rows: &'static [&'static Row]) -> Self {
         Self {
             enabled: false,
             without_password: false,
@@ -130,7 +88,8 @@ impl Rules {
             keys: Vec::new(),
             payload: None,
             channels: Vec::new(),
-            allowed: vec![false; ROWS.len()],
+            rows,
+            allowed: vec![false; rows.len()],
             commands: vec!["-@all".to_owned()],
             unrestricted: false,
         }
@@ -147,12 +106,12 @@ impl Rules {
     }
 
     /// May the user do `command` with these arguments?
-    pub(crate) fn access(&self, command: &'static Command, args: &[&[u8]]) -> Access {
+    pub(crate) fn access(&self, command: &'static Row, args: &[&[u8]]) -> Access {
         if self.unrestricted {
             return Access::Allowed;
         }
-        let row = ROWS.iter().position(|row| std::ptr::eq(*row, command));
-        if !command.flags.has(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
+        let row = self.rows.iter().position(|row| std::ptr::eq(*row, command));
+        if !command.is(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
             return Access::NoCommand;
         }
         for (at, touch) in command.touched(args) {
@@ -160,7 +119,7 @@ impl Rules {
                 return Access::NoKey(at);
             }
         }
-        if command.name == "subscribe"
+        if command.name() == "subscribe"
             && let Some(at) = (1..args.len()).find(|&at| !self.may_hear(args[at]))
         {
             return Access::NoChannel(at);
@@ -219,7 +178,7 @@ impl Rules {
             "resetchannels" => self.channels.clear(),
             "allcommands" => self.change("+@all")?,
             "nocommands" => self.change("-@all")?,
-            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing() },
+            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing(self.rows) },
             SANITIZE => self.payload = Some(SANITIZE),
             SKIP_SANITIZE => self.payload = Some(SKIP_SANITIZE),
             _ => self.change_by_sign(rule)?,
@@ -312,17 +271,18 @@ impl Rules {
                 found = true;
             }
             Some(category) => {
-                found = CATEGORIES.contains(&category);
-                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
-                    if categories(row).contains(&category) {
+                let within = Categories::named(category).ok_or(UNKNOWN)?;
+                found = true;
+                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
+                    if row.spec.categories().contains(within) {
                         *allowed = allow;
                     }
                 }
             }
             None => {
                 let container = format!("{what}|");
-                for (allowed, row) in self.allowed.iter_mut().zip(ROWS.iter()) {
-                    if row.name == what || row.name.starts_with(&container) {
+                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
+                    if row.name() == what || row.name().starts_with(&container) {
                         *allowed = allow;
                         found = true;
                     }
@@ -330,7 +290,7 @@ impl Rules {
             }
         }
         if !found {
-            return Err("Unknown command or category name in ACL");
+            return Err(UNKNOWN);
         }
         let signs = [format!("+{what}"), format!("-{what}")];
         self.commands.retain(|rule| !signs.contains(rule));
@@ -340,6 +300,7 @@ impl Rules {
 }
 
 const SYNTAX: &str = "Syntax error";
+const UNKNOWN: &str = "Unknown command or category name in ACL";
 const SANITIZE: &str = "sanitize-payload";
 const SKIP_SANITIZE: &str = "skip-sanitize-payload";
 

@@ -4,33 +4,8 @@ use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-use super::{
-    Command, Flags, Group, Handler, Keys, Scope, Touch, bit, connection, generic, server, string,
-};
-
-const W: Flags = Flags::WRITE;
-const WM: Flags = Flags::WRITE.and(Flags::DENYOOM);
-const R: Flags = Flags::READONLY;
-const F: Flags = Flags::FAST;
-const RF: Flags = R.and(F);
-const WF: Flags = W.and(F);
-const FREES: Flags = W.and(Flags::FREES);
-const REPLACES: Flags = Flags::REPLACES;
-const WMF: Flags = WM.and(F);
-/// Before AUTH too, and while loading.
-const OPEN: Flags = Flags::NO_AUTH.and(Flags::LOADING).and(F).and(Flags::NOSCRIPT);
-const NONE: Flags = Flags::NONE;
-const LOADING: Flags = Flags::LOADING;
-const SELF: Flags = Flags::LOADING.and(Flags::NOSCRIPT);
-const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT);
-const TX: Flags = Flags::LOADING.and(Flags::NOSCRIPT).and(F).and(Flags::UNQUEUED);
-
-const ONE: Keys = keys(1, 1, 1);
-const TWO: Keys = keys(1, 2, 1);
-const ALL: Keys = keys(1, -1, 1);
-const PAIRS: Keys = keys(1, -1, 2);
-const SECOND: Keys = keys(2, 2, 1);
-const NO: Keys = Keys::NONE;
+use super::{Command, Group, Handler, bit, connection, generic, server, string};
+use crate::row::{Row, Scope, Touch, Touches};
 
 const LOOK: Touch = Touch::LOOK;
 const READ: Touch = Touch::READ;
@@ -41,297 +16,250 @@ const READ_DELETE: Touch = Touch::READ_DELETE;
 const REPLACE: Touch = Touch::REPLACE;
 const CREATE: Touch = Touch::CREATE;
 const DELETE: Touch = Touch::DELETE;
+/// It has no keys.
+const NONE: Touches = Touches::NONE;
 
-const fn keys(first: u8, last: i8, step: u8) -> Keys {
-    Keys { first, last, step, ..NO }
+const fn row(name: &'static str, group: Group, touches: Touches, handler: Handler) -> Command {
+    Command { row: Row::new(name, touches), group, handler, subcommands: &[] }
 }
 
-const fn row(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    keys: Keys,
-    group: Group,
-    handler: Handler,
-) -> Command {
-    let scope = if keys.first == 0 { Scope::None } else { Scope::Keys };
-    let category = group.category();
-    Command { name, arity, flags, keys, scope, group, category, handler, subcommands: &[] }
+const fn all(touch: Touch) -> Touches {
+    Touches::all(touch)
 }
 
-const fn string(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    keys: Keys,
-    handler: Handler,
-) -> Command {
-    row(name, arity, flags, keys, Group::String, handler)
+const fn touched(first: Touch, others: Touch) -> Touches {
+    Touches::first_and_others(first, others)
 }
 
-const fn bitmap(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    keys: Keys,
-    handler: Handler,
-) -> Command {
-    row(name, arity, flags, keys, Group::Bitmap, handler)
+const fn string(name: &'static str, touches: Touches, handler: Handler) -> Command {
+    row(name, Group::String, touches, handler)
 }
 
-const fn generic(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    keys: Keys,
-    handler: Handler,
-) -> Command {
-    row(name, arity, flags, keys, Group::Generic, handler)
+const fn bitmap(name: &'static str, touches: Touches, handler: Handler) -> Command {
+    row(name, Group::Bitmap, touches, handler)
 }
 
-const fn connection(name: &'static str, arity: i8, flags: Flags, handler: Handler) -> Command {
-    row(name, arity, flags, NO, Group::Connection, handler)
+const fn generic(name: &'static str, touches: Touches, handler: Handler) -> Command {
+    row(name, Group::Generic, touches, handler)
 }
 
-const fn server(name: &'static str, arity: i8, flags: Flags, handler: Handler) -> Command {
-    row(name, arity, flags, NO, Group::Server, handler)
+const fn connection(name: &'static str, handler: Handler) -> Command {
+    row(name, Group::Connection, NONE, handler)
 }
 
-const fn transaction(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    keys: Keys,
-    handler: Handler,
-) -> Command {
-    row(name, arity, flags, keys, Group::Transactions, handler)
+const fn server(name: &'static str, handler: Handler) -> Command {
+    row(name, Group::Server, NONE, handler)
+}
+
+const fn transaction(name: &'static str, touches: Touches, handler: Handler) -> Command {
+    row(name, Group::Transactions, touches, handler)
 }
 
 impl Command {
     const fn everywhere(mut self) -> Self {
-        self.scope = Scope::All;
+        self.row.scope = Scope::All;
         self
     }
 
     const fn containing(mut self, subcommands: &'static [Command]) -> Self {
         self.subcommands = subcommands;
-        self.category = None;
         self
     }
 
-    const fn within(mut self, category: &'static str) -> Self {
-        self.category = Some(category);
+    const fn unqueued(mut self) -> Self {
+        self.row.unqueued = true;
+        self
+    }
+
+    const fn freeing(mut self) -> Self {
+        self.row.frees = true;
+        self
+    }
+
+    const fn replacing(mut self) -> Self {
+        self.row.replaces_key = true;
         self
     }
 }
 
 /// Every command.
 pub static COMMANDS: &[Command] = &[
-    string("append", 3, WMF, ONE.all(ADD), string::append::append),
-    string("decr", 2, WMF, ONE.all(READ_CHANGE), string::increment::decr),
-    string("decrby", 3, WMF, ONE.all(READ_CHANGE), string::increment::decrby),
-    string("get", 2, RF, ONE.all(READ), string::get::get),
-    string("getdel", 2, FREES.and(F), ONE.all(READ_DELETE), string::get::getdel),
-    string("getex", -2, WF, ONE.all(READ_CHANGE), string::getex::getex),
-    string("getrange", 4, R, ONE.all(READ), string::range::getrange),
-    string("getset", 3, WMF, ONE.all(READ_CHANGE), string::set::getset),
-    string("incr", 2, WMF, ONE.all(READ_CHANGE), string::increment::incr),
-    string("incrby", 3, WMF, ONE.all(READ_CHANGE), string::increment::incrby),
-    string("incrbyfloat", 3, WMF, ONE.all(READ_CHANGE), string::increment::incrbyfloat),
-    string("lcs", -3, R, TWO.all(READ), string::lcs::lcs),
-    string("mget", -2, RF, ALL.all(READ), string::get::mget),
-    string("mset", -3, WM, PAIRS.all(REPLACE), string::mset::mset),
-    string("msetnx", -3, WM, PAIRS.all(CREATE), string::mset::msetnx),
-    string("psetex", 4, WM.and(REPLACES), ONE.all(REPLACE), string::set::psetex),
-    string(
-        "set",
-        -3,
-        WM.and(REPLACES),
-        ONE.all(READ_CHANGE).or(string::set::touch),
-        string::set::set,
-    ),
-    string("setex", 4, WM.and(REPLACES), ONE.all(REPLACE), string::set::setex),
-    string("setnx", 3, WMF, ONE.all(CREATE), string::set::setnx),
-    string("setrange", 4, WM, ONE.all(CHANGE), string::range::setrange),
-    string("strlen", 2, RF, ONE.all(LOOK), string::get::strlen),
-    string("substr", 4, R, ONE.all(READ), string::range::getrange),
-    bitmap("bitcount", -2, R, ONE.all(READ), bit::count::bitcount),
-    bitmap("bitfield", -2, WM, ONE.all(READ_CHANGE).or(bit::field::touch), bit::field::bitfield),
-    bitmap("bitfield_ro", -2, RF, ONE.all(READ), bit::field::bitfield_ro),
-    bitmap("bitop", -4, WM, keys(2, -1, 1).touched(REPLACE, READ), bit::operation::bitop),
-    bitmap("bitpos", -3, R, ONE.all(READ), bit::position::bitpos),
-    bitmap("getbit", 3, RF, ONE.all(READ), bit::single::getbit),
-    bitmap("setbit", 4, WM, ONE.all(READ_CHANGE), bit::single::setbit),
-    generic("copy", -3, WM, TWO.touched(READ, REPLACE), generic::rename::copy).everywhere(),
-    generic("del", -2, FREES.and(REPLACES), ALL.all(DELETE), generic::delete::del),
-    generic("exists", -2, RF, ALL.all(LOOK), generic::delete::exists),
-    generic("expire", -3, WF, ONE.all(CHANGE), generic::expire::expire),
-    generic("expireat", -3, WF, ONE.all(CHANGE), generic::expire::expireat),
-    generic("expiretime", 2, RF, ONE.all(READ), generic::ttl::expiretime),
-    generic("keys", 2, R.and(Flags::DANGEROUS), NO, generic::scan::keys).everywhere(),
-    generic("move", 3, WF, ONE.all(READ_CHANGE), generic::rename::move_key).everywhere(),
-    generic("object", -2, NONE, NO, server::help::object).containing(OBJECT),
-    generic("persist", 2, WF, ONE.all(CHANGE), generic::ttl::persist),
-    generic("pexpire", -3, WF, ONE.all(CHANGE), generic::expire::pexpire),
-    generic("pexpireat", -3, WF, ONE.all(CHANGE), generic::expire::pexpireat),
-    generic("pexpiretime", 2, RF, ONE.all(READ), generic::ttl::pexpiretime),
-    generic("pttl", 2, RF, ONE.all(READ), generic::ttl::pttl),
-    generic("randomkey", 1, R, NO, generic::scan::randomkey).everywhere(),
-    generic("rename", 3, W, TWO.touched(READ_DELETE, REPLACE), generic::rename::rename),
-    generic("renamenx", 3, WF, TWO.touched(READ_DELETE, CREATE), generic::rename::renamenx),
-    generic("scan", -2, R, NO, generic::scan::scan).everywhere(),
-    generic("touch", -2, RF, ALL.all(LOOK), generic::delete::exists),
-    generic("ttl", 2, RF, ONE.all(READ), generic::ttl::ttl),
-    generic("type", 2, RF, ONE.all(LOOK), generic::delete::kind),
-    generic("unlink", -2, FREES.and(F).and(REPLACES), ALL.all(DELETE), generic::delete::del),
-    generic("wait", 3, Flags::NOSCRIPT, NO, server::help::wait).within("connection"),
-    server("dbsize", 1, RF, generic::scan::dbsize).within("keyspace").everywhere(),
-    server("flushall", -1, FREES.and(Flags::DANGEROUS), generic::flush::flushall)
-        .within("keyspace")
-        .everywhere(),
-    server("flushdb", -1, FREES.and(Flags::DANGEROUS), generic::flush::flushdb)
-        .within("keyspace")
-        .everywhere(),
-    transaction("discard", 1, TX, NO, connection::transaction::discard),
-    transaction("exec", 1, SELF.and(Flags::UNQUEUED), NO, connection::transaction::exec),
-    transaction("multi", 1, TX, NO, connection::transaction::multi),
-    transaction("unwatch", 1, SELF.and(F), NO, connection::transaction::unwatch),
-    transaction("watch", -2, TX, ALL.all(LOOK), connection::transaction::watch),
-    connection("auth", -2, OPEN, connection::auth::auth),
-    connection("client", -2, NONE, server::help::client).containing(CLIENT),
-    connection("echo", 2, F.and(Flags::LOADING), connection::ping::echo),
-    connection("hello", -1, OPEN, connection::hello::hello),
-    connection("ping", -1, F, connection::ping::ping),
-    connection("quit", -1, OPEN.and(Flags::UNQUEUED), connection::ping::quit),
-    connection("reset", 1, OPEN.and(Flags::UNQUEUED), connection::ping::reset),
-    connection("select", 2, F.and(Flags::LOADING), connection::ping::select),
-    row(
-        "subscribe",
-        -2,
-        SELF.and(Flags::PUBSUB),
-        NO,
-        Group::Pubsub,
-        connection::subscribe::subscribe,
-    ),
-    row(
-        "unsubscribe",
-        -1,
-        SELF.and(Flags::PUBSUB),
-        NO,
-        Group::Pubsub,
-        connection::subscribe::unsubscribe,
-    ),
-    server("acl", -2, NONE, server::help::acl).containing(ACL),
-    server("bgrewriteaof", 1, Flags::ADMIN.and(Flags::NOSCRIPT), server::memory::compact),
-    server("command", -1, LOADING, server::commands::command)
-        .containing(COMMAND)
-        .within("connection"),
-    server("config", -2, NONE, server::help::config).containing(CONFIG),
-    server("debug", -2, ADMIN.and(Flags::PROTECTED), server::debug::debug).everywhere(),
-    server("function", -2, NONE, server::help::function).containing(FUNCTION),
-    server("info", -1, Flags::LOADING.and(Flags::DANGEROUS), server::info::info).everywhere(),
-    server("lastsave", 1, LOADING.and(F), server::help::lastsave).within("admin"),
-    server("latency", -2, NONE, server::help::latency).containing(LATENCY),
-    server("memory", -2, NONE, server::help::memory).containing(MEMORY),
-    server("rescale", -1, ADMIN, server::memory::rescale).everywhere(),
-    server("role", 1, SELF.and(F), server::help::role).within("admin"),
-    server("shutdown", -1, ADMIN.and(Flags::NO_MULTI), server::help::shutdown),
-    server("slowlog", -2, NONE, server::help::slowlog).containing(SLOWLOG),
-    server("time", 1, Flags::LOADING.and(F), server::help::time),
+    string("append", all(ADD), string::append::append),
+    string("decr", all(READ_CHANGE), string::increment::decr),
+    string("decrby", all(READ_CHANGE), string::increment::decrby),
+    string("get", all(READ), string::get::get),
+    string("getdel", all(READ_DELETE), string::get::getdel).freeing(),
+    string("getex", all(READ_CHANGE), string::getex::getex),
+    string("getrange", all(READ), string::range::getrange),
+    string("getset", all(READ_CHANGE), string::set::getset),
+    string("incr", all(READ_CHANGE), string::increment::incr),
+    string("incrby", all(READ_CHANGE), string::increment::incrby),
+    string("incrbyfloat", all(READ_CHANGE), string::increment::incrbyfloat),
+    string("lcs", all(READ), string::lcs::lcs),
+    string("mget", all(READ), string::get::mget),
+    string("mset", all(REPLACE), string::mset::mset),
+    string("msetnx", all(CREATE), string::mset::msetnx),
+    string("psetex", all(REPLACE), string::set::psetex).replacing(),
+    string("set", all(READ_CHANGE).or(string::set::touch), string::set::set).replacing(),
+    string("setex", all(REPLACE), string::set::setex).replacing(),
+    string("setnx", all(CREATE), string::set::setnx),
+    string("setrange", all(CHANGE), string::range::setrange),
+    string("strlen", all(LOOK), string::get::strlen),
+    string("substr", all(READ), string::range::getrange),
+    bitmap("bitcount", all(READ), bit::count::bitcount),
+    bitmap("bitfield", all(READ_CHANGE).or(bit::field::touch), bit::field::bitfield),
+    bitmap("bitfield_ro", all(READ), bit::field::bitfield_ro),
+    bitmap("bitop", touched(REPLACE, READ), bit::operation::bitop),
+    bitmap("bitpos", all(READ), bit::position::bitpos),
+    bitmap("getbit", all(READ), bit::single::getbit),
+    bitmap("setbit", all(READ_CHANGE), bit::single::setbit),
+    generic("copy", touched(READ, REPLACE), generic::rename::copy).everywhere(),
+    generic("del", all(DELETE), generic::delete::del).freeing().replacing(),
+    generic("exists", all(LOOK), generic::delete::exists),
+    generic("expire", all(CHANGE), generic::expire::expire),
+    generic("expireat", all(CHANGE), generic::expire::expireat),
+    generic("expiretime", all(READ), generic::ttl::expiretime),
+    generic("keys", NONE, generic::scan::keys).everywhere(),
+    generic("move", all(READ_CHANGE), generic::rename::move_key).everywhere(),
+    generic("object", NONE, server::help::object).containing(OBJECT),
+    generic("persist", all(CHANGE), generic::ttl::persist),
+    generic("pexpire", all(CHANGE), generic::expire::pexpire),
+    generic("pexpireat", all(CHANGE), generic::expire::pexpireat),
+    generic("pexpiretime", all(READ), generic::ttl::pexpiretime),
+    generic("pttl", all(READ), generic::ttl::pttl),
+    generic("randomkey", NONE, generic::scan::randomkey).everywhere(),
+    generic("rename", touched(READ_DELETE, REPLACE), generic::rename::rename),
+    generic("renamenx", touched(READ_DELETE, CREATE), generic::rename::renamenx),
+    generic("scan", NONE, generic::scan::scan).everywhere(),
+    generic("touch", all(LOOK), generic::delete::exists),
+    generic("ttl", all(READ), generic::ttl::ttl),
+    generic("type", all(LOOK), generic::delete::kind),
+    generic("unlink", all(DELETE), generic::delete::del).freeing().replacing(),
+    generic("wait", NONE, server::help::wait),
+    server("dbsize", generic::scan::dbsize).everywhere(),
+    server("flushall", generic::flush::flushall).freeing().everywhere(),
+    server("flushdb", generic::flush::flushdb).freeing().everywhere(),
+    transaction("discard", NONE, connection::transaction::discard).unqueued(),
+    transaction("exec", NONE, connection::transaction::exec).unqueued(),
+    transaction("multi", NONE, connection::transaction::multi).unqueued(),
+    transaction("unwatch", NONE, connection::transaction::unwatch),
+    transaction("watch", all(LOOK), connection::transaction::watch).unqueued(),
+    connection("auth", connection::auth::auth),
+    connection("client", server::help::client).containing(CLIENT),
+    connection("echo", connection::ping::echo),
+    connection("hello", connection::hello::hello),
+    connection("ping", connection::ping::ping),
+    connection("quit", connection::ping::quit).unqueued(),
+    connection("reset", connection::ping::reset).unqueued(),
+    connection("select", connection::ping::select),
+    row("subscribe", Group::Pubsub, NONE, connection::subscribe::subscribe),
+    row("unsubscribe", Group::Pubsub, NONE, connection::subscribe::unsubscribe),
+    server("acl", server::help::acl).containing(ACL),
+    server("bgrewriteaof", server::memory::compact),
+    server("command", server::commands::command).containing(COMMAND),
+    server("config", server::help::config).containing(CONFIG),
+    server("debug", server::debug::debug).everywhere(),
+    server("function", server::help::function).containing(FUNCTION),
+    server("info", server::info::info).everywhere(),
+    server("lastsave", server::help::lastsave),
+    server("latency", server::help::latency).containing(LATENCY),
+    server("memory", server::help::memory).containing(MEMORY),
+    server("rescale", server::memory::rescale).everywhere(),
+    server("role", server::help::role),
+    server("shutdown", server::help::shutdown),
+    server("slowlog", server::help::slowlog).containing(SLOWLOG),
+    server("time", server::help::time),
 ];
 
 static OBJECT: &[Command] = &[
-    generic("object|encoding", 3, R, SECOND.all(LOOK), generic::object::encoding),
-    generic("object|freq", 3, R, SECOND.all(LOOK), generic::object::freq),
-    generic("object|help", 2, LOADING, NO, server::help::object),
-    generic("object|idletime", 3, R, SECOND.all(LOOK), generic::object::idletime),
-    generic("object|refcount", 3, R, SECOND.all(LOOK), generic::object::refcount),
+    generic("object|encoding", all(LOOK), generic::object::encoding),
+    generic("object|freq", all(LOOK), generic::object::freq),
+    generic("object|help", NONE, server::help::object),
+    generic("object|idletime", all(LOOK), generic::object::idletime),
+    generic("object|refcount", all(LOOK), generic::object::refcount),
 ];
 
 static CLIENT: &[Command] = &[
-    connection("client|caching", 3, SELF, connection::tracking::caching),
-    connection("client|getname", 2, SELF, connection::client::getname),
-    connection("client|getredir", 2, SELF, connection::tracking::getredir),
-    connection("client|help", 2, LOADING, server::help::client),
-    connection("client|id", 2, SELF, connection::client::id),
-    connection("client|info", 2, SELF, connection::client::info),
-    connection("client|kill", -3, ADMIN, connection::client::kill),
-    connection("client|list", -2, ADMIN, connection::client::list),
-    connection("client|no-evict", 3, ADMIN, connection::client::no_evict),
-    connection("client|reply", 3, SELF, connection::client::reply),
-    connection("client|setinfo", 4, SELF, connection::client::setinfo),
-    connection("client|setname", 3, SELF, connection::client::setname),
-    connection("client|tracking", -3, SELF, connection::tracking::tracking).everywhere(),
-    connection("client|trackinginfo", 2, SELF, connection::tracking::trackinginfo),
-    connection("client|unpause", 2, ADMIN, connection::client::unpause),
+    connection("client|caching", connection::tracking::caching),
+    connection("client|getname", connection::client::getname),
+    connection("client|getredir", connection::tracking::getredir),
+    connection("client|help", server::help::client),
+    connection("client|id", connection::client::id),
+    connection("client|info", connection::client::info),
+    connection("client|kill", connection::client::kill),
+    connection("client|list", connection::client::list),
+    connection("client|no-evict", connection::client::no_evict),
+    connection("client|reply", connection::client::reply),
+    connection("client|setinfo", connection::client::setinfo),
+    connection("client|setname", connection::client::setname),
+    connection("client|tracking", connection::tracking::tracking).everywhere(),
+    connection("client|trackinginfo", connection::tracking::trackinginfo),
+    connection("client|unpause", connection::client::unpause),
 ];
 
 static ACL: &[Command] = &[
-    server("acl|cat", -2, SELF, server::acl::cat),
-    server("acl|deluser", -3, ADMIN, server::acl::deluser),
-    server("acl|dryrun", -4, ADMIN, server::acl::dryrun),
-    server("acl|genpass", -2, SELF, server::acl::genpass),
-    server("acl|getuser", 3, ADMIN, server::acl::getuser),
-    server("acl|help", 2, LOADING, server::help::acl),
-    server("acl|list", 2, ADMIN, server::acl::list),
-    server("acl|load", 2, ADMIN, server::acl::load),
-    server("acl|save", 2, ADMIN, server::acl::save),
-    server("acl|setuser", -3, ADMIN, server::acl::setuser),
-    server("acl|users", 2, ADMIN, server::acl::users),
-    server("acl|whoami", 2, SELF, server::acl::whoami),
+    server("acl|cat", server::acl::cat),
+    server("acl|deluser", server::acl::deluser),
+    server("acl|dryrun", server::acl::dryrun),
+    server("acl|genpass", server::acl::genpass),
+    server("acl|getuser", server::acl::getuser),
+    server("acl|help", server::help::acl),
+    server("acl|list", server::acl::list),
+    server("acl|load", server::acl::load),
+    server("acl|save", server::acl::save),
+    server("acl|setuser", server::acl::setuser),
+    server("acl|users", server::acl::users),
+    server("acl|whoami", server::acl::whoami),
 ];
 
 static COMMAND: &[Command] = &[
-    connection("command|count", 2, LOADING, server::commands::count),
-    connection("command|docs", -2, LOADING, server::commands::docs),
-    connection("command|getkeys", -4, LOADING, server::commands::getkeys),
-    connection("command|getkeysandflags", -4, LOADING, server::commands::getkeysandflags),
-    connection("command|info", -2, LOADING, server::commands::info),
-    connection("command|list", -2, LOADING, server::commands::list),
+    connection("command|count", server::commands::count),
+    connection("command|docs", server::commands::docs),
+    connection("command|getkeys", server::commands::getkeys),
+    connection("command|getkeysandflags", server::commands::getkeysandflags),
+    connection("command|info", server::commands::info),
+    connection("command|list", server::commands::list),
 ];
 
 static CONFIG: &[Command] = &[
-    server("config|get", -3, ADMIN, server::config::get),
-    server("config|help", 2, LOADING, server::help::config),
-    server("config|resetstat", 2, ADMIN, server::config::resetstat).everywhere(),
-    server("config|rewrite", 2, ADMIN, server::config::rewrite),
-    server("config|set", -4, ADMIN, server::config::set).everywhere(),
+    server("config|get", server::config::get),
+    server("config|help", server::help::config),
+    server("config|resetstat", server::config::resetstat).everywhere(),
+    server("config|rewrite", server::config::rewrite),
+    server("config|set", server::config::set).everywhere(),
 ];
 
 /// There are no functions; test suites ask to be sure.
-static FUNCTION: &[Command] = &[
-    server("function|flush", -2, W.and(Flags::NOSCRIPT), server::help::ok).within("scripting"),
-    server("function|list", -2, Flags::NOSCRIPT, server::help::nothing).within("scripting"),
-];
+static FUNCTION: &[Command] =
+    &[server("function|flush", server::help::ok), server("function|list", server::help::nothing)];
 
-static LATENCY: &[Command] = &[
-    server("latency|latest", 2, ADMIN, server::help::nothing),
-    server("latency|reset", -2, ADMIN, server::help::zero),
-];
+static LATENCY: &[Command] =
+    &[server("latency|latest", server::help::nothing), server("latency|reset", server::help::zero)];
 
 static MEMORY: &[Command] = &[
-    server("memory|doctor", 2, NONE, server::memory::doctor),
-    server("memory|help", 2, LOADING, server::help::memory),
-    server("memory|purge", 2, NONE, server::help::ok),
-    server("memory|stats", 2, NONE, server::memory::stats).everywhere(),
-    row("memory|usage", -3, R, SECOND.all(LOOK), Group::Server, server::memory::usage),
+    server("memory|doctor", server::memory::doctor),
+    server("memory|help", server::help::memory),
+    server("memory|purge", server::help::ok),
+    server("memory|stats", server::memory::stats).everywhere(),
+    row("memory|usage", Group::Server, all(LOOK), server::memory::usage),
 ];
 
 static SLOWLOG: &[Command] = &[
-    server("slowlog|get", -2, Flags::ADMIN.and(LOADING), server::help::nothing),
-    server("slowlog|len", 2, Flags::ADMIN.and(LOADING), server::help::zero),
-    server("slowlog|reset", 2, Flags::ADMIN.and(LOADING), server::help::ok),
+    server("slowlog|get", server::help::nothing),
+    server("slowlog|len", server::help::zero),
+    server("slowlog|reset", server::help::ok),
 ];
 
 /// Longest name looked up.
 const NAME_BYTES_MAX: usize = 32;
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
-    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name().as_bytes(), command)).collect());
 
 /// Every row, sub-commands behind their containers, in an order that never changes.
-pub(crate) static ROWS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
-    COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)).collect()
+pub(crate) static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
+    let all = COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    all.map(|command| &command.row).collect()
 });
 
 /// The row of a command's name in any case; of a container, the container's.
@@ -347,7 +275,7 @@ pub fn lookup(name: &[u8]) -> Option<&'static Command> {
 /// The row of a sub-command's name in any case.
 pub(crate) fn subcommand(container: &'static Command, name: &[u8]) -> Option<&'static Command> {
     container.subcommands.iter().find(|row| {
-        let own = row.name.split_once('|').map_or("", |(_, own)| own);
+        let own = row.name().split_once('|').map_or("", |(_, own)| own);
         own.as_bytes().eq_ignore_ascii_case(name)
     })
 }

@@ -5,8 +5,9 @@ use wire::resp::Version;
 use super::Session;
 use crate::{
     acl::{Access, User},
-    command::{Command, Flags, table},
+    command::{Command, table},
     failure::{Failure, NO_AUTH, NOT_IN_TRANSACTION},
+    row::Flags,
     server::Server,
 };
 
@@ -19,21 +20,21 @@ impl Session {
     ) -> Result<&'static Command, Failure> {
         let command = self.resolve(args)?;
         self.refresh(server);
-        if !self.authenticated && !self.is_open && !command.flags.has(Flags::NO_AUTH) {
+        if !self.authenticated && !self.is_open && !command.row.is(Flags::NO_AUTH) {
             return Err(NO_AUTH);
         }
-        if self.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
+        if self.transaction.is_some() && command.row.is(Flags::NO_MULTI) {
             return Err(NOT_IN_TRANSACTION);
         }
         self.permit(command, args)?;
         let subscribed = !self.channels.is_empty() && self.version == Version::Resp2;
         if subscribed
-            && !matches!(command.name, "ping" | "subscribe" | "unsubscribe" | "quit" | "reset")
+            && !matches!(command.name(), "ping" | "subscribe" | "unsubscribe" | "quit" | "reset")
         {
             return Err(Failure::new(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
                  RESET are allowed in this context",
-                command.name
+                command.name()
             )));
         }
         Ok(command)
@@ -42,7 +43,8 @@ impl Session {
     /// The row of a request: mostly that of the one before.
     fn resolve(&mut self, args: &[&[u8]]) -> Result<&'static Command, Failure> {
         let again = |last: &&Command| {
-            last.name.as_bytes().eq_ignore_ascii_case(args[0]) && last.accepts(args.len())
+            last.name().as_bytes().eq_ignore_ascii_case(args[0])
+                && last.row.spec.accepts(args.len())
         };
         if let Some(last) = self.last.filter(again) {
             return Ok(last);
@@ -50,16 +52,16 @@ impl Session {
         let command = resolve(args)?;
         // Of a sub-command one word does not say all.
         self.last = Some(command)
-            .filter(|row| args[0].len() == row.name.len() && row.subcommands.is_empty());
+            .filter(|row| args[0].len() == row.name().len() && row.subcommands.is_empty());
         Ok(command)
     }
 
     fn permit(&self, command: &'static Command, args: &[&[u8]]) -> Result<(), Failure> {
-        match self.rights.rules.access(command, args) {
+        match self.rights.rules.access(&command.row, args) {
             Access::Allowed => Ok(()),
             Access::NoCommand => Err(Failure::new(format!(
                 "NOPERM this user has no permissions to run the '{}' command",
-                command.name
+                command.name()
             ))),
             Access::NoKey(_) => Err(Failure(
                 "NOPERM this user has no permissions to access one of the keys used as arguments".into(),
@@ -77,7 +79,7 @@ impl Session {
         command: &'static Command,
         args: &[&[u8]],
     ) -> Result<(), Failure> {
-        let reason = match self.rights.rules.access(command, args) {
+        let reason = match self.rights.rules.access(&command.row, args) {
             Access::Allowed => return Ok(()),
             Access::NoCommand => "no permission to execute the command or subcommand",
             Access::NoKey(_) => "no permission to touch the specified keys",
@@ -117,7 +119,7 @@ impl Session {
             Some(user) => self.rights = user,
             // Its user was removed; one of the same name that came after is another.
             None => {
-                self.rights = User::nobody();
+                self.rights = server.acl.nobody();
                 self.authenticated = false;
                 self.closing = true;
             }
@@ -143,13 +145,13 @@ pub(crate) fn find(args: &[&[u8]]) -> Option<&'static Command> {
 }
 
 pub(crate) fn wrong_count(command: &Command) -> Failure {
-    Failure::new(format!("ERR wrong number of arguments for '{}' command", command.name))
+    Failure::new(format!("ERR wrong number of arguments for '{}' command", command.name()))
 }
 
 /// The row of a request, if its number of arguments is acceptable.
 fn resolve(args: &[&[u8]]) -> Result<&'static Command, Failure> {
     let command = find(args).ok_or_else(|| unknown(args))?;
-    if command.accepts(args.len()) { Ok(command) } else { Err(wrong_count(command)) }
+    if command.row.spec.accepts(args.len()) { Ok(command) } else { Err(wrong_count(command)) }
 }
 
 /// How much of an unknown command, and of its arguments, is repeated in the answer.
@@ -158,7 +160,7 @@ const NAMED_BYTES_MAX: usize = 128;
 fn unknown(args: &[&[u8]]) -> Failure {
     if let Some(container) = table::lookup(args[0]) {
         let name = String::from_utf8_lossy(&args[1][..args[1].len().min(NAMED_BYTES_MAX)]);
-        let container = container.name.to_ascii_uppercase();
+        let container = container.name().to_ascii_uppercase();
         return Failure::new(format!("ERR unknown subcommand '{name}'. Try {container} HELP."));
     }
     let text = |bytes: &[u8], limit: usize| {

@@ -7,10 +7,11 @@ use store::elastic::{Position, Ticket};
 
 use super::{Scene, Session, Step};
 use crate::{
-    command::{Call, Command, Flags, Scope},
+    command::{Call, Command},
     failure::{Failure, TOO_MUCH_AT_ONCE},
     keyspace::{Held, Keyspace, Shards, shard_of},
     reply::Reply,
+    row::{Flags, Scope},
     server::Server,
     shard::Shard,
 };
@@ -25,11 +26,11 @@ impl Session {
     ) -> Step {
         let count = scene.shards.count();
         let mut wanted = SmallVec::<[usize; 8]>::new();
-        match command.scope {
+        match command.row.scope {
             Scope::None => {}
             Scope::All => wanted.extend(0..count),
             Scope::Keys => {
-                for at in command.keys.of(args.len()) {
+                for at in command.row.keys.of(args.len()) {
                     let index = shard_of(self.database, args[at], count);
                     if !wanted.contains(&index) {
                         wanted.push(index);
@@ -126,20 +127,20 @@ impl Session {
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
     ) -> Result<(), Failure> {
-        if command.scope == Scope::None {
+        if command.row.scope == Scope::None {
             return self.run(command, args, keys, scene);
         }
         let database = keys.database;
-        let replaces = command.replaces(args.len());
-        for at in command.keys.of(args.len()) {
-            let loaded = keys.load(database, args[at], command.flags.has(Flags::WRITE));
+        let replaces = command.row.replaces(args.len());
+        for at in command.row.keys.of(args.len()) {
+            let loaded = keys.load(database, args[at], command.row.is(Flags::WRITE));
             // What is damaged can be replaced; where it cannot, the write says so.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
         if keys.must_wait() {
             return Ok(());
         }
-        if command.flags.has(Flags::WRITE) && !keys.accept(command.flags.has(Flags::FREES))? {
+        if command.row.is(Flags::WRITE) && !keys.accept(command.row.frees)? {
             return Ok(());
         }
         self.run(command, args, keys, scene)
@@ -160,11 +161,11 @@ impl Session {
         if call.reply.is_cut {
             return Err(TOO_MUCH_AT_ONCE);
         }
-        if command.flags.has(Flags::READONLY)
+        if command.row.is(Flags::READONLY)
             && let Some(no_loop) = self.tracking.remembers()
         {
             let (database, client) = (keys.database, self.client.id);
-            for at in command.keys.of(args.len()) {
+            for at in command.row.keys.of(args.len()) {
                 keys.remember(database, args[at], client, no_loop);
             }
         }

@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 
 use super::{Scene, Session, Step, execution::spread};
 use crate::{
-    command::{Command, Flags, Scope},
+    command::Command,
     failure::Failure,
     keyspace::{Held, Keyspace, Shards, shard_of},
     reply::Reply,
+    row::{Flags, Scope},
     shard::COUNTS_BYTES,
 };
 
@@ -51,7 +52,7 @@ impl Transaction {
 
     /// About how many entries its commands write or remove, and bytes of what they carry.
     fn entries_written(&self) -> (usize, usize) {
-        let writes = self.commands.iter().filter(|queued| queued.command.flags.has(Flags::WRITE));
+        let writes = self.commands.iter().filter(|queued| queued.command.row.is(Flags::WRITE));
         writes.fold((0, 0), |(entries, bytes), Queued { args, .. }| {
             let carried: usize = args.iter().map(|argument| argument.len()).sum();
             // Each may change the counts of the databases, too.
@@ -150,7 +151,7 @@ impl Session {
             (self.walk, self.draw) = (None, None);
             outcome = Err(Failure::new(format!(
                 "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
-                command.name
+                command.name()
             )));
         }
         if let Err(failure) = outcome {
@@ -162,13 +163,13 @@ impl Session {
     fn shards_of(&self, transaction: &Transaction, count: usize) -> Vec<usize> {
         let mut wanted = vec![false; count];
         // SELECT inside the transaction decides where the keys behind it lie.
-        let selects = transaction.commands.iter().any(|queued| queued.command.name == "select");
+        let selects = transaction.commands.iter().any(|queued| queued.command.name() == "select");
         for queued in &transaction.commands {
-            match queued.command.scope {
+            match queued.command.row.scope {
                 Scope::All => wanted.fill(true),
                 Scope::Keys if selects => wanted.fill(true),
                 Scope::Keys => {
-                    for at in queued.command.keys.of(queued.args.len()) {
+                    for at in queued.command.row.keys.of(queued.args.len()) {
                         wanted[shard_of(self.database, &queued.args[at], count)] = true;
                     }
                 }
@@ -189,21 +190,21 @@ impl Session {
         let mut database = self.database;
         let (mut writes, mut only_frees) = (false, true);
         for Queued { command, args } in &transaction.commands {
-            if command.name == "select" {
+            if command.name() == "select" {
                 database = crate::command::selected(&args[1]).unwrap_or(database);
             }
-            if command.scope == Scope::None {
+            if command.row.scope == Scope::None {
                 continue;
             }
-            let writes_now = command.flags.has(Flags::WRITE);
+            let writes_now = command.row.is(Flags::WRITE);
             writes |= writes_now;
-            only_frees &= !writes_now || command.flags.has(Flags::FREES);
-            for at in command.keys.of(args.len()) {
+            only_frees &= !writes_now || command.row.frees;
+            for at in command.row.keys.of(args.len()) {
                 // A later command may write what this one reads.
                 keys.load(database, &args[at], true)?;
             }
             if let Some(other) = crate::command::other_database(command, args) {
-                keys.load(other, &args[if command.name == "move" { 1 } else { 2 }], true)?;
+                keys.load(other, &args[if command.name() == "move" { 1 } else { 2 }], true)?;
             }
         }
         for watched in &self.watched {

@@ -1,12 +1,10 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
-use super::{
-    super::{Call, Touch},
-    lengthen, offset,
-};
+use super::{super::Call, lengthen, offset};
 use crate::{
     failure::{Failure, SYNTAX},
     number::{integer, parse_integer},
+    row::Touch,
 };
 
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::Call;
+use super::super::{Call, table::ROWS};
 use crate::{
     clients::Client,
     failure::{Failure, NO_CLIENT, SYNTAX},
@@ -67,7 +67,7 @@ pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 }
 
 pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let line = call.session.client.line(call.now_ms());
+    let line = call.session.client.line(call.now_ms(), &ROWS);
     call.reply.verbatim(&format!("{line}\n"));
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         _ => return Err(SYNTAX),
     }
     let now_ms = call.now_ms();
-    let text: String = clients.iter().map(|client| client.line(now_ms) + "\n").collect();
+    let text: String = clients.iter().map(|client| client.line(now_ms, &ROWS) + "\n").collect();
     call.reply.verbatim(&text);
     Ok(())
 }

@@ -58,7 +58,7 @@ fn target(arguments: &[&[u8]], own: u8) -> Result<(u8, bool), Failure> {
 /// The database beside the selected one that COPY or MOVE touches.
 pub(crate) fn other_database(command: &Command, args: &[Box<[u8]>]) -> Option<u8> {
     let args: Vec<&[u8]> = args.iter().map(|argument| &**argument).collect();
-    match command.name {
+    match command.name() {
         "copy" => {
             target(&args[3..], u8::MAX).ok().map(|(target, _)| target).filter(|&at| at != u8::MAX)
         }

@@ -2,11 +2,14 @@
 
 use std::str;
 
+use wire::resp::command::Categories;
+
 use super::super::{Call, table::ROWS};
 use crate::{
-    acl::{Access, CATEGORIES, DEFAULT, categories},
+    acl::{Access, DEFAULT},
     failure::{Failure, SYNTAX},
     number::integer,
+    row::Row,
     session::{find, wrong_count},
 };
 
@@ -100,19 +103,17 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     match &call.args[2..] {
         [] => {
-            call.reply.array(CATEGORIES.len());
-            CATEGORIES.iter().for_each(|category| call.reply.text(category));
+            call.reply.array(Categories::all().len());
+            Categories::all().for_each(|category| call.reply.text(category));
         }
         [category] => {
             let named = text(category);
-            let category = named.to_ascii_lowercase();
-            if !CATEGORIES.contains(&category.as_str()) {
-                return Err(Failure::new(format!("ERR Unknown category '{named}'")));
-            }
-            let within: Vec<_> =
-                ROWS.iter().filter(|row| categories(row).contains(&category.as_str())).collect();
+            let category = Categories::named(&named.to_ascii_lowercase())
+                .ok_or_else(|| Failure::new(format!("ERR Unknown category '{named}'")))?;
+            let within = |row: &&&Row| row.spec.categories().contains(category);
+            let within: Vec<_> = ROWS.iter().filter(within).collect();
             call.reply.array(within.len());
-            within.iter().for_each(|row| call.reply.text(row.name));
+            within.iter().for_each(|row| call.reply.text(row.name()));
         }
         _ => return Err(SYNTAX),
     }
@@ -127,16 +128,16 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let Some(command) = find(args) else {
         return Err(Failure::new(format!("ERR Command '{}' not found", text(args[0]))));
     };
-    if !command.accepts(args.len()) {
+    if !command.row.spec.accepts(args.len()) {
         return Err(wrong_count(command));
     }
-    let answer = match user.rules.access(command, args) {
+    let answer = match user.rules.access(&command.row, args) {
         Access::Allowed => {
             call.reply.ok();
             return Ok(());
         }
         Access::NoCommand => {
-            format!("This user has no permissions to run the '{}' command", command.name)
+            format!("This user has no permissions to run the '{}' command", command.name())
         }
         Access::NoKey(at) => {
             format!("This user has no permissions to access the '{}' key", text(args[at]))

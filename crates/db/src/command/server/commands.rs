@@ -1,11 +1,13 @@
 //! COMMAND: the table, told to clients.
 
-use super::super::{Call, Command, Touch, table};
+use wire::resp::command::Categories;
+
+use super::super::{Call, Command, table};
 use crate::{
-    acl::categories,
     failure::{Failure, SYNTAX},
     glob,
     reply::Reply,
+    row::{Flags, Touch},
     session,
 };
 
@@ -19,25 +21,44 @@ pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 
 fn describe(reply: &mut Reply<'_>, row: &Command) {
     reply.array(10);
-    reply.text(row.name);
-    reply.integer(row.arity.into());
-    let flags: Vec<_> = row.flags.names().collect();
+    reply.text(row.name());
+    reply.integer(row.row.spec.arity.into());
+    let flags: Vec<_> = flags(row).collect();
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    reply.integer(row.keys.first.into());
-    reply.integer(row.keys.last.into());
-    reply.integer(row.keys.step.into());
-    let categories = categories(row);
+    reply.integer(row.row.keys.first.into());
+    reply.integer(row.row.keys.last.into());
+    reply.integer(row.row.keys.step.into());
+    let categories: Vec<_> = row.row.spec.categories().names().collect();
     reply.set(categories.len());
     categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
     reply.array(0);
-    let specifications = row.keys.specifications();
+    let specifications = row.row.keys.specifications();
     reply.array(specifications.len());
     for specification in specifications {
-        specify(reply, row.keys.step, specification);
+        specify(reply, row.row.keys.step, specification);
     }
     reply.array(row.subcommands.len());
     row.subcommands.iter().for_each(|row| describe(reply, row));
+}
+
+/// The names of its flags that COMMAND INFO shows. None of ours waits for other clients, WAIT
+/// neither: there are no replicas.
+fn flags(row: &Command) -> impl Iterator<Item = &'static str> {
+    const NAMES: &[(Flags, &str)] = &[
+        (Flags::WRITE, "write"),
+        (Flags::READONLY, "readonly"),
+        (Flags::DENYOOM, "denyoom"),
+        (Flags::ADMIN, "admin"),
+        (Flags::PUBSUB, "pubsub"),
+        (Flags::NOSCRIPT, "noscript"),
+        (Flags::LOADING, "loading"),
+        (Flags::STALE, "stale"),
+        (Flags::FAST, "fast"),
+        (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_MULTI, "no_multi"),
+    ];
+    NAMES.iter().filter(|(flag, _)| row.row.is(*flag)).map(|&(_, name)| name)
 }
 
 /// Where some keys stand and what is done to them.
@@ -110,7 +131,7 @@ pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 }
 
 fn document(reply: &mut Reply<'_>, row: &Command) {
-    reply.text(row.name);
+    reply.text(row.name());
     reply.map(1 + usize::from(!row.subcommands.is_empty()));
     reply.text("group");
     reply.text(row.group.name());
@@ -127,10 +148,12 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         [] => {}
         [filter, by, what] if filter.eq_ignore_ascii_case(b"FILTERBY") => {
             let folded = what.to_ascii_lowercase();
-            let text = String::from_utf8_lossy(&folded).into_owned();
+            let of = Categories::named(&String::from_utf8_lossy(&folded));
             match by.to_ascii_uppercase().as_slice() {
-                b"PATTERN" => rows.retain(|row| glob::matches(&folded, row.name.as_bytes())),
-                b"ACLCAT" => rows.retain(|row| categories(row).contains(&text.as_str())),
+                b"PATTERN" => rows.retain(|row| glob::matches(&folded, row.name().as_bytes())),
+                b"ACLCAT" => {
+                    rows.retain(|row| of.is_some_and(|of| row.row.spec.categories().contains(of)));
+                }
                 b"MODULE" => rows.clear(),
                 _ => return Err(SYNTAX),
             }
@@ -138,7 +161,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         _ => return Err(SYNTAX),
     }
     call.reply.set(rows.len());
-    rows.iter().for_each(|row| call.reply.text(row.name));
+    rows.iter().for_each(|row| call.reply.text(row.name()));
     Ok(())
 }
 
@@ -146,13 +169,13 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
 fn keyed<'c>(args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
     let row = session::find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
-    if row.keys.first == 0 {
+    if row.row.keys.first == 0 {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    if !row.accepts(args.len()) {
+    if !row.row.spec.accepts(args.len()) {
         return Err(invalid("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<_> = row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
+    let keys: Vec<_> = row.row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
     if keys.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));
     }

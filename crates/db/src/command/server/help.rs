@@ -13,7 +13,7 @@ fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     call.reply.array(rows.len() + 1);
     call.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     for row in rows {
-        let own = row.name.split_once('|').map_or("", |(_, own)| own).to_ascii_uppercase();
+        let own = row.name().split_once('|').map_or("", |(_, own)| own).to_ascii_uppercase();
         call.reply.simple(&own);
     }
     Ok(())

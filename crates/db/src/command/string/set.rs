@@ -1,10 +1,10 @@
 //! SET with all its options, SETEX, PSETEX, SETNX, GETSET.
 
-use super::{
-    super::{Call, Touch},
-    Unit,
+use super::{super::Call, Unit};
+use crate::{
+    failure::{Failure, SYNTAX},
+    row::Touch,
 };
-use crate::failure::{Failure, SYNTAX};
 
 /// What the options of SET say.
 #[derive(Default)]

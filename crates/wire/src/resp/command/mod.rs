@@ -1,7 +1,8 @@
 //! What each command does to which keys, as data.
 //!
 //! The rows follow the servers' own tables (Redis 7.2 to 8, Valkey 8 and 9) and are checked
-//! against a real server in `tests/command_table_agrees_with_the_server.rs`. The effects are ours:
+//! against a real server in `tests/command_table_agrees_with_the_server.rs`. `enroute db` extends
+//! these rows and serves by them. The effects are ours:
 //! they answer what a cache has to know. Where a row could be read two ways, it is the way that
 //! caches less.
 //!
@@ -15,15 +16,19 @@
 //! # Ok::<(), wire::Error>(())
 //! ```
 
+mod categories;
+mod flags;
 mod index;
 mod keys;
 mod table;
 
+pub use self::categories::Categories;
+pub use self::flags::Flags;
 pub use self::keys::{KeyIter, Keys};
 use super::Request;
 
 /// One row of the table.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Command {
     /// Lower case; a sub-command stands behind its container: `client|tracking`.
     pub name: &'static str,
@@ -36,6 +41,8 @@ pub struct Command {
     pub keys: Keys,
     /// Properties beside the effect.
     pub flags: Flags,
+    /// Its categories beside those that follow from its flags.
+    own_categories: Categories,
     /// Rows of its sub-commands, if the first argument names one.
     pub subcommands: &'static [Self],
 }
@@ -94,44 +101,38 @@ pub enum Split {
     Whole,
 }
 
-/// Properties beside the effect, as a small set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u8);
-
-impl Flags {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// The reply may wait for other clients, and with it every reply behind it.
-    pub const BLOCKING: Self = Self(1);
-    /// Runs code on the server. It should touch its declared keys only, but a server does not
-    /// force it to: a caller may treat the call as a write to everything.
-    pub const SCRIPT: Self = Self(2);
-    /// May write its keys in a database other than the selected one (COPY, MOVE, scripts).
-    pub const OTHER_DATABASE: Self = Self(4);
-
-    /// Whether all of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
 impl Command {
-    const fn new(name: &'static str, arity: i8, effect: Effect, keys: Keys) -> Self {
-        Self { name, arity, effect, keys, flags: Flags::NONE, subcommands: &[] }
+    /// A row in no category of its own.
+    const fn new(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Self {
+        let own_categories = Categories::NONE;
+        Self { name, arity, effect, keys, flags, own_categories, subcommands: &[] }
     }
 
     const fn with(mut self, flags: Flags) -> Self {
-        self.flags = Flags(self.flags.0 | flags.0);
+        self.flags = self.flags.and(flags);
         self
     }
 
+    /// The reply may wait for other clients.
+    const fn blocking(mut self) -> Self {
+        self.own_categories = self.own_categories.and(Categories::BLOCKING);
+        self.with(Flags::BLOCKING)
+    }
+
+    const fn within(mut self, categories: Categories) -> Self {
+        self.own_categories = categories;
+        self
+    }
+
+    /// A container is in no category of its own: what is done is its sub-commands'.
     const fn containing(mut self, subcommands: &'static [Self]) -> Self {
         self.subcommands = subcommands;
-        self
+        self.within(Categories::NONE)
     }
 
     /// Whether some server takes this number of arguments, the name counted. Every server refuses
     /// others before it touches a key.
+    #[inline]
     pub fn accepts(&self, arguments: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { arguments >= required } else { arguments == required }
@@ -156,6 +157,48 @@ pub fn find(request: &Request<'_>) -> Option<&'static Command> {
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     index::lookup(name)
+}
+
+/// The row of this name in small letters, a sub-command's written `container|sub`: for tables that
+/// extend this one, in the compiler. [`lookup`] is for names of clients.
+pub const fn named(name: &str) -> Option<Command> {
+    let mut groups = table::GROUPS;
+    while let [group, rest @ ..] = groups {
+        let found = among(group, name.as_bytes());
+        if found.is_some() {
+            return found;
+        }
+        groups = rest;
+    }
+    None
+}
+
+/// The row of this name among these and their sub-commands.
+const fn among(mut rows: &[Command], name: &[u8]) -> Option<Command> {
+    while let [row, rest @ ..] = rows {
+        if is_same(row.name.as_bytes(), name) {
+            return Some(*row);
+        }
+        let found = among(row.subcommands, name);
+        if found.is_some() {
+            return found;
+        }
+        rows = rest;
+    }
+    None
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    while let ([a, one_rest @ ..], [b, other_rest @ ..]) = (one, other) {
+        if *a != *b {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    true
 }
 
 /// Every row but those of sub-commands.

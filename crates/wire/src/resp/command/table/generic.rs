@@ -1,46 +1,54 @@
 //! Keys of any type.
 
 use super::super::Effect::{Other, Read, ReadUncacheable, Write};
-use super::super::{Command, Flags, Keys};
-use super::SUM;
+use super::super::{Categories, Command, Effect, Flags, Keys};
+use super::{ALWAYS, NONE, R, RF, SUM, W, WF, WM};
+
+const AT_RISK: Categories = Categories::KEYSPACE.and(Categories::DANGEROUS);
+const SORTED: Categories =
+    Categories::DANGEROUS.and(Categories::LIST).and(Categories::SET).and(Categories::SORTEDSET);
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("copy", -3, Write, Keys::FIRST_TWO).with(Flags::OTHER_DATABASE),
-    Command::new("del", -2, Write, Keys::ALL),
+    row("copy", -3, Write, Keys::FIRST_TWO, WM).with(Flags::OTHER_DATABASE),
+    row("del", -2, Write, Keys::ALL, W),
     // The serialised form may change with the encoding, not with the value only.
-    Command::new("dump", 2, ReadUncacheable, Keys::FIRST),
-    Command::new("exists", -2, SUM, Keys::ALL),
-    Command::new("expire", -3, Write, Keys::FIRST),
-    Command::new("expireat", -3, Write, Keys::FIRST),
-    Command::new("expiretime", 2, ReadUncacheable, Keys::FIRST),
-    Command::new("keys", 2, ReadUncacheable, Keys::None),
-    Command::new("migrate", -6, Write, Keys::Migrate),
-    Command::new("move", 3, Write, Keys::FIRST).with(Flags::OTHER_DATABASE),
-    Command::new("object", -2, ReadUncacheable, Keys::None).containing(OBJECT),
-    Command::new("persist", 2, Write, Keys::FIRST),
-    Command::new("pexpire", -3, Write, Keys::FIRST),
-    Command::new("pexpireat", -3, Write, Keys::FIRST),
-    Command::new("pexpiretime", 2, ReadUncacheable, Keys::FIRST),
-    Command::new("pttl", 2, ReadUncacheable, Keys::FIRST),
-    Command::new("randomkey", 1, ReadUncacheable, Keys::None),
-    Command::new("rename", 3, Write, Keys::FIRST_TWO),
-    Command::new("renamenx", 3, Write, Keys::FIRST_TWO),
-    Command::new("restore", -4, Write, Keys::FIRST),
-    Command::new("scan", -2, ReadUncacheable, Keys::None),
-    Command::new("sort", -2, Write, Keys::SortStore),
+    row("dump", 2, ReadUncacheable, Keys::FIRST, R),
+    row("exists", -2, SUM, Keys::ALL, RF),
+    row("expire", -3, Write, Keys::FIRST, WF),
+    row("expireat", -3, Write, Keys::FIRST, WF),
+    row("expiretime", 2, ReadUncacheable, Keys::FIRST, RF),
+    row("keys", 2, ReadUncacheable, Keys::None, R).within(AT_RISK),
+    row("migrate", -6, Write, Keys::Migrate, W).within(AT_RISK),
+    row("move", 3, Write, Keys::FIRST, WF).with(Flags::OTHER_DATABASE),
+    row("object", -2, ReadUncacheable, Keys::None, NONE).containing(OBJECT),
+    row("persist", 2, Write, Keys::FIRST, WF),
+    row("pexpire", -3, Write, Keys::FIRST, WF),
+    row("pexpireat", -3, Write, Keys::FIRST, WF),
+    row("pexpiretime", 2, ReadUncacheable, Keys::FIRST, RF),
+    row("pttl", 2, ReadUncacheable, Keys::FIRST, RF),
+    row("randomkey", 1, ReadUncacheable, Keys::None, R),
+    row("rename", 3, Write, Keys::FIRST_TWO, W),
+    row("renamenx", 3, Write, Keys::FIRST_TWO, WF),
+    row("restore", -4, Write, Keys::FIRST, WM).within(AT_RISK),
+    row("scan", -2, ReadUncacheable, Keys::None, R),
+    row("sort", -2, Write, Keys::SortStore, WM).within(SORTED),
     // BY and GET read keys that only the values name.
-    Command::new("sort_ro", -2, ReadUncacheable, Keys::FIRST),
+    row("sort_ro", -2, ReadUncacheable, Keys::FIRST, R).within(SORTED),
     // Changes when the key was last used.
-    Command::new("touch", -2, ReadUncacheable, Keys::ALL),
-    Command::new("ttl", 2, ReadUncacheable, Keys::FIRST),
-    Command::new("type", 2, Read, Keys::FIRST),
-    Command::new("unlink", -2, Write, Keys::ALL),
+    row("touch", -2, ReadUncacheable, Keys::ALL, RF),
+    row("ttl", 2, ReadUncacheable, Keys::FIRST, RF),
+    row("type", 2, Read, Keys::FIRST, RF),
+    row("unlink", -2, Write, Keys::ALL, WF),
 ];
 
 const OBJECT: &[Command] = &[
-    Command::new("object|encoding", 3, ReadUncacheable, Keys::SECOND),
-    Command::new("object|freq", 3, ReadUncacheable, Keys::SECOND),
-    Command::new("object|help", 2, Other, Keys::None),
-    Command::new("object|idletime", 3, ReadUncacheable, Keys::SECOND),
-    Command::new("object|refcount", 3, ReadUncacheable, Keys::SECOND),
+    row("object|encoding", 3, ReadUncacheable, Keys::SECOND, R),
+    row("object|freq", 3, ReadUncacheable, Keys::SECOND, R),
+    row("object|help", 2, Other, Keys::None, ALWAYS),
+    row("object|idletime", 3, ReadUncacheable, Keys::SECOND, R),
+    row("object|refcount", 3, ReadUncacheable, Keys::SECOND, R),
 ];
+
+const fn row(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Command {
+    Command::new(name, arity, effect, keys, flags).within(Categories::KEYSPACE)
+}

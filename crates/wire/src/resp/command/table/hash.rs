@@ -1,35 +1,40 @@
 //! Hashes.
 
 use super::super::Effect::{Read, ReadUncacheable, Write};
-use super::super::{Command, Keys};
+use super::super::{Categories, Command, Effect, Flags, Keys};
+use super::{R, RF, WF, WMF};
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("hdel", -3, Write, Keys::FIRST),
-    Command::new("hexists", 3, Read, Keys::FIRST),
-    Command::new("hexpire", -6, Write, Keys::FIRST),
-    Command::new("hexpireat", -6, Write, Keys::FIRST),
-    Command::new("hexpiretime", -5, ReadUncacheable, Keys::FIRST),
-    Command::new("hget", 3, Read, Keys::FIRST),
-    Command::new("hgetall", 2, Read, Keys::FIRST),
-    Command::new("hgetdel", -5, Write, Keys::FIRST),
-    Command::new("hgetex", -5, Write, Keys::FIRST),
-    Command::new("hincrby", 4, Write, Keys::FIRST),
-    Command::new("hincrbyfloat", 4, Write, Keys::FIRST),
-    Command::new("hkeys", 2, Read, Keys::FIRST),
-    Command::new("hlen", 2, Read, Keys::FIRST),
-    Command::new("hmget", -3, Read, Keys::FIRST),
-    Command::new("hmset", -4, Write, Keys::FIRST),
-    Command::new("hpersist", -5, Write, Keys::FIRST),
-    Command::new("hpexpire", -6, Write, Keys::FIRST),
-    Command::new("hpexpireat", -6, Write, Keys::FIRST),
-    Command::new("hpexpiretime", -5, ReadUncacheable, Keys::FIRST),
-    Command::new("hpttl", -5, ReadUncacheable, Keys::FIRST),
-    Command::new("hrandfield", -2, ReadUncacheable, Keys::FIRST),
-    Command::new("hscan", -3, ReadUncacheable, Keys::FIRST),
-    Command::new("hset", -4, Write, Keys::FIRST),
-    Command::new("hsetex", -6, Write, Keys::FIRST),
-    Command::new("hsetnx", 4, Write, Keys::FIRST),
-    Command::new("hstrlen", 3, Read, Keys::FIRST),
-    Command::new("httl", -5, ReadUncacheable, Keys::FIRST),
-    Command::new("hvals", 2, Read, Keys::FIRST),
+    row("hdel", -3, Write, Keys::FIRST, WF),
+    row("hexists", 3, Read, Keys::FIRST, RF),
+    row("hexpire", -6, Write, Keys::FIRST, WMF),
+    row("hexpireat", -6, Write, Keys::FIRST, WMF),
+    row("hexpiretime", -5, ReadUncacheable, Keys::FIRST, RF),
+    row("hget", 3, Read, Keys::FIRST, RF),
+    row("hgetall", 2, Read, Keys::FIRST, R),
+    row("hgetdel", -5, Write, Keys::FIRST, WF),
+    row("hgetex", -5, Write, Keys::FIRST, WF),
+    row("hincrby", 4, Write, Keys::FIRST, WMF),
+    row("hincrbyfloat", 4, Write, Keys::FIRST, WMF),
+    row("hkeys", 2, Read, Keys::FIRST, R),
+    row("hlen", 2, Read, Keys::FIRST, RF),
+    row("hmget", -3, Read, Keys::FIRST, RF),
+    row("hmset", -4, Write, Keys::FIRST, WMF),
+    row("hpersist", -5, Write, Keys::FIRST, WF),
+    row("hpexpire", -6, Write, Keys::FIRST, WMF),
+    row("hpexpireat", -6, Write, Keys::FIRST, WMF),
+    row("hpexpiretime", -5, ReadUncacheable, Keys::FIRST, RF),
+    row("hpttl", -5, ReadUncacheable, Keys::FIRST, RF),
+    row("hrandfield", -2, ReadUncacheable, Keys::FIRST, R),
+    row("hscan", -3, ReadUncacheable, Keys::FIRST, R),
+    row("hset", -4, Write, Keys::FIRST, WMF),
+    row("hsetex", -6, Write, Keys::FIRST, WMF),
+    row("hsetnx", 4, Write, Keys::FIRST, WMF),
+    row("hstrlen", 3, Read, Keys::FIRST, RF),
+    row("httl", -5, ReadUncacheable, Keys::FIRST, RF),
+    row("hvals", 2, Read, Keys::FIRST, R),
 ];
+
+const fn row(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Command {
+    Command::new(name, arity, effect, keys, flags).within(Categories::HASH)
+}

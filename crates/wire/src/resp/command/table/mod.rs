@@ -15,7 +15,7 @@ mod sorted_set;
 mod stream;
 mod string;
 
-use super::{Command, Effect, Split};
+use super::{Command, Effect, Flags, Split};
 
 /// Every row but those of sub-commands.
 pub(super) const GROUPS: &[&[Command]] = &[
@@ -39,3 +39,19 @@ pub(super) const GROUPS: &[&[Command]] = &[
 const ELEMENTS: Effect = Effect::ReadMany(Split::Elements);
 const SUM: Effect = Effect::ReadMany(Split::Sum);
 const WHOLE: Effect = Effect::ReadMany(Split::Whole);
+
+const NONE: Flags = Flags::NONE;
+const R: Flags = Flags::READONLY;
+const W: Flags = Flags::WRITE;
+const WM: Flags = W.and(Flags::DENYOOM);
+const F: Flags = Flags::FAST;
+const RF: Flags = R.and(F);
+const WF: Flags = W.and(F);
+const WMF: Flags = WM.and(F);
+/// Answered while the server loads its data, and by a replica that lost its master.
+const ALWAYS: Flags = Flags::LOADING.and(Flags::STALE);
+/// The same, of a client's own connection or user.
+const OWN: Flags = ALWAYS.and(Flags::NOSCRIPT);
+/// The same, before a client has logged in.
+const OPEN: Flags = OWN.and(Flags::NO_AUTH).and(F);
+const ADMIN_ALWAYS: Flags = OWN.and(Flags::ADMIN);

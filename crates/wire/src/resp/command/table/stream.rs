@@ -1,43 +1,48 @@
 //! Streams.
 
 use super::super::Effect::{Other, Read, ReadUncacheable, Write};
-use super::super::{Command, Flags, Keys};
+use super::super::{Categories, Command, Effect, Flags, Keys};
+use super::{ALWAYS, NONE, R, RF, W, WF, WM, WMF};
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("xack", -4, Write, Keys::FIRST),
+    row("xack", -4, Write, Keys::FIRST, WF),
     // Redis 8.2.
-    Command::new("xackdel", -6, Write, Keys::FIRST),
-    Command::new("xadd", -5, Write, Keys::FIRST),
-    Command::new("xautoclaim", -6, Write, Keys::FIRST),
-    Command::new("xclaim", -6, Write, Keys::FIRST),
-    Command::new("xdel", -3, Write, Keys::FIRST),
+    row("xackdel", -6, Write, Keys::FIRST, WF),
+    row("xadd", -5, Write, Keys::FIRST, WMF),
+    row("xautoclaim", -6, Write, Keys::FIRST, WF),
+    row("xclaim", -6, Write, Keys::FIRST, WF),
+    row("xdel", -3, Write, Keys::FIRST, WF),
     // Redis 8.2.
-    Command::new("xdelex", -5, Write, Keys::FIRST),
-    Command::new("xgroup", -2, Other, Keys::None).containing(XGROUP),
-    Command::new("xinfo", -2, Other, Keys::None).containing(XINFO),
-    Command::new("xlen", 2, Read, Keys::FIRST),
+    row("xdelex", -5, Write, Keys::FIRST, WF),
+    row("xgroup", -2, Other, Keys::None, NONE).containing(XGROUP),
+    row("xinfo", -2, Other, Keys::None, NONE).containing(XINFO),
+    row("xlen", 2, Read, Keys::FIRST, RF),
     // Shows how long messages wait.
-    Command::new("xpending", -3, ReadUncacheable, Keys::FIRST),
-    Command::new("xrange", -4, Read, Keys::FIRST),
-    Command::new("xread", -4, ReadUncacheable, Keys::Streams).with(Flags::BLOCKING),
-    Command::new("xreadgroup", -7, Write, Keys::Streams).with(Flags::BLOCKING),
-    Command::new("xrevrange", -4, Read, Keys::FIRST),
-    Command::new("xsetid", -3, Write, Keys::FIRST),
-    Command::new("xtrim", -4, Write, Keys::FIRST),
+    row("xpending", -3, ReadUncacheable, Keys::FIRST, R),
+    row("xrange", -4, Read, Keys::FIRST, R),
+    row("xread", -4, ReadUncacheable, Keys::Streams, R).blocking(),
+    row("xreadgroup", -7, Write, Keys::Streams, W).blocking(),
+    row("xrevrange", -4, Read, Keys::FIRST, R),
+    row("xsetid", -3, Write, Keys::FIRST, WMF),
+    row("xtrim", -4, Write, Keys::FIRST, W),
 ];
 
 const XGROUP: &[Command] = &[
-    Command::new("xgroup|create", -5, Write, Keys::SECOND),
-    Command::new("xgroup|createconsumer", 5, Write, Keys::SECOND),
-    Command::new("xgroup|delconsumer", 5, Write, Keys::SECOND),
-    Command::new("xgroup|destroy", 4, Write, Keys::SECOND),
-    Command::new("xgroup|help", 2, Other, Keys::None),
-    Command::new("xgroup|setid", -5, Write, Keys::SECOND),
+    row("xgroup|create", -5, Write, Keys::SECOND, WM),
+    row("xgroup|createconsumer", 5, Write, Keys::SECOND, WM),
+    row("xgroup|delconsumer", 5, Write, Keys::SECOND, W),
+    row("xgroup|destroy", 4, Write, Keys::SECOND, W),
+    row("xgroup|help", 2, Other, Keys::None, ALWAYS),
+    row("xgroup|setid", -5, Write, Keys::SECOND, W),
 ];
 
 const XINFO: &[Command] = &[
-    Command::new("xinfo|consumers", 4, ReadUncacheable, Keys::SECOND),
-    Command::new("xinfo|groups", 3, ReadUncacheable, Keys::SECOND),
-    Command::new("xinfo|help", 2, Other, Keys::None),
-    Command::new("xinfo|stream", -3, ReadUncacheable, Keys::SECOND),
+    row("xinfo|consumers", 4, ReadUncacheable, Keys::SECOND, R),
+    row("xinfo|groups", 3, ReadUncacheable, Keys::SECOND, R),
+    row("xinfo|help", 2, Other, Keys::None, ALWAYS),
+    row("xinfo|stream", -3, ReadUncacheable, Keys::SECOND, R),
 ];
+
+const fn row(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Command {
+    Command::new(name, arity, effect, keys, flags).within(Categories::STREAM)
+}

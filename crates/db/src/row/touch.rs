@@ -1,6 +1,6 @@
 //! What a command does to each of its keys, in the words of Redis's key specifications.
 
-use super::{Command, Keys};
+use super::{Keys, Row};
 
 /// What a command does to one key: to the key itself (RO, RW, OW, RM) and to what users know of its value
 /// (access, insert, update, delete). Access rules look at the second only, as in Redis: a command such as
@@ -71,31 +71,34 @@ pub(crate) struct Touches {
 }
 
 impl Touches {
-    pub(crate) const NONE: Self = Self { first: Touch::LOOK, others: None, by_arguments: None };
+    /// There is no key.
+    pub(crate) const NONE: Self = Self { first: Touch(0), others: None, by_arguments: None };
+
+    /// This to all keys.
+    pub(crate) const fn all(touch: Touch) -> Self {
+        Self { first: touch, ..Self::NONE }
+    }
+
+    /// This to the first key, that to the others.
+    pub(crate) const fn first_and_others(first: Touch, others: Touch) -> Self {
+        Self { first, others: Some(others), ..Self::NONE }
+    }
+
+    /// The arguments decide what is done, at most what was said before.
+    pub(crate) const fn or(mut self, by_arguments: ByArguments) -> Self {
+        self.by_arguments = Some(by_arguments);
+        self
+    }
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.first.0 == 0
+    }
 }
 
 impl Keys {
-    /// The command does this to all of them.
-    pub(super) const fn all(mut self, touch: Touch) -> Self {
-        self.touches.first = touch;
-        self
-    }
-
-    /// It does this to the first, that to the others.
-    pub(super) const fn touched(mut self, first: Touch, others: Touch) -> Self {
-        self.touches = Touches { first, others: Some(others), by_arguments: None };
-        self
-    }
-
-    /// Its arguments decide what it does to them, at most what was said before.
-    pub(super) const fn or(mut self, by_arguments: ByArguments) -> Self {
-        self.touches.by_arguments = Some(by_arguments);
-        self
-    }
-
     /// As key specifications: first and last position (negative counts from the end), what is done there,
     /// and whether the arguments decide that.
-    pub(super) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {
+    pub(crate) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {
         let Touches { first, others, by_arguments } = self.touches;
         let varies = by_arguments.is_some();
         match others {
@@ -109,7 +112,7 @@ impl Keys {
     }
 }
 
-impl Command {
+impl Row {
     /// The positions of its keys among `args`, and what it does to each.
     pub(crate) fn touched(&self, args: &[&[u8]]) -> impl Iterator<Item = (usize, Touch)> {
         let Touches { first, others, by_arguments } = self.keys.touches;

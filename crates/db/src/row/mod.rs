@@ -1,0 +1,103 @@
+//! What is known of a command without doing it: the row of `wire`'s table, what is done to its
+//! keys, which shards it needs. Access rules and transactions judge by it.
+
+pub(crate) use wire::resp::command::Flags;
+use wire::resp::command::{Command as Spec, Keys as Positions, named};
+
+mod touch;
+
+pub(crate) use touch::{Touch, Touches};
+
+/// One row of the table without its handler: that of wire's table, and what only who executes it
+/// has to know.
+#[derive(Debug)]
+pub struct Row {
+    /// Name, arity, flags, categories and positions of keys.
+    pub spec: Spec,
+    /// Where its keys stand, and what it does to them.
+    pub(crate) keys: Keys,
+    /// Which shards it needs.
+    pub(crate) scope: Scope,
+    /// Executed at once inside MULTI.
+    pub(crate) unqueued: bool,
+    /// Changes nothing but by removing, so it goes on when the disk is full.
+    pub(crate) frees: bool,
+    /// Given its fewest arguments, does not look at what its key held.
+    pub(crate) replaces_key: bool,
+}
+
+impl Row {
+    /// The row of wire's table of this name, with this done to its keys. It runs in the compiler: a
+    /// name without a row does not build.
+    pub(crate) const fn new(name: &str, touches: Touches) -> Self {
+        let spec = named(name).expect("a row of the table of `wire`");
+        let keys = Keys::new(spec.keys, touches);
+        let scope = if keys.first == 0 { Scope::None } else { Scope::Keys };
+        Self { spec, keys, scope, unqueued: false, frees: false, replaces_key: false }
+    }
+
+    /// In small letters; a sub-command is written `container|sub`.
+    pub fn name(&self) -> &'static str {
+        self.spec.name
+    }
+
+    /// Is it all of these, in Redis's words?
+    #[inline]
+    pub(crate) fn is(&self, flags: Flags) -> bool {
+        self.spec.flags.contains(flags)
+    }
+
+    /// Does it, with this number of arguments, replace one key whatever that held? Options of SET
+    /// look at it; and of several keys some might be replaced before another one fails.
+    pub(crate) fn replaces(&self, arguments: usize) -> bool {
+        self.replaces_key && arguments == usize::from(self.spec.arity.unsigned_abs())
+    }
+}
+
+/// Where keys stand among the arguments, the name counted as 0, and what the command does to them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keys {
+    /// The first key; 0 if there is none.
+    pub(crate) first: u8,
+    /// The last; negative counts from the end.
+    pub(crate) last: i8,
+    /// From one to the next.
+    pub(crate) step: u8,
+    touches: Touches,
+}
+
+impl Keys {
+    /// Keys where wire's row has them. Something is done to each of them: access rules would allow
+    /// everybody a key that nothing is done to.
+    const fn new(positions: Positions, touches: Touches) -> Self {
+        let (first, last, step) = match positions {
+            Positions::None => (0, 0, 0),
+            Positions::Range { first, last, step } => (first, last, step),
+            _ => panic!("keys are served where positions alone say which they are"),
+        };
+        assert!(touches.is_none() == (first == 0), "what is done to each key, and to no other");
+        Self { first, last, step, touches }
+    }
+
+    /// The positions of the keys among `arguments` arguments.
+    #[inline]
+    pub(crate) fn of(self, arguments: usize) -> impl Iterator<Item = usize> {
+        let last = match usize::try_from(self.last) {
+            Ok(last) => last,
+            Err(_) => arguments.saturating_sub(usize::from(self.last.unsigned_abs())),
+        };
+        let end = if self.first == 0 { 0 } else { (last + 1).min(arguments) };
+        (usize::from(self.first)..end).step_by(usize::from(self.step).max(1))
+    }
+}
+
+/// Which shards a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// None.
+    None,
+    /// Those of its keys.
+    Keys,
+    /// All of them.
+    All,
+}

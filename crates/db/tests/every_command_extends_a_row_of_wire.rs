@@ -1,0 +1,32 @@
+//! What a command is called, how many arguments it takes, where its keys stand and which flags and
+//! categories it has is said once, in `wire`: a cache and an agent go by the same rows as the
+//! database.
+
+use db::command::{Command, table::COMMANDS};
+use wire::resp::command;
+
+/// The row of `wire` that a client's words find.
+fn found(row: &Command) -> &'static command::Command {
+    let (container, own) = row.name().split_once('|').unwrap_or((row.name(), ""));
+    let found = command::lookup(container.as_bytes())
+        .unwrap_or_else(|| panic!("`wire` has no command {container}"));
+    if own.is_empty() {
+        return found;
+    }
+    let mut subcommands = found.subcommands.iter();
+    subcommands.find(|each| each.name == row.name()).unwrap_or_else(|| {
+        panic!("`wire` has no command {}", row.name());
+    })
+}
+
+#[test]
+fn every_command_extends_a_row_of_wire() {
+    let mut rows = 0;
+    for row in COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+        let found = found(row);
+        let said = |row: &command::Command| (row.arity, row.keys, row.flags, row.categories());
+        assert_eq!(said(&row.row.spec), said(found), "{}", row.name());
+        rows += 1;
+    }
+    assert!(rows > 130, "only {rows} rows");
+}

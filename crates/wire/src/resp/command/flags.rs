@@ -1,0 +1,53 @@
+//! What a command is, in the words of Redis, and what a cache has to know beside that.
+
+/// Properties beside the effect, as a small set: the flags of COMMAND INFO that change what is done
+/// with a command, and two of our own.
+///
+/// They are those of Redis 7.0 where it has the command, but for [`BLOCKING`](Self::BLOCKING) of
+/// WAIT, which came with 7.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// The reply may wait for other clients, and with it every reply behind it.
+    pub const BLOCKING: Self = Self(1);
+    /// Runs code on the server. It should touch its declared keys only, but a server does not
+    /// force it to: a caller may treat the call as a write to everything.
+    pub const SCRIPT: Self = Self(1 << 1);
+    /// May write its keys in a database other than the selected one (COPY, MOVE, scripts).
+    pub const OTHER_DATABASE: Self = Self(1 << 2);
+    /// May change values; not every [effect](super::Effect) that is a write, nor the other way.
+    pub const WRITE: Self = Self(1 << 3);
+    /// Reads values.
+    pub const READONLY: Self = Self(1 << 4);
+    /// Refused when memory is full.
+    pub const DENYOOM: Self = Self(1 << 5);
+    /// For who administers the server.
+    pub const ADMIN: Self = Self(1 << 6);
+    /// Publishes or subscribes.
+    pub const PUBSUB: Self = Self(1 << 7);
+    /// Not from scripts.
+    pub const NOSCRIPT: Self = Self(1 << 8);
+    /// Answered while the server loads its data.
+    pub const LOADING: Self = Self(1 << 9);
+    /// Answered by a replica that lost its master.
+    pub const STALE: Self = Self(1 << 10);
+    /// Takes constant or logarithmic time.
+    pub const FAST: Self = Self(1 << 11);
+    /// Answered before the client has logged in.
+    pub const NO_AUTH: Self = Self(1 << 12);
+    /// Refused inside MULTI.
+    pub const NO_MULTI: Self = Self(1 << 13);
+
+    /// Whether all of `other` are set.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
