@@ -64,7 +64,7 @@ fn clients_that_send_one_huge_value_each() {
 fn values_and_transactions_that_are_all_but_whole() {
     let Some(served) = Served::start() else { return };
     let unfinished = |client: usize| {
-        let ahead = if client % 2 == 0 { "" } else { "MULTI\r\n" };
+        let ahead = if client.is_multiple_of(2) { "" } else { "MULTI\r\n" };
         let value = |bytes: usize| {
             [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n"[..], &vec![b'v'; bytes], b"\r\n"]
                 .concat()
