@@ -8,7 +8,7 @@ use crate::config::Document;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Is it right? Names file, line and column of a mistake:
+  Report the first mistake with file, line and column:
     enroute config check enroute.toml";
 
 #[derive(Debug, Args)]
@@ -20,9 +20,9 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Check a configuration file; opens no socket
+    /// Check a configuration file and the files it names; opens no socket
     Check {
-        /// The file
+        /// Configuration file, TOML
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

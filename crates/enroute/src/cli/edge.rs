@@ -13,7 +13,7 @@ EXAMPLES:
     enroute config check edge.toml
     enroute edge --config edge.toml
 
-  The file, for one domain whose key is at a key server:
+  A configuration file for one domain with its key on a key server:
     [edge]
     listen = \"0.0.0.0:443\"
 
@@ -28,16 +28,16 @@ EXAMPLES:
     key = \"keyserver:keys.example:7443\"
     origin = \"http://10.0.0.7:8080\"
 
-  docs/guide/edge.md explains every option.
+docs/guide/edge.md describes all options.
 
-SIGTERM or Ctrl-C lets requests that are under way end. SIGHUP reads the file again, and certificates and
-keys with it: sites and [edge.identity] change for new connections, the log names what waits for a restart.
-A mistake anywhere changes nothing.";
+SIGTERM and Ctrl-C wait for requests in progress (drain_timeout, 10 s), then exit. SIGHUP reads the
+file, certificates and keys again: changes of sites and [edge.identity] apply to new connections; the
+log names changes that need a restart. If any file has a mistake, nothing changes.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Read everything from this file
+    /// Configuration file, TOML, with [edge] and [[edge.site]]
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }

@@ -222,23 +222,23 @@ pub(super) fn above_zero<'de, D: Deserializer<'de>>(source: D) -> Result<Option<
     }
 }
 
-/// Which item leaves when there is no more room.
+/// Replacement policy: selects the item to evict when storage is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Oldest first
+    /// First in, first out
     Fifo,
-    /// Least recently used first
+    /// Least recently used
     Lru,
-    /// Oldest first, with a second chance for what was read
+    /// First in, first out, with a second chance for items that were read
     Clock,
-    /// Like clock, but newcomers are judged sooner
+    /// Like clock, but new items are judged earlier
     Sieve,
-    /// A small queue on trial before the main one
+    /// Three queues: new items must be read in a small one before they enter the main one
     #[value(name = "s3-fifo")]
     #[serde(rename = "s3-fifo")]
     S3Fifo,
-    /// Admits only what is read more often than what it would push out
+    /// Admits an item only if it is read more often than the item it would evict
     #[value(name = "w-tinylfu")]
     #[serde(rename = "w-tinylfu")]
     WTinyLfu,
@@ -257,27 +257,27 @@ impl From<Replacement> for store::Replacement {
     }
 }
 
-/// When keys come into storage.
+/// What is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
-    /// Every read that missed
+    /// Store every read that missed
     #[default]
     OnMiss,
-    /// Also every write that states the whole value
+    /// Also store writes that state the whole value
     OnWrite,
-    /// Only keys that are read often
+    /// Store only keys that are read often; hot_threshold and hot_period in --config set how often
     Hot,
 }
 
-/// What a script is taken to write.
+/// What a script is assumed to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scripts {
-    /// Anything: every script empties the cache
+    /// Any key: every script invalidates everything of its origin
     #[default]
     Everything,
-    /// The keys it declares, as Redis Cluster demands
+    /// Only the keys that it declares, as Redis Cluster requires
     DeclaredKeys,
 }
 

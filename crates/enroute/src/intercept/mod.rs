@@ -24,9 +24,9 @@ pub use kernel::{Status, apply, remove, status};
 /// How a connection is diverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// The destination is rewritten; refused while no cache listens
+    /// Rewrite the destination; new connections are refused while no cache listens
     Redirect,
-    /// The packet is handed over as it is; passes directly while no cache listens
+    /// Deliver the packet unchanged; new connections go to the database while no cache listens
     Tproxy,
 }
 

@@ -32,31 +32,31 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  A database that takes what memory its goal needs, 4 GiB at most, in a group with that limit:
+  Grant up to 4 GiB to a database that adjusts its memory to a latency target:
     enroute db orchestrator --cgroup /sys/fs/cgroup/database --max 4GiB
     enroute db --autoscale p99=1ms,max=8GiB --orchestrator http://127.0.0.1:9130/rescale
 
-  What it is asked: docs/formats/rescale.md.";
+docs/formats/rescale.md describes the requests.";
 
-/// Grant a database the memory it asks for, by the limit of a cgroup
+/// Run the reference orchestrator: grant memory to databases by setting the limit of a cgroup
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where databases ask; whoever reaches it may ask
+    /// Address for requests of databases, HTTP. It has no authentication: use a loopback address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9130")]
     listen: SocketAddr,
 
-    /// Directory of the cgroup the database is in, of either version
+    /// Directory of the database's cgroup, version 1 or 2
     #[arg(long, value_name = "DIRECTORY")]
     cgroup: PathBuf,
 
-    /// The most memory granted; the group's limit is an eighth above what is granted, for what the
-    /// kernel keeps for the process
+    /// Maximum grant. The limit of the cgroup is set to 9/8 of the grant, to leave room for memory
+    /// that the kernel keeps for the process
     #[arg(long, value_name = "SIZE")]
     max: config::Bytes,
 
-    /// A further name by which databases may ask, besides addresses, localhost and the machine's name; may be
-    /// given several times
+    /// Additional host name accepted in the Host header, besides IP addresses, localhost and the
+    /// machine's name. Repeatable
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
 }

@@ -22,16 +22,18 @@ pub(super) struct Import {
     #[command(flatten)]
     vault: Vault,
 
-    /// The keys are for this name only, *.NAME for one label below it; repeatable [default: any]
+    /// Restrict the keys to this server name; *.NAME allows any one label before NAME. Repeatable
+    /// [default: any name]
     #[arg(long, value_name = "NAME")]
     server_name: Vec<String>,
 
-    /// Overwrite the record of a key that is stored already, its server names included; without this it is
-    /// left as it is, and the command fails
+    /// Overwrite existing records of these keys, including their server names. Without this option
+    /// an existing record is kept and the command fails
     #[arg(long)]
     replace: bool,
 
-    /// Private keys in PKCS #8, PEM or DER
+    /// Private keys in PKCS #8, PEM or DER. A file that other users of the machine can read is
+    /// refused
     #[arg(value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
 }
@@ -91,7 +93,7 @@ pub(super) struct Remove {
     #[command(flatten)]
     storage: Storage,
 
-    /// Ids of the keys, as `list` shows them
+    /// Ids of the keys, as `enroute keyserver list` shows them
     #[arg(value_name = "ID", required = true, value_parser = key_id)]
     keys: Vec<KeyId>,
 }
@@ -153,11 +155,11 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
 
 #[derive(Debug, Args)]
 pub(super) struct Audit {
-    /// Fail unless the last file ends with this many lines
+    /// Fail unless the last log ends with this line number; detects missing lines at the end
     #[arg(long, value_name = "COUNT", requires = "head")]
     count: Option<u64>,
 
-    /// Fail unless the last line has this chain value
+    /// Fail unless the last line has this chain value, 64 hexadecimal digits
     #[arg(long, value_name = "HASH", requires = "count")]
     head: Option<String>,
 

@@ -21,37 +21,37 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Any client, plain or cluster-aware, finds every key of the cluster at one address:
+  All keys of the cluster at one address, for any client:
     enroute state agent --listen 127.0.0.1:6380 --cluster 10.0.0.1:6379,10.0.0.2:6379
     redis-cli -p 6380 incr visits
     redis-benchmark -p 6380 -t get,set";
 
-/// Serve the applications of one host: every key of the cluster at one address
+/// Run an agent: serve all keys of the cluster to the applications of one host
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where clients connect
+    /// Address that clients connect to. Clients are not authenticated: use a loopback address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
     listen: SocketAddr,
 
     #[command(flatten)]
     nodes: super::Nodes,
 
-    /// Its name among agents [default: the machine's, and the port]
+    /// Name of the agent, unique in the cluster [default: host name and port]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// How often it reports who used what, and how long round trips took; 0: never, and neither counts,
-    /// measures nor copies anything
+    /// Interval between reports to the placer of slot accesses and round-trip times. 0 disables
+    /// reports, measurements and copies: the agent then only routes
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     report_period: Duration,
 
-    /// Clients served at once
+    /// Maximum number of connected clients; more are rejected
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = cache::at_least_one())]
     clients_max: usize,
 
-    /// Memory for copies. The whole process takes at most a sixteenth more and 96 MiB, of which 64 MiB are for what all
-    /// clients together keep waiting; the client that keeps the most is closed before they keep more
+    /// Memory for copies of slots that several hosts read. The process uses at most this, plus 1/16
+    /// of it, plus 96 MiB, of which 64 MiB are for client buffers
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     memory: Bytes,
 }
