@@ -103,8 +103,8 @@ pub fn read_rights(path: &Path) -> io::Result<String> {
     }
     if exposure.readable {
         tracing::warn!(
-            "{shown}: other users of this machine can read it (mode {mode:04o}, expected 0600), and guess \
-             passwords from their hashes; run `chmod 600 {shown}`"
+            "{shown} has mode {mode:04o}, expected 0600: other users of this machine can read the password \
+             hashes in it; run `chmod 600 {shown}`"
         );
     }
     let mut text = String::new();

@@ -207,8 +207,8 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     set(&mut target, "IMPORTING", &source_id);
     set(&mut source, "MIGRATING", &target_id);
     assert!(second.stderr_line("this placer leads").is_some(), "{}", second.stderr());
-    assert!(second.stderr_line("going on with a move that was left open").is_some());
-    assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+    assert!(second.stderr_line("resuming an open slot move").is_some());
+    assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
     assert_eq!(owner(&addresses, 12_182), to);
     let (_, text) = said(&addresses, &["doctor", "--dry-run"]);
     assert!(text.contains("no slot is open"), "{text}");

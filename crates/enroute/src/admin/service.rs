@@ -62,7 +62,7 @@ pub(super) async fn answer(
             if !shared.flush() {
                 return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
             }
-            info!("emptied, as asked over HTTP");
+            info!("POST /flush: all entries dropped");
             json(&Flushed { flushed: true })
         }
         _ => resize(request, shared).await,
@@ -118,7 +118,7 @@ async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
     }
     let room = Room { items_max: wanted.items, bytes_max: wanted.memory.map(config::Bytes::count) };
     let room = shared.resize(room);
-    info!(?room, "storage resized, as asked over HTTP");
+    info!(?room, "POST /storage: storage resized");
     json(&room)
 }
 

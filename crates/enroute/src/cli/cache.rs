@@ -208,7 +208,9 @@ pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {
-        tracing::warn!("cannot raise the limit of open files: {error}");
+        tracing::warn!(
+            "cannot raise the limit of open files to its maximum: {error}; set LimitNOFILE or `ulimit -n`"
+        );
     }
 }
 

@@ -272,7 +272,7 @@ fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
         if goal.is_none() {
             shared.rescale(memory_bytes);
         }
-        info!(memory_bytes, ?sync, ?goal, "SIGHUP: the file was read again");
+        info!(memory_bytes, ?sync, ?goal, "SIGHUP: configuration file reloaded");
         Ok(())
     })
 }

@@ -93,12 +93,12 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         let Some(written) = read.edge.take() else { bail!("{} has no [edge]", config.display()) };
         let (next, mut waiting) = served.with_sites_of(written);
         shared.replace(next.sites()?)?;
-        info!("SIGHUP: sites, certificates and keys read again");
+        info!("SIGHUP: sites, certificates and keys reloaded");
         // Of `[edge]` that was all.
         read.edge.clone_from(&started.edge);
         waiting.extend(started.changes(&read));
         for name in waiting {
-            warn!("SIGHUP: {name} changed in the file; that waits for a restart");
+            warn!("SIGHUP: {name} changed in the file; restart to apply it");
         }
         Ok(())
     })?;

@@ -390,7 +390,7 @@ impl Document {
         if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
             tracing::warn!(
                 listen = %written.listen,
-                "clients of a replica set or cluster cannot be told this address; set `advertise`"
+                "the wildcard address cannot be advertised to clients of a replica set or cluster; set `advertise`"
             );
         }
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
@@ -448,7 +448,10 @@ impl Document {
 fn accept_any_destination(socket: &TcpListener) {
     // The option of both families; only its name speaks of IPv4.
     if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
-        tracing::info!("TPROXY will not reach this listener, redirection does: {error}");
+        tracing::info!(
+            "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \
+             redirect do: {error}; give the process CAP_NET_ADMIN for TPROXY"
+        );
     }
 }
 

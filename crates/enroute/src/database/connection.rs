@@ -186,7 +186,7 @@ impl Connection {
                         return true;
                     }
                     Err(error) => {
-                        debug!(peer = %self.peer, "client connection lost: {error}");
+                        debug!(peer = %self.peer, "client connection failed: {error}");
                         return false;
                     }
                 },

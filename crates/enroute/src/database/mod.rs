@@ -219,8 +219,8 @@ impl Database {
         let knows_clients = setup.tls.as_ref().is_some_and(Tls::knows_clients);
         if !address.ip().is_loopback() && server.acl.is_open() && !knows_clients {
             tracing::warn!(
-                "anybody who reaches {address} may read and write everything: the default user needs no password. \
-                 See --password-file, --users and --tls-ca"
+                "every client that can connect to {address} can read and write everything: the user `default` needs \
+                 no password. Set --password-file, --users or --tls-ca"
             );
         }
         let inboxes =
@@ -303,11 +303,10 @@ impl Database {
         join(workers);
         let began = Instant::now();
         if disk::close(&self.shared, CLOSE_TIMEOUT) {
-            tracing::info!("everything is on disk after {:?}", began.elapsed());
+            tracing::info!("closed: everything is on disk after {:?}", began.elapsed());
         } else {
             tracing::error!(
-                "not everything written reached the disk within {CLOSE_TIMEOUT:?}; the next start goes on as \
-                 after a crash"
+                "not all writes reached the disk within {CLOSE_TIMEOUT:?}; the next start recovers as after a crash"
             );
         }
         self.shared.disk.end();

@@ -63,7 +63,7 @@ fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
             agent::serve(socket, switch, &mut records, |_, _| true, &shared.ending).map(drop)
         });
         if let Err(error) = served {
-            tracing::error!("NetCache's agent begins anew in {PAUSE:?}: {error:#}");
+            tracing::error!("the NetCache agent failed and restarts in {PAUSE:?}: {error:#}");
             thread::sleep(PAUSE);
         }
     }

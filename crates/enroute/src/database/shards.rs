@@ -114,7 +114,7 @@ fn check_presence(
     if missing.is_empty() || !begun || accept_data_loss {
         for name in &missing {
             if begun {
-                tracing::error!("{name} is missing and is made anew: what it held is lost");
+                tracing::error!("{name} is missing: an empty one is created, its keys are lost");
             }
             FileDevice::open_in(directory, name).with_context(|| {
                 format!("cannot make {}", directory.path().join(name).display())
@@ -161,7 +161,7 @@ fn open_shard(
             );
         }
         tracing::error!(
-            "{name} is shard {identity:08x}, where {listed:08x} was: its keys are lost"
+            "{name} holds shard {identity:08x}, expected {listed:08x}: the keys of the expected shard are lost"
         );
     }
     if let Some((file, offset)) = store.recovery().cut {

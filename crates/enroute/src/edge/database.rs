@@ -107,7 +107,7 @@ impl Database {
             anyhow::Ok(replies)
         });
         let asked = asked.await.unwrap_or_else(|_| bail_late());
-        asked.inspect_err(|error| warn!("the database {} fails: {error:#}", self.address)).ok()
+        asked.inspect_err(|error| warn!("the content database {} failed: {error:#}; content is stored in memory only until it answers", self.address)).ok()
     }
 
     async fn replies(&self, stream: &mut TcpStream, count: usize) -> anyhow::Result<Vec<u8>> {

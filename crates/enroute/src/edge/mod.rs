@@ -265,7 +265,10 @@ impl Edge {
         let limit = self.shared.limits.drain_timeout;
         let drained = self.runtime.block_on(async { tokio::time::timeout(limit, idle).await });
         if drained.is_err() {
-            tracing::warn!("{} connections were still busy", self.shared.connections());
+            tracing::warn!(
+                "closing {} connections that are still busy after drain_timeout",
+                self.shared.connections()
+            );
         }
         self.runtime.shutdown_background();
     }

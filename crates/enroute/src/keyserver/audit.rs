@@ -194,7 +194,8 @@ fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>
         let taken_back = file.metadata().and_then(|file_now| file.set_len(file_now.len() - begun));
         if let Err(error) = taken_back {
             tracing::error!(
-                "the audit log ends with part of a line, which cannot be taken back: {error}"
+                "the audit log ends with an incomplete line that cannot be removed: {error}; repair the file before the \
+                 next start"
             );
         }
     }

@@ -269,11 +269,11 @@ async fn drive(
     tokio::select! {
         ended = connection => {
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection to the key server broke");
+                tracing::debug!(%error, "connection to the key server failed");
             }
         }
         // Dropped, it ends all that wait for answers.
-        () = silence => tracing::debug!("a connection to the key server is silent"),
+        () = silence => tracing::debug!("connection to the key server closed: it does not answer"),
     }
 }
 

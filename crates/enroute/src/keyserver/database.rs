@@ -115,7 +115,7 @@ impl Database {
 fn spawn(serving: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(error) = serving.await {
-            tracing::warn!("the connection to the database ended: {error:#}");
+            tracing::warn!("connection to the database lost: {error:#}");
         }
     });
 }

@@ -31,13 +31,13 @@ fn lock_memory() {
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
     if getrlimit(Resource::Memlock).current.is_some() && !is_exempt {
         warn!(
-            "memory is not locked and keys may be swapped out: raise the limit (LimitMEMLOCK=infinity)"
+            "memory is not locked, keys may be swapped out: set LimitMEMLOCK=infinity or give CAP_IPC_LOCK"
         );
         return;
     }
     // ONFAULT: pages are locked as they come into use, not the whole of every thread's stack.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
-        warn!(%error, "memory is not locked and keys may be swapped out");
+        warn!(%error, "cannot lock memory, keys may be swapped out");
     }
 }

@@ -41,7 +41,7 @@ pub fn serve(
                     agent.receive(from, &message, store, now());
                 }
                 Ok(_) => {}
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             },
             Err(error) if is_nothing(&error) => {}
             Err(error) => return Err(error).context("cannot receive"),

@@ -227,7 +227,7 @@ impl Switch {
         while let Some((bytes, from)) = receive(&self.control, &mut buffer)? {
             match Message::decode(&buffer[..bytes]) {
                 Ok(message) => self.step(Event::Message(from, message))?,
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             }
         }
         Ok(())
@@ -246,7 +246,7 @@ impl Switch {
                     let Question { place, version, epoch, asked } = question;
                     self.step(Event::Item { place, version, epoch, asked, item })?;
                 }
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             }
         }
         Ok(())

@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     eprintln!("http://{}/rescale grants memory", listener.local_addr()?);
     std::thread::Builder::new().name("receiver".into()).spawn(move || {
         if let Err(error) = runtime.block_on(receiver.serve(&listener)) {
-            tracing::error!("no more requests are taken: {error}");
+            tracing::error!("cannot accept connections: {error}; no more requests are answered, restart the orchestrator");
         }
     })?;
     end.wait(None);
@@ -118,8 +118,10 @@ impl Receiver {
                 .serve_connection(TokioIo::new(stream), service_fn(|request| self.answer(request)));
             match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%peer, "connection: {error}"),
-                Err(_) => debug!(%peer, "connection: no end after {CONNECTION_TIMEOUT:?}"),
+                Ok(Err(error)) => debug!(%peer, "connection failed: {error}"),
+                Err(_) => {
+                    debug!(%peer, "connection closed: not finished within {CONNECTION_TIMEOUT:?}")
+                }
             }
         }
     }
@@ -160,7 +162,7 @@ impl Receiver {
         let limit_bytes = granted_bytes + granted_bytes / 8;
         if let Err(error) = fs::write(&self.limit, limit_bytes.to_string()) {
             let why = format!("{}: {error}", self.limit.display());
-            warn!(limit_bytes, "the limit stays as it was: {why}");
+            warn!(limit_bytes, "cannot set the memory limit of the cgroup, request refused: {why}");
             return Err((StatusCode::SERVICE_UNAVAILABLE, why));
         }
         info!(
@@ -168,7 +170,7 @@ impl Receiver {
             asked_bytes = asked.memory_bytes,
             granted_bytes,
             limit_bytes,
-            "granted: {}",
+            "memory granted: {}",
             asked.reason
         );
         Ok(Granted { granted_bytes })

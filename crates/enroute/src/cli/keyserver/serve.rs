@@ -138,7 +138,7 @@ impl Reloaded {
         self.service.replace(policy, keyring);
         self.tls.replace(acceptor);
         self.watch.replace(vec![life]);
-        info!("SIGHUP: policy, key-encryption keys, certificates and audit log read again");
+        info!("SIGHUP: policy, key-encryption keys and certificates reloaded, audit log reopened");
         Ok(())
     }
 }

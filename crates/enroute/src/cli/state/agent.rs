@@ -70,12 +70,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let address = listener.local_addr().context("the socket has no address")?;
     if !address.ip().is_loopback() {
         let acts = match &cluster.login {
-            Some(_) => format!("acts there as the user {}", arguments.nodes.user),
-            None => "may read and write everything there".to_owned(),
+            Some(_) => {
+                format!("has the rights of the user {} at the cluster", arguments.nodes.user)
+            }
+            None => "can read and write everything at the cluster".to_owned(),
         };
         tracing::warn!(
-            "the agent asks its clients for no password and logs in at the cluster for them: whoever reaches \
-             {address} {acts}. Listen on 127.0.0.1, or let a firewall decide who reaches it"
+            "the agent does not authenticate its clients: every client that can connect to \
+             {address} {acts}. Listen on 127.0.0.1, or restrict access by a firewall"
         );
     }
     let setup = Setup {
