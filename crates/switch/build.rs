@@ -1,5 +1,5 @@
 //! Compiles the data plane where clang is; elsewhere the crate is built without it and says so when
-//! it is asked for (docs/decisions/0030-the-data-plane-is-compiled-where-clang-is.md).
+//! it is asked for (docs/decisions/0030-optional-native-dependencies.md).
 
 use std::{
     env,

@@ -19,7 +19,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
     Error, Side,
-    expected::{Action, Expected, Fill},
+    expected::{Expected, Fill},
     filter::{Filter, Flow, Hush, Request, Scratch},
     input::Input,
     key::Sent,
@@ -29,55 +29,16 @@ use crate::{
     storage::{Storage, Write},
 };
 
+mod config;
 mod end;
 mod held;
 mod large;
+mod quiet;
 
 use large::Passage;
 
+pub use config::Config;
 pub use end::{Afterlife, Loss, Lost};
-
-/// Limits of one session: what one client can claim of memory and time.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Requests forwarded and not yet answered; beyond, the client is not read.
-    pub pipeline_max: usize,
-    /// Bytes waiting to be written to one side; beyond, the other side is not read.
-    pub buffered_bytes_max: usize,
-    /// Largest reply that is kept aside to be stored.
-    pub captured_bytes_max: usize,
-    /// Largest reply that is withheld until all of it is there, because it must be understood or
-    /// changed before the client sees it; a larger one ends the session. As much as a client can
-    /// claim by one request.
-    pub withheld_bytes_max: usize,
-    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
-    /// tells, and what it writes is dropped by the collection or more.
-    pub request_held_bytes_max: usize,
-    /// The same for a client that the origin has not accepted yet.
-    pub stranger_held_bytes_max: usize,
-    /// Writes held back by MULTI; beyond, they count as one write to everything.
-    pub held_writes_max: usize,
-    /// Longest wait for another client's fill.
-    pub coalesce_wait_max: Duration,
-    /// How long it is believed what the origin has said of a connection's rights.
-    pub authorization_lease: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            pipeline_max: 4_096,
-            buffered_bytes_max: 1 << 20,
-            captured_bytes_max: 1 << 20,
-            withheld_bytes_max: 513 << 20,
-            request_held_bytes_max: 1 << 20,
-            stranger_held_bytes_max: 16 << 10,
-            held_writes_max: 1_024,
-            coalesce_wait_max: Duration::from_secs(2),
-            authorization_lease: Duration::from_secs(10),
-        }
-    }
-}
 
 /// Everything known about one client connection.
 #[derive(Debug)]
@@ -309,37 +270,6 @@ impl<F: Filter> Session<F> {
             Some(until) if now >= until => self.complete(self.ticket, storage, now),
             _ => Ok(()),
         }
-    }
-
-    /// Is no reply outstanding and nothing left to write? Then the session can be drained.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.expected.is_empty()
-            && self.parked.is_none()
-            && self.to_client.is_empty()
-            && self.to_server.is_empty()
-            && self.reading == Reading::Boundary
-            && !self.streams
-            && !self.held_up
-            && !self.passing
-    }
-
-    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
-    /// what stands behind it: that comes later still.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        let stuck = self.expected.front().map_or(self.streams, |expected| {
-            matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
-        });
-        let unwritten = !self.to_client.is_empty() || self.reading != Reading::Boundary;
-        self.is_quiet() || (stuck && !unwritten)
-    }
-
-    /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
-    /// learn at once that the client has gone.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
     }
 
     fn may_take_request(&self) -> bool {

@@ -10,7 +10,7 @@
 //! the caller, and the source is the caller's.
 //!
 //! **Why a crate of its own:** it is the only one that needs BoringSSL, whose build takes cmake,
-//! a C++ compiler and libclang (docs/decisions/0025-…). rustls signs synchronously and knows no RSA
+//! a C++ compiler and libclang (docs/decisions/0020-…). rustls signs synchronously and knows no RSA
 //! key exchange.
 //!
 //! **Read first:** [`Acceptor`], then `signed.rs`, what a key server is asked to sign.

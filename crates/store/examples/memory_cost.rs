@@ -2,7 +2,7 @@
 //! what compaction costs a full one.
 //!
 //! `cargo run --release -p store --example memory_cost [items ...]`, 10k and 1M without arguments.
-//! Keys of 16 bytes, values of 64. The table goes into docs/decisions/0001.
+//! Keys of 16 bytes, values of 64. The table goes into docs/measurements.md.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

@@ -2,8 +2,8 @@
 //!
 //! The disk is told of memory in pieces: of each page by itself, unless pages that follow each other do so in the
 //! machine's memory, too. A read of two pieces takes the disk a fifth longer than one of one
-//! (docs/decisions/0106). So short transfers have their places in one huge page, which is one piece wherever
-//! it is cut; where the system has none to give, they work all the same.
+//! (docs/decisions/0010). So short transfers have their places in one huge page, which is one
+//! piece wherever it is cut; where the system has none to give, they work all the same.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, Mutex, PoisonError};

@@ -14,7 +14,7 @@
 //!
 //! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
 //! `replacement.rs` (how one is chosen to leave);
-//! `docs/decisions/0001-memory-tier-is-a-log-of-mapped-segments.md`. For what is on disk:
+//! `docs/decisions/0001-memory-store.md`. For what is on disk:
 //! [`elastic`], then `elastic/log.rs`, `elastic/table.rs`, `elastic/recovery.rs`;
 //! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]

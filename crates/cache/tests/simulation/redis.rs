@@ -254,94 +254,106 @@ impl Protocol for Redis {
 
 /// What one is told that lacks a right; a script may say it, too.
 const NO_RIGHT: &[u8] = b"-NOPERM this user has no permissions\r\n";
+const OK: &[u8] = b"+OK\r\n";
+
+/// The words of a command of one database.
+struct Words<'w> {
+    words: &'w [Vec<u8>],
+    base: usize,
+}
+
+impl Words<'_> {
+    fn word(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| std::str::from_utf8(word).expect("text"))
+    }
+
+    fn number(&self, at: usize) -> u32 {
+        self.word(at).parse().expect("a number")
+    }
+
+    fn key(&self, at: usize) -> KeyNumber {
+        self.base + self.word(at)[1..].parse::<usize>().expect("a key")
+    }
+}
 
 /// Carries out one command.
 fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Vec<u8>) {
-    let word =
-        |at: usize| words.get(at).map_or("", |word| std::str::from_utf8(word).expect("text"));
-    let number = |at: usize| word(at).parse::<u32>().expect("a number");
-    let base = server.database * KEYS_EACH;
-    let key = |at: usize| base + word(at)[1..].parse::<usize>().expect("a key");
-    let ok = b"+OK\r\n";
-    match word(0).to_uppercase().as_str() {
+    let said = Words { words, base: server.database * KEYS_EACH };
+    let key = |at: usize| said.key(at);
+    let read = |form: usize, at: usize| answer(form, key(at), origin.value(key(at)), server.resp3);
+    match said.word(0).to_uppercase().as_str() {
         "HELLO" => {
             // The cache asks who may not ask for its rights by the protocol it speaks already.
-            server.resp3 = word(1) == "3";
+            server.resp3 = said.word(1) == "3";
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }
         "PING" => out.extend_from_slice(b"+PONG\r\n"),
         "ACL" => out.extend_from_slice(RIGHTS),
         "SELECT" => {
-            server.database = number(1) as usize;
-            out.extend_from_slice(ok);
+            server.database = said.number(1) as usize;
+            out.extend_from_slice(OK);
         }
-        "GET" => out.extend(answer(GET, key(1), origin.value(key(1)), server.resp3)),
-        "STRLEN" => out.extend(answer(STRLEN, key(1), origin.value(key(1)), server.resp3)),
+        "GET" => out.extend(read(GET, 1)),
+        "STRLEN" => out.extend(read(STRLEN, 1)),
         "PTTL" => out.extend(format!(":{}\r\n", origin.left_ms(key(1))).into_bytes()),
         "MGET" => {
             out.extend(format!("*{}\r\n", words.len() - 1).into_bytes());
-            for at in 1..words.len() {
-                out.extend(answer(MGET, key(at), origin.value(key(at)), server.resp3));
-            }
+            (1..words.len()).for_each(|at| out.extend(read(MGET, at)));
         }
+        name => out.extend(write(name, &said, server.resp3, origin)),
+    }
+}
+
+/// Carries out a command that writes; returns the reply.
+fn write(name: &str, said: &Words<'_>, resp3: bool, origin: &mut Origin) -> Vec<u8> {
+    let (key, number) = (|at| said.key(at), |at| said.number(at));
+    match name {
         "SET" => {
-            let lives = (word(3) == "PX").then(|| Duration::from_millis(number(4).into()));
-            if word(3) == "XX" && origin.value(key(1)).is_none() {
-                out.extend(null(server.resp3));
-                return;
+            let lives = (said.word(3) == "PX").then(|| Duration::from_millis(number(4).into()));
+            if said.word(3) == "XX" && origin.value(key(1)).is_none() {
+                return null(resp3);
             }
             origin.put(key(1), Some(number(2)), lives);
-            out.extend_from_slice(ok);
         }
         "PEXPIRE" => {
             let value = origin.value(key(1));
-            if value.is_some() {
-                origin.put(key(1), value, Some(Duration::from_millis(number(2).into())));
+            if value.is_none() {
+                return b":0\r\n".to_vec();
             }
-            out.extend_from_slice(if value.is_some() { b":1\r\n" } else { b":0\r\n" });
+            origin.put(key(1), value, Some(Duration::from_millis(number(2).into())));
+            return b":1\r\n".to_vec();
         }
         "DEL" => {
-            (1..words.len()).for_each(|at| origin.put(key(at), None, None));
-            out.extend_from_slice(b":1\r\n");
+            (1..said.words.len()).for_each(|at| origin.put(key(at), None, None));
+            return b":1\r\n".to_vec();
         }
         "RENAME" => {
             let (from, to) = (key(1), key(2));
-            let Some(value) = origin.value(from) else {
-                out.extend_from_slice(b"-ERR no such key\r\n");
-                return;
-            };
+            let Some(value) = origin.value(from) else { return b"-ERR no such key\r\n".to_vec() };
             let lives = u64::try_from(origin.left_ms(from)).ok().map(Duration::from_millis);
             if from != to {
                 origin.put(from, None, None);
             }
             origin.put(to, Some(value), lives);
-            out.extend_from_slice(ok);
         }
         // Neither says which key it writes; what a script says proves nothing.
         "EVAL" => {
             origin.put(key(3), Some(number(4)), None);
-            let said: [&[u8]; 3] = [ok, NO_RIGHT, b"+QUEUED\r\n"];
-            out.extend_from_slice(said[number(4) as usize % 3]);
+            let said: [&[u8]; 3] = [OK, NO_RIGHT, b"+QUEUED\r\n"];
+            return said[number(4) as usize % 3].to_vec();
         }
-        "FROBNICATE" => {
-            origin.put(key(1), Some(number(2)), None);
-            out.extend_from_slice(ok);
-        }
+        "FROBNICATE" => origin.put(key(1), Some(number(2)), None),
         "FLUSHDB" => {
-            (base..base + KEYS_EACH).for_each(|key| origin.put(key, None, None));
-            out.extend_from_slice(ok);
+            (said.base..said.base + KEYS_EACH).for_each(|key| origin.put(key, None, None));
         }
-        "FLUSHALL" => {
-            (0..KEYS).for_each(|key| origin.put(key, None, None));
-            out.extend_from_slice(ok);
-        }
+        "FLUSHALL" => (0..KEYS).for_each(|key| origin.put(key, None, None)),
         "MSET" => {
             origin.put(key(1), Some(number(2)), None);
             origin.put(key(3), Some(number(4)), None);
-            out.extend_from_slice(ok);
         }
         other => panic!("no such command: {other}"),
     }
+    OK.to_vec()
 }
 
 impl Client {

@@ -1,7 +1,7 @@
 //! The elastic database at work: sockets, threads, disks and the clock around `db`.
 //!
 //! `workers` threads serve the connections dealt to them, each with an event loop of its own
-//! (`docs/decisions/0015-…`); a pool of threads carries out what the shards ask of the disk; one
+//! (`docs/decisions/0006-…`); a pool of threads carries out what the shards ask of the disk; one
 //! more thread does their upkeep. The keys lie in shards, each behind a lock that is held for one
 //! command ([`Locks`]).
 //!

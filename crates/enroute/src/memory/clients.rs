@@ -41,6 +41,7 @@ impl Clients {
     }
 
     /// Counts `more` bytes, unless there would then be more than `most`.
+    #[cfg(feature = "edge")]
     pub(crate) fn reserve(&self, more: usize, most: usize) -> bool {
         let next = |bytes: usize| bytes.checked_add(more).filter(|&bytes| bytes <= most);
         self.bytes.fetch_update(Relaxed, Relaxed, next).is_ok()
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!((clients.bytes(), clients.room()), (0, usize::MAX));
     }
 
+    #[cfg(feature = "edge")]
     #[test]
     fn no_more_is_reserved_than_may_be() {
         let clients = Clients::new(SHARE);

@@ -10,22 +10,18 @@ use std::{
     time::Duration,
 };
 
-use cache::{
-    Session, Side,
-    filter::Filter,
-    lease::Ticket,
-    session::{Afterlife, Loss},
-};
-use tracing::{debug, info, warn};
+use cache::{Session, Side, filter::Filter, lease::Ticket};
+use tracing::{debug, warn};
 
 use super::{
     Listener,
-    connector::Wish,
     origin::Origin,
     reactor::{Possible, Socket},
     worker::{Accepted, Worker},
 };
 use crate::memory::COUNTED_BYTES;
+
+mod far;
 
 /// A connection as its worker sees it, whatever its protocol.
 pub(super) trait Served {
@@ -364,21 +360,6 @@ impl<F: Filter> Connection<F> {
         self.client_state = ClientState::Lost;
     }
 
-    fn read_origin(&mut self, worker: &mut Worker) {
-        if !self.reads_origin() || self.unconfirmed > 0 || !self.session.wants(Side::Server) {
-            return;
-        }
-        let Link::Up(origin) = &mut self.origin else { return };
-        match origin.read(&mut worker.buffer) {
-            Ok(None) => {}
-            Ok(Some(0)) => {
-                self.lose_origin(worker, Loss::Ended, "the origin closed the connection");
-            }
-            Ok(Some(count)) => self.receive(Side::Server, count, worker),
-            Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
-        }
-    }
-
     /// Hands `count` bytes in the worker's buffer that `side` has sent to the session.
     fn receive(&mut self, side: Side, count: usize, worker: &mut Worker) {
         let now = worker.now();
@@ -424,77 +405,6 @@ impl<F: Filter> Connection<F> {
         if let Err(error) = write(&mut self.client, &mut self.session, Side::Client) {
             self.lose_client(&error);
         }
-    }
-
-    fn write_origin(&mut self, worker: &mut Worker) {
-        match &mut self.origin {
-            Link::Up(origin) => match write(origin, &mut self.session, Side::Server) {
-                Ok(()) => self.tell_origin(),
-                // What the origin said before it hung up is still to be read.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
-            },
-            Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
-                self.connect(worker);
-            }
-            Link::Down | Link::Connecting => {}
-        }
-    }
-
-    /// Passes the client's end on to an origin that would otherwise speak to nobody: to a
-    /// subscriber, or to one who waits for what others do and would be given what is meant for them.
-    fn tell_origin(&mut self) {
-        let ended = self.client_state == ClientState::Ended;
-        let due = ended && !self.origin_told && self.session.is_written(Side::Server);
-        if due
-            && self.session.waits()
-            && let Link::Up(origin) = &mut self.origin
-        {
-            // What went wrong with it, reading from it will tell.
-            self.origin_told = origin.end().is_ok();
-        }
-    }
-
-    fn connect(&mut self, worker: &mut Worker) {
-        let wish = Wish { ticket: self.ticket, origin: Arc::clone(&self.address) };
-        self.origin = Link::Connecting;
-        if let Err(error) = worker.connect(wish) {
-            self.unreachable(worker, &error);
-        }
-    }
-
-    fn unreachable(&mut self, worker: &mut Worker, error: &io::Error) {
-        self.origin = Link::Down;
-        self.address.report(error);
-        let now = worker.now();
-        let why = self.address.excuse(error);
-        let afterlife = self.session.origin_unreachable(&why, &mut worker.storage, now);
-        worker.deliver();
-        if afterlife == Afterlife::Close {
-            self.begin_close(now);
-        }
-    }
-
-    fn lose_origin(&mut self, worker: &mut Worker, loss: Loss, why: &str) {
-        self.origin = Link::Down;
-        let now = worker.now();
-        let afterlife = self.session.origin_lost(loss, &mut worker.storage, now);
-        self.tell_lost();
-        worker.deliver();
-        if afterlife == Afterlife::Close {
-            if !self.session.has_ended() {
-                info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
-            }
-            self.begin_close(now);
-        }
-    }
-}
-
-/// An origin that ends a connection before it has read all resets it.
-fn loss(error: &io::Error) -> Loss {
-    match error.kind() {
-        io::ErrorKind::ConnectionReset => Loss::Ended,
-        _ => Loss::Broken,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A node that takes a slot tells all others, and nobody answers that. It may be on its way for long: messages
 //! wait for each other while one is not acknowledged (40 ms by Nagle's algorithm, as Redis leaves it on), or for a network
 //! that has lost one. A target that takes the slot meanwhile may believe the old word and drop the keys
-//! (`docs/decisions/0102-a-source-gives-a-slot-up-before-its-target-takes-it.md`). What is published goes the
+//! (`docs/decisions/0102-slot-ownership-handover.md`). What is published goes the
 //! same way, behind everything its node has said before: who hears it at another node knows that it has arrived there.
 
 use std::{

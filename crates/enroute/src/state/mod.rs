@@ -1,7 +1,7 @@
 //! The state layer at work: sockets and the clock around `state`.
 //!
 //! [`agent`] serves clients beside each host's applications. One thread, one epoll, the parts of the
-//! cache's loop (`docs/decisions/0006-one-epoll-per-worker.md`): what all clients ask in one round
+//! cache's loop (`docs/decisions/0006-event-loops.md`): what all clients ask in one round
 //! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
 //!
 //! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`) while it holds the

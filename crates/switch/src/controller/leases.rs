@@ -1,4 +1,4 @@
-//! Servers of NetCache's protocol, and the leases their keys are served under (decision 0032).
+//! Servers of NetCache's protocol, and the leases their keys are served under (decision 0130).
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -76,7 +76,7 @@ impl Mongo {
         let header = header(bytes, bytes.len());
         let mut tag = Tag { request_id: header.request_id, ..Tag::default() };
         let unanswered =
-            header.opcode == frame::opcode::MSG && flags(bytes) & super::MORE_TO_COME != 0;
+            header.opcode == frame::opcode::MSG && flags(bytes) & super::replies::MORE_TO_COME != 0;
         let command = frame::beginning(bytes);
         let command = command.as_deref().and_then(|whole| {
             let (frame, _) = frame::decode(whole, &self.settings.limits).ok().flatten()?;

@@ -7,7 +7,7 @@ use wire::{
     detect::{self, Protocol},
     mongo::{
         bson::Writer,
-        frame::{self, Body, HEADER_BYTES, Limits, opcode},
+        frame::{self, Body},
         handshake::{self, Compression},
         message,
         request::Request as Command,
@@ -21,11 +21,10 @@ use self::{
     large::Inflated,
 };
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Form, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace, Scope},
     lease::Character,
     principal::{Finding, Standing},
-    rules::Rules,
     stats::NotFilled,
 };
 
@@ -35,48 +34,16 @@ mod frames;
 mod greeting;
 mod identity;
 mod large;
+mod replies;
 mod server;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use check::Access;
+pub use settings::{Settings, UniqueField};
 pub use transaction::Transactions;
-
-/// What all connections to one origin share.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Name of the origin; keys of different origins never meet.
-    pub origin: String,
-    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
-    pub secret: u64,
-    /// What the codec accepts.
-    pub limits: Limits,
-    /// Which namespaces (`database.collection`) may be stored.
-    pub namespaces: Rules,
-    /// Fields other than `_id` that are unique, by the namespaces they are unique in.
-    pub unique_fields: Vec<UniqueField>,
-    /// The address drivers are to use instead of the members' own. None leaves the members' own:
-    /// the client believes it talks to the origin.
-    pub advertise: Option<String>,
-    /// What the origin says to a handshake, for when it cannot be asked.
-    pub greetings: Arc<Greetings>,
-    /// For how long that is repeated.
-    pub greeting_age_max: Duration,
-    /// What open transactions have written.
-    pub transactions: Arc<Transactions>,
-    /// How the origin can be asked for a user's rights.
-    pub access: Arc<Access>,
-}
-
-/// A field that has a unique index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UniqueField {
-    /// `database.collection`.
-    pub namespace: String,
-    /// The field's name; not a path.
-    pub field: String,
-}
 
 /// The filter of one MongoDB connection.
 #[derive(Debug)]
@@ -451,50 +418,3 @@ impl Filter for Mongo {
         self.identity.is_anonymous()
     }
 }
-
-impl Mongo {
-    fn settle(&mut self, tag: &Tag, reply: &[u8], speculative: bool, standing: &mut Standing) {
-        let Some(step) = &tag.step else { return };
-        let told = server::read(reply, &self.settings.limits, |response| {
-            identity::Told::by(&response.body, response.ok, speculative)
-        });
-        if let Some(login) = self.identity.settle(step, told.unwrap_or_default()) {
-            standing.begin_again(login);
-        }
-    }
-
-    /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
-    /// asks for more bytes.
-    fn begin_reply(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Option<usize>> {
-        const FLAGS_END: usize = HEADER_BYTES + 4;
-        let limits = &self.settings.limits;
-        let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
-        let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
-        let header = header(head, length);
-        // Some servers answer what asks for no answer. The client is told, as it would be without
-        // us, and nobody else takes that for his reply.
-        let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
-        let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
-            self.reply_answers = false;
-            return Ok(Some(length));
-        };
-        self.reply_answers = true;
-        self.reply_id = header.request_id;
-        self.reply_continues = match header.opcode {
-            opcode::MSG => flags(head) & MORE_TO_COME != 0,
-            // Whether more follows is said inside.
-            opcode::COMPRESSED if tag.exhaust => {
-                let Some((frame, _)) = frame::decode(bytes, limits)? else { return Ok(None) };
-                match inflate(&frame, limits)? {
-                    Some(inflated) => flags(&inflated) & MORE_TO_COME != 0,
-                    None => false,
-                }
-            }
-            _ => false,
-        };
-        Ok(Some(length))
-    }
-}
-
-/// OP_MSG flag: another reply follows unasked.
-const MORE_TO_COME: u32 = 1 << 1;

@@ -88,66 +88,6 @@ impl Resp {
         Ok(request)
     }
 
-    /// Another command begins: does it stand behind ASKING?
-    pub(super) fn proceed(&mut self) -> bool {
-        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
-        self.caching = false;
-        std::mem::take(&mut self.asking)
-    }
-
-    /// Must a script wait until it is known whether the origin queues it? The request that proves whether
-    /// it was refused would become part of a transaction.
-    pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
-        let writes = |command: &Command| {
-            command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write
-        };
-        command.is_some_and(writes) && !standing.is_unrestricted() && !self.is_settled()
-    }
-
-    /// May the connection lack the right to run a script? One that may do everything is not asked.
-    pub(super) fn doubt(&self, command: &Command, tag: &mut Tag, standing: &Standing) {
-        if let Tag::Script { doubted } = tag {
-            let doubts = !standing.is_unrestricted() && !self.may_queue();
-            *doubted = doubts.then_some(command.name);
-        }
-    }
-
-    /// What only a connection that is logged in may ask: everything that can write, and all that
-    /// changes how later requests are to be understood.
-    #[cold]
-    pub(super) fn held<'m>(
-        &self,
-        command: Option<&Command>,
-        message: &Message<'_>,
-        arguments: usize,
-    ) -> Option<Request<'m, Tag>> {
-        // A transaction was begun by who was logged in, and a question would become part of it.
-        if self.may_queue() && self.unsettled == 0 {
-            return None;
-        }
-        let Some(command) = command else {
-            return Some(Request::new(Flow::NeedsLogin, Tag::Unknown));
-        };
-        let passes = match command.effect {
-            Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => true,
-            Effect::Connection => !matches!(
-                command.name,
-                "client|reply" | "client|tracking" | "client|caching" | "asking" | "readonly"
-            ),
-            Effect::Other => command.name != "config|set",
-            _ => false,
-        };
-        if passes || !command.accepts(arguments) {
-            return None;
-        }
-        let reply = match hush(command, message) {
-            Some(hush) => Reply::Hush(hush),
-            None if command.effect == Effect::PubSub => Reply::Stream,
-            None => Reply::Plain,
-        };
-        Some(with_reply(Flow::NeedsLogin, Tag::Plain, reply))
-    }
-
     fn flow_of<'m>(
         &mut self,
         command: &Command,
@@ -452,7 +392,7 @@ impl Resp {
 }
 
 /// Which replies `CLIENT REPLY` asks for.
-fn hush(command: &Command, message: &Message<'_>) -> Option<Hush> {
+pub(super) fn hush(command: &Command, message: &Message<'_>) -> Option<Hush> {
     let word = message.argument(2).filter(|_| command.name == "client|reply")?;
     let words = [("ON", Hush::Off), ("SKIP", Hush::Next), ("OFF", Hush::On)];
     let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -491,6 +431,6 @@ fn plain<'m>(flow: Flow<'m>) -> Request<'m, Tag> {
     Request::new(flow, Tag::Plain)
 }
 
-fn with_reply<'m>(flow: Flow<'m>, tag: Tag, reply: Reply) -> Request<'m, Tag> {
+pub(super) fn with_reply<'m>(flow: Flow<'m>, tag: Tag, reply: Reply) -> Request<'m, Tag> {
     Request { reply, ..Request::new(flow, tag) }
 }

@@ -1,28 +1,21 @@
 //! Redis and Valkey, seen from the cache. What is cached and what never is: `docs/protocols/redis.md`.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
     resp::{
-        Limits, Passing, Request as Message, Scanner, Version,
+        Passing, Request as Message, Scanner, Version,
         request::{self, Passed},
         response,
     },
 };
 
 use crate::{
-    filter::{Cut, Filter, Form, Greetings, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
-    rules::Rules,
     stats::NotFilled,
 };
 
@@ -33,72 +26,19 @@ mod large;
 mod message;
 mod refusal;
 mod server;
+mod settings;
+mod state;
+mod tag;
 #[cfg(test)]
 mod tests;
 
 pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
+pub(crate) use settings::namespace;
+pub use settings::{Databases, FEED_DATABASES, Scripts, Settings};
+pub use tag::Tag;
 
 use message::{begins_confirmation, confirms, has_line, is_queued, whole};
-
-/// What all connections to one origin share.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// Name of the origin, or of the cluster it belongs to; keys of different ones never meet.
-    pub origin: String,
-    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
-    pub secret: u64,
-    /// What the codec accepts.
-    pub limits: Limits,
-    /// Which keys may be stored.
-    pub keys: Rules,
-    /// What a script can write.
-    pub scripts: Scripts,
-    /// A [`crate::feed::Feed`] names the writes that go around the cache. Only the first
-    /// [`FEED_DATABASES`] databases are cached then.
-    pub feed: bool,
-    /// The databases clients have chosen.
-    pub databases: Databases,
-    /// What the origin says to HELLO, for when it cannot be asked.
-    pub greetings: Arc<Greetings>,
-    /// For how long that is repeated.
-    pub greeting_age_max: Duration,
-    /// The addresses by which clients are to reach the nodes of a cluster.
-    pub addresses: Arc<Addresses>,
-    /// How the origin can be asked for a user's rights.
-    pub access: Access,
-}
-
-/// Databases a feed looks after: as many as a server has unless configured otherwise.
-pub const FEED_DATABASES: u32 = 16;
-
-/// The databases clients have chosen, of those a feed looks after.
-#[derive(Debug, Default)]
-pub struct Databases(AtomicU32);
-
-impl Databases {
-    /// Their numbers; 0 is where every client begins.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
-        let chosen = self.0.load(Relaxed) | 1;
-        (0..FEED_DATABASES).filter(move |database| chosen & (1 << database) != 0)
-    }
-
-    pub(crate) fn choose(&self, database: u32) {
-        if database < FEED_DATABASES {
-            self.0.fetch_or(1 << database, Relaxed);
-        }
-    }
-}
-
-/// What a script or function is taken to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scripts {
-    /// Anything: a script can write keys it does not declare.
-    #[default]
-    Everything,
-    /// The keys it declares, as a cluster demands.
-    DeclaredKeys,
-}
 
 /// The filter of one Redis connection.
 #[derive(Debug)]
@@ -138,58 +78,6 @@ pub struct Resp {
     mid_reply: bool,
 }
 
-/// What must be remembered of a request until its reply.
-///
-/// Its tag takes a word for the same reason as that of [`Flow`](super::Flow).
-#[derive(Debug, Clone)]
-#[repr(u64)]
-pub enum Tag {
-    /// Nothing.
-    Plain,
-    /// A command that waits for what other clients do.
-    Blocking,
-    /// A read of several keys.
-    Many,
-    /// Our own PTTL.
-    Probe,
-    /// Our own question who the connection speaks for.
-    Check(Asked),
-    /// SELECT, and the database it asks for; none if that is no number.
-    Select(Option<u32>),
-    /// AUTH or HELLO, and what it asks for.
-    Identify {
-        /// The protocol version, if it changes.
-        version: Option<Version>,
-        /// The user, if it changes.
-        user: Option<Box<[u8]>>,
-        /// It asks for nothing else.
-        greets: Option<Form>,
-    },
-    /// Our own HELLO.
-    Restore,
-    /// RESET.
-    Reset,
-    /// MULTI.
-    Multi,
-    /// EXEC.
-    Exec,
-    /// DISCARD.
-    Discard,
-    /// (P|S)(UN)SUBSCRIBE in the new protocol, by what its confirmations are called.
-    Subscribe(&'static str),
-    /// Code that runs at the origin: its errors are its own.
-    Script {
-        /// The command, if the connection may lack the right to it.
-        doubted: Option<&'static str>,
-    },
-    /// Our own call of no code behind such a command.
-    Proof,
-    /// A command that no table has.
-    Unknown,
-    /// Asks for the nodes of a cluster.
-    Topology(Topology),
-}
-
 impl Resp {
     /// The filter of a fresh connection.
     #[must_use]
@@ -218,12 +106,6 @@ impl Resp {
             settings,
         }
     }
-}
-
-/// The namespace of a database.
-pub(crate) fn namespace(settings: &Settings, database: u32) -> Namespace {
-    let database = database.to_le_bytes();
-    Namespace::new(settings.secret, &settings.origin, &database, &database)
 }
 
 impl Filter for Resp {
@@ -502,61 +384,5 @@ impl Filter for Resp {
                 || self.watched
                 || self.tracked
                 || self.replica_reads)
-    }
-}
-
-impl Resp {
-    fn may_be_redirection(&self, reply: &[u8]) -> bool {
-        reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
-    }
-
-    /// May the origin queue the next command? Only its reply to what ends a transaction says that it
-    /// does not: a user may lack the right to DISCARD.
-    fn may_queue(&self) -> bool {
-        self.in_transaction || self.queues || self.endings > 0
-    }
-
-    /// Is nothing under way that decides whether the origin queues the next command, or who it is from?
-    fn is_settled(&self) -> bool {
-        self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
-    }
-
-    /// The origin agreed to a change of the connection's state.
-    fn follow(&mut self, tag: &Tag) {
-        match tag {
-            Tag::Select(Some(database)) => {
-                self.database = *database;
-                self.settings.databases.choose(*database);
-                self.namespace = namespace(&self.settings, *database);
-            }
-            Tag::Select(None) => self.lost_track = true,
-            Tag::Identify { version, user, .. } => {
-                self.version = version.unwrap_or(self.version);
-                if user.is_some() {
-                    self.user.clone_from(user);
-                }
-            }
-            Tag::Reset => {
-                // The rest of the state was reset when it was sent: what was changed since stays.
-                self.database = 0;
-                self.namespace = namespace(&self.settings, 0);
-                self.user = None;
-                self.version = Version::Resp2;
-            }
-            Tag::Plain
-            | Tag::Restore
-            | Tag::Blocking
-            | Tag::Topology(_)
-            | Tag::Many
-            | Tag::Multi
-            | Tag::Exec
-            | Tag::Discard
-            | Tag::Subscribe(_)
-            | Tag::Script { .. }
-            | Tag::Proof
-            | Tag::Unknown
-            | Tag::Check(_)
-            | Tag::Probe => {}
-        }
     }
 }

@@ -1,0 +1,66 @@
+//! Which request a reply answers, and what it says of a login.
+
+use wire::{
+    Result,
+    mongo::frame::{self, HEADER_BYTES, opcode},
+};
+
+use super::{
+    Mongo, Tag,
+    frames::{flags, header, inflate},
+    identity, server,
+};
+use crate::principal::Standing;
+
+impl Mongo {
+    pub(super) fn settle(
+        &mut self,
+        tag: &Tag,
+        reply: &[u8],
+        speculative: bool,
+        standing: &mut Standing,
+    ) {
+        let Some(step) = &tag.step else { return };
+        let told = server::read(reply, &self.settings.limits, |response| {
+            identity::Told::by(&response.body, response.ok, speculative)
+        });
+        if let Some(login) = self.identity.settle(step, told.unwrap_or_default()) {
+            standing.begin_again(login);
+        }
+    }
+
+    /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None
+    /// asks for more bytes.
+    pub(super) fn begin_reply(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Option<usize>> {
+        const FLAGS_END: usize = HEADER_BYTES + 4;
+        let limits = &self.settings.limits;
+        let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
+        let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
+        let header = header(head, length);
+        // Some servers answer what asks for no answer. The client is told, as it would be without
+        // us, and nobody else takes that for his reply.
+        let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
+        let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
+            self.reply_answers = false;
+            return Ok(Some(length));
+        };
+        self.reply_answers = true;
+        self.reply_id = header.request_id;
+        self.reply_continues = match header.opcode {
+            opcode::MSG => flags(head) & MORE_TO_COME != 0,
+            // Whether more follows is said inside.
+            opcode::COMPRESSED if tag.exhaust => {
+                let Some((frame, _)) = frame::decode(bytes, limits)? else { return Ok(None) };
+                match inflate(&frame, limits)? {
+                    Some(inflated) => flags(&inflated) & MORE_TO_COME != 0,
+                    None => false,
+                }
+            }
+            _ => false,
+        };
+        Ok(Some(length))
+    }
+}
+
+/// OP_MSG flag: another reply follows unasked.
+pub(super) const MORE_TO_COME: u32 = 1 << 1;

@@ -1,0 +1,43 @@
+//! What all MongoDB connections to one origin share.
+
+use std::{sync::Arc, time::Duration};
+
+use wire::mongo::frame::Limits;
+
+use super::{Access, Transactions};
+use crate::{filter::Greetings, rules::Rules};
+
+/// What all connections to one origin share.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Name of the origin; keys of different origins never meet.
+    pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
+    /// What the codec accepts.
+    pub limits: Limits,
+    /// Which namespaces (`database.collection`) may be stored.
+    pub namespaces: Rules,
+    /// Fields other than `_id` that are unique, by the namespaces they are unique in.
+    pub unique_fields: Vec<UniqueField>,
+    /// The address drivers are to use instead of the members' own. None leaves the members' own:
+    /// the client believes it talks to the origin.
+    pub advertise: Option<String>,
+    /// What the origin says to a handshake, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
+    /// What open transactions have written.
+    pub transactions: Arc<Transactions>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Arc<Access>,
+}
+
+/// A field that has a unique index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueField {
+    /// `database.collection`.
+    pub namespace: String,
+    /// The field's name; not a path.
+    pub field: String,
+}

@@ -1,0 +1,79 @@
+//! What all Redis connections to one origin share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use wire::resp::Limits;
+
+use super::{Access, Addresses};
+use crate::{filter::Greetings, key::Namespace, rules::Rules};
+
+/// What all connections to one origin share.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// Name of the origin, or of the cluster it belongs to; keys of different ones never meet.
+    pub origin: String,
+    /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
+    pub secret: u64,
+    /// What the codec accepts.
+    pub limits: Limits,
+    /// Which keys may be stored.
+    pub keys: Rules,
+    /// What a script can write.
+    pub scripts: Scripts,
+    /// A [`crate::feed::Feed`] names the writes that go around the cache. Only the first
+    /// [`FEED_DATABASES`] databases are cached then.
+    pub feed: bool,
+    /// The databases clients have chosen.
+    pub databases: Databases,
+    /// What the origin says to HELLO, for when it cannot be asked.
+    pub greetings: Arc<Greetings>,
+    /// For how long that is repeated.
+    pub greeting_age_max: Duration,
+    /// The addresses by which clients are to reach the nodes of a cluster.
+    pub addresses: Arc<Addresses>,
+    /// How the origin can be asked for a user's rights.
+    pub access: Access,
+}
+
+/// Databases a feed looks after: as many as a server has unless configured otherwise.
+pub const FEED_DATABASES: u32 = 16;
+
+/// The databases clients have chosen, of those a feed looks after.
+#[derive(Debug, Default)]
+pub struct Databases(AtomicU32);
+
+impl Databases {
+    /// Their numbers; 0 is where every client begins.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        let chosen = self.0.load(Relaxed) | 1;
+        (0..FEED_DATABASES).filter(move |database| chosen & (1 << database) != 0)
+    }
+
+    pub(crate) fn choose(&self, database: u32) {
+        if database < FEED_DATABASES {
+            self.0.fetch_or(1 << database, Relaxed);
+        }
+    }
+}
+
+/// What a script or function is taken to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scripts {
+    /// Anything: a script can write keys it does not declare.
+    #[default]
+    Everything,
+    /// The keys it declares, as a cluster demands.
+    DeclaredKeys,
+}
+
+/// The namespace of a database.
+pub(crate) fn namespace(settings: &Settings, database: u32) -> Namespace {
+    let database = database.to_le_bytes();
+    Namespace::new(settings.secret, &settings.origin, &database, &database)
+}

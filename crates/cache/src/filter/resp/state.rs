@@ -1,0 +1,132 @@
+//! The state of a connection: as far as the origin has agreed to it, and what must wait until it has.
+
+use wire::resp::{
+    Command, Request as Message, Version,
+    command::{Effect, Flags},
+};
+
+use super::{
+    Resp, Tag,
+    client::{hush, with_reply},
+    settings::namespace,
+};
+use crate::{
+    filter::{Flow, Reply, Request},
+    principal::Standing,
+};
+
+impl Resp {
+    pub(super) fn may_be_redirection(&self, reply: &[u8]) -> bool {
+        reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
+    }
+
+    /// May the origin queue the next command? Only its reply to what ends a transaction says that it
+    /// does not: a user may lack the right to DISCARD.
+    pub(super) fn may_queue(&self) -> bool {
+        self.in_transaction || self.queues || self.endings > 0
+    }
+
+    /// Is nothing under way that decides whether the origin queues the next command, or who it is from?
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
+    }
+
+    /// The origin agreed to a change of the connection's state.
+    pub(super) fn follow(&mut self, tag: &Tag) {
+        match tag {
+            Tag::Select(Some(database)) => {
+                self.database = *database;
+                self.settings.databases.choose(*database);
+                self.namespace = namespace(&self.settings, *database);
+            }
+            Tag::Select(None) => self.lost_track = true,
+            Tag::Identify { version, user, .. } => {
+                self.version = version.unwrap_or(self.version);
+                if user.is_some() {
+                    self.user.clone_from(user);
+                }
+            }
+            Tag::Reset => {
+                // The rest of the state was reset when it was sent: what was changed since stays.
+                self.database = 0;
+                self.namespace = namespace(&self.settings, 0);
+                self.user = None;
+                self.version = Version::Resp2;
+            }
+            Tag::Plain
+            | Tag::Restore
+            | Tag::Blocking
+            | Tag::Topology(_)
+            | Tag::Many
+            | Tag::Multi
+            | Tag::Exec
+            | Tag::Discard
+            | Tag::Subscribe(_)
+            | Tag::Script { .. }
+            | Tag::Proof
+            | Tag::Unknown
+            | Tag::Check(_)
+            | Tag::Probe => {}
+        }
+    }
+
+    /// Another command begins: does it stand behind ASKING?
+    pub(super) fn proceed(&mut self) -> bool {
+        self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
+        self.caching = false;
+        std::mem::take(&mut self.asking)
+    }
+
+    /// Must a script wait until it is known whether the origin queues it? The request that proves whether
+    /// it was refused would become part of a transaction.
+    pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
+        let writes = |command: &Command| {
+            command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write
+        };
+        command.is_some_and(writes) && !standing.is_unrestricted() && !self.is_settled()
+    }
+
+    /// May the connection lack the right to run a script? One that may do everything is not asked.
+    pub(super) fn doubt(&self, command: &Command, tag: &mut Tag, standing: &Standing) {
+        if let Tag::Script { doubted } = tag {
+            let doubts = !standing.is_unrestricted() && !self.may_queue();
+            *doubted = doubts.then_some(command.name);
+        }
+    }
+
+    /// What only a connection that is logged in may ask: everything that can write, and all that
+    /// changes how later requests are to be understood.
+    #[cold]
+    pub(super) fn held<'m>(
+        &self,
+        command: Option<&Command>,
+        message: &Message<'_>,
+        arguments: usize,
+    ) -> Option<Request<'m, Tag>> {
+        // A transaction was begun by who was logged in, and a question would become part of it.
+        if self.may_queue() && self.unsettled == 0 {
+            return None;
+        }
+        let Some(command) = command else {
+            return Some(Request::new(Flow::NeedsLogin, Tag::Unknown));
+        };
+        let passes = match command.effect {
+            Effect::Read | Effect::ReadMany(_) | Effect::ReadUncacheable => true,
+            Effect::Connection => !matches!(
+                command.name,
+                "client|reply" | "client|tracking" | "client|caching" | "asking" | "readonly"
+            ),
+            Effect::Other => command.name != "config|set",
+            _ => false,
+        };
+        if passes || !command.accepts(arguments) {
+            return None;
+        }
+        let reply = match hush(command, message) {
+            Some(hush) => Reply::Hush(hush),
+            None if command.effect == Effect::PubSub => Reply::Stream,
+            None => Reply::Plain,
+        };
+        Some(with_reply(Flow::NeedsLogin, Tag::Plain, reply))
+    }
+}

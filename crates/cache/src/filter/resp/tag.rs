@@ -1,0 +1,58 @@
+//! What is remembered of each request.
+
+use wire::resp::Version;
+
+use super::{Asked, Topology};
+use crate::filter::Form;
+
+/// What must be remembered of a request until its reply.
+///
+/// Its tag takes a word for the same reason as that of [`Flow`](super::Flow).
+#[derive(Debug, Clone)]
+#[repr(u64)]
+pub enum Tag {
+    /// Nothing.
+    Plain,
+    /// A command that waits for what other clients do.
+    Blocking,
+    /// A read of several keys.
+    Many,
+    /// Our own PTTL.
+    Probe,
+    /// Our own question who the connection speaks for.
+    Check(Asked),
+    /// SELECT, and the database it asks for; none if that is no number.
+    Select(Option<u32>),
+    /// AUTH or HELLO, and what it asks for.
+    Identify {
+        /// The protocol version, if it changes.
+        version: Option<Version>,
+        /// The user, if it changes.
+        user: Option<Box<[u8]>>,
+        /// It asks for nothing else.
+        greets: Option<Form>,
+    },
+    /// Our own HELLO.
+    Restore,
+    /// RESET.
+    Reset,
+    /// MULTI.
+    Multi,
+    /// EXEC.
+    Exec,
+    /// DISCARD.
+    Discard,
+    /// (P|S)(UN)SUBSCRIBE in the new protocol, by what its confirmations are called.
+    Subscribe(&'static str),
+    /// Code that runs at the origin: its errors are its own.
+    Script {
+        /// The command, if the connection may lack the right to it.
+        doubted: Option<&'static str>,
+    },
+    /// Our own call of no code behind such a command.
+    Proof,
+    /// A command that no table has.
+    Unknown,
+    /// Asks for the nodes of a cluster.
+    Topology(Topology),
+}

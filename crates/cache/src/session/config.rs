@@ -1,0 +1,45 @@
+//! Limits of one session.
+
+use std::time::Duration;
+
+/// Limits of one session: what one client can claim of memory and time.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Requests forwarded and not yet answered; beyond, the client is not read.
+    pub pipeline_max: usize,
+    /// Bytes waiting to be written to one side; beyond, the other side is not read.
+    pub buffered_bytes_max: usize,
+    /// Largest reply that is kept aside to be stored.
+    pub captured_bytes_max: usize,
+    /// Largest reply that is withheld until all of it is there, because it must be understood or
+    /// changed before the client sees it; a larger one ends the session. As much as a client can
+    /// claim by one request.
+    pub withheld_bytes_max: usize,
+    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
+    /// tells, and what it writes is dropped by the collection or more.
+    pub request_held_bytes_max: usize,
+    /// The same for a client that the origin has not accepted yet.
+    pub stranger_held_bytes_max: usize,
+    /// Writes held back by MULTI; beyond, they count as one write to everything.
+    pub held_writes_max: usize,
+    /// Longest wait for another client's fill.
+    pub coalesce_wait_max: Duration,
+    /// How long it is believed what the origin has said of a connection's rights.
+    pub authorization_lease: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            pipeline_max: 4_096,
+            buffered_bytes_max: 1 << 20,
+            captured_bytes_max: 1 << 20,
+            withheld_bytes_max: 513 << 20,
+            request_held_bytes_max: 1 << 20,
+            stranger_held_bytes_max: 16 << 10,
+            held_writes_max: 1_024,
+            coalesce_wait_max: Duration::from_secs(2),
+            authorization_lease: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! When a session waits for nothing, or for what may never come.
+
+use super::{Reading, Session};
+use crate::{expected::Action, filter::Filter};
+
+impl<F: Filter> Session<F> {
+    /// Is no reply outstanding and nothing left to write? Then the session can be drained.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.expected.is_empty()
+            && self.parked.is_none()
+            && self.to_client.is_empty()
+            && self.to_server.is_empty()
+            && self.reading == Reading::Boundary
+            && !self.streams
+            && !self.held_up
+            && !self.passing
+    }
+
+    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
+    /// what stands behind it: that comes later still.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let stuck = self.expected.front().map_or(self.streams, |expected| {
+            matches!(expected.action, Action::Stream) || self.filter.waits(&expected.tag)
+        });
+        let unwritten = !self.to_client.is_empty() || self.reading != Reading::Boundary;
+        self.is_quiet() || (stuck && !unwritten)
+    }
+
+    /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
+    /// learn at once that the client has gone.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))
+    }
+}
