@@ -143,9 +143,9 @@ fn a_mistake_in_one_file_changes_nothing() {
     workshop.certificate(OTHER, "ec");
     for (mistake, file, why) in [
         ("rm shop.example.pem", "shop.example.pem", "cannot read"),
-        ("echo x >shop.example.pem", "shop.example.pem", "no PEM certificate"),
+        ("echo x >shop.example.pem", "shop.example.pem", "expected a certificate in PEM"),
         ("cp other.example.key shop.example.key", "shop.example.key", "does not belong to"),
-        ("echo x >shop.example.key", "shop.example.key", "no private key in PEM"),
+        ("echo x >shop.example.key", "shop.example.key", "expected a private key in PEM"),
         ("rm shop.example.key", "shop.example.key", "cannot read"),
         (
             "for of in pem key; do cp other.example.$of shop.example.$of; done",

@@ -22,7 +22,7 @@ fn a_second_server_is_refused_and_the_chain_is_unbroken() {
             let ended = site.serve_in_vain(options);
             let process = format!("is in use by process {by} (");
             assert!(!ended.status.success() && ended.stderr.contains(&process), "{}", ended.stderr);
-            assert!(ended.stderr.contains("name another file with --audit"), "{}", ended.stderr);
+            assert!(ended.stderr.contains("use another --audit"), "{}", ended.stderr);
         }
     };
     is_refused(server.process().id());

@@ -72,9 +72,9 @@ fn what_no_rule_allows_is_denied() {
     for reason in [
         "no rule of the edge allows it",
         "the policy has no such edge",
-        "premaster decryption is off",
+        "premaster_decryption is off",
         "the key is not for this server name",
-        "the edge's rate is used up",
+        "the edge exceeds its requests_per_second",
         "no such key",
         "done",
     ] {
@@ -126,7 +126,7 @@ fn without_policy_key_or_log_nothing_is_served() {
         (["--policy", "absent.toml"], "absent.toml"),
         (["--kek-file", "wrong-kek"], "64 hexadecimal digits"),
         (["--audit", "/dev/full"], "No space left"),
-        (["--edge-authorities", "policy.toml"], "no certificate in it"),
+        (["--edge-authorities", "policy.toml"], "found no certificate"),
     ] {
         let ended = site.serve_in_vain(&options);
         assert!(!ended.status.success(), "{options:?}");

@@ -114,7 +114,7 @@ fn limits_change_by_sighup() {
     write("30", 2);
     process.signal("HUP");
     storage_becomes(at, |storage| storage["items"] == 30 && storage["items_max"] == 30);
-    assert!(process.stderr_line("workers changed in the file; that restart to apply it").is_some());
+    assert!(process.stderr_line("workers changed in the file; restart to apply it").is_some());
 
     write("\"many\"", 2);
     process.signal("HUP");

@@ -183,7 +183,7 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     assert!(output.status.success() && text.contains("placer: first"), "{text}");
     // Nobody moves or mends behind its back.
     let (output, text) = said(&addresses, &["move", "foo", "--to", &addresses[0].to_string()]);
-    assert!(!output.status.success() && text.contains("first may move slots now"), "{text}");
+    assert!(!output.status.success() && text.contains("first holds the placer lease"), "{text}");
     assert!(!second.stderr().contains("this placer leads"), "{}", second.stderr());
 
     drop(first);

@@ -48,11 +48,12 @@ impl Protocol {
                 "this port speaks TLS only: connect with TLS (https://, rediss://), or correct the port"
             }
             (Self::Tls, _) => {
-                "this port speaks no TLS: turn TLS off at the other end, or put a TLS proxy between"
+                "this port does not support TLS: disable TLS at the other end, or put a TLS proxy \
+                 in between"
             }
             (Self::Http, _) => {
-                "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; keep this port \
-                 from browsers, and require a password so that such requests can do nothing"
+                "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; restrict access to \
+                 this port, and require a password so that such requests have no effect"
             }
             _ => {
                 "connect to a port of the right protocol, or correct the scheme in the configuration"

@@ -29,8 +29,8 @@ pub const VERDICT_BYTES: usize = 4 << 10;
 pub type Scratch = Vec<u8>;
 
 /// Why a client is closed to make room.
-const OVERLOADED: &str = "closing: what clients keep waiting has reached its limit, and this one \
-                          keeps the most; ask for less at once, or read replies sooner";
+const OVERLOADED: &str = "closing: the buffers of all clients have reached their limit, and this client has the \
+                          largest; request less at once, or read replies sooner";
 
 /// One message of the client, understood as far as the cache must.
 #[derive(Debug)]

@@ -77,7 +77,8 @@ impl Admin {
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
                     served = serve(socket, shared, names) => if let Err(error) = served {
-                        tracing::error!("the admin endpoint stopped: {error}; restart the process to get it back");
+                        tracing::error!("the admin endpoint stopped: {error}; restart the process \
+                                         to get it back");
                     },
                     _ = ended => {}
                 }

@@ -18,8 +18,7 @@ const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
-const NOT_FLUSHED: &str =
-    "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
+const NOT_FLUSHED: &str = "the database does not drop data over HTTP; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 type Answer = Response<Full<Bytes>>;
@@ -38,8 +37,8 @@ pub(super) async fn answer(
         return Ok(refuse(
             StatusCode::NOT_FOUND,
             format!(
-                "there is no {path}; there are GET /, /stats, /metrics, /healthz \
-                 and POST /storage, /flush"
+                "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
+                 POST /storage or POST /flush"
             ),
         ));
     };

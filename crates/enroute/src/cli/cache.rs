@@ -131,7 +131,7 @@ impl Arguments {
                 };
                 Document { listeners: vec![listener], ..Document::default() }
             }
-            _ => bail!("say --listen and --origin, or --config; `enroute cache --help` shows how"),
+            _ => bail!("expected --listen and --origin, or --config; see `enroute cache --help`"),
         };
         // What is typed beats what is written.
         document.workers = self.workers.or(document.workers);
@@ -151,7 +151,7 @@ impl Arguments {
         };
         document.check("the command line")?;
         if document.listeners.is_empty() {
-            bail!("no [[listener]]: say where clients connect and which origin is behind it");
+            bail!("no [[listener]] in the configuration: add one with `listen` and `origin`");
         }
         Ok(document)
     }
@@ -197,7 +197,8 @@ pub(super) fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpLi
     TcpListener::bind(document.listen).with_context(|| {
         let address = document.listen;
         format!(
-            "cannot listen on {address} for the admin endpoint: is another server there already?"
+            "cannot listen on {address} for the admin endpoint; check that no other process uses \
+             the address"
         )
     })
 }
@@ -209,7 +210,8 @@ pub(super) fn raise_open_files() {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {
         tracing::warn!(
-            "cannot raise the limit of open files to its maximum: {error}; set LimitNOFILE or `ulimit -n`"
+            "cannot raise the limit of open files to its maximum: {error}; set LimitNOFILE or \
+             `ulimit -n`"
         );
     }
 }

@@ -34,6 +34,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Document::read(file)?;
     let sites = document.edge.map_or(0, |edge| edge.sites.len());
     let sites = if sites == 0 { String::new() } else { format!(", {sites} edge site(s)") };
-    println!("{}: good; {} listener(s){sites}", file.display(), document.listeners.len());
+    println!("{}: valid; {} listener(s){sites}", file.display(), document.listeners.len());
     Ok(())
 }

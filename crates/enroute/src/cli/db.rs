@@ -207,13 +207,12 @@ impl Arguments {
         let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
         if memory_bytes < MEMORY_BYTES_MIN {
             bail!(
-                "memory of {memory_bytes} bytes: the whole process, code included, can be kept to \
-                 32MiB or more"
+                "memory: expected at least 32MiB for the whole process, got {memory_bytes} bytes"
             );
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);
         let Some(sync) = parse_sync(named) else {
-            bail!("sync {named:?}: expected always, everysec or no");
+            bail!("sync: expected always, everysec or no, got {named:?}");
         };
         let goal = match &document.autoscale {
             None => self.autoscale,
@@ -221,7 +220,10 @@ impl Arguments {
             Some(text) => Some(text.parse().map_err(|why| anyhow!("autoscale: {why}"))?),
         };
         if goal.is_some() && self.follow_cgroup.is_some() {
-            bail!("autoscale in the file and --follow-cgroup both decide on the memory: drop one");
+            bail!(
+                "expected one way to set the memory budget, got `autoscale` in the file and \
+                 --follow-cgroup: remove one"
+            );
         }
         Ok(Live { memory_bytes, sync, goal })
     }
@@ -239,7 +241,10 @@ impl Arguments {
             None => self.password.clone().map(Zeroizing::new),
         };
         let listener = TcpListener::bind(self.listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", self.listen)
+            format!(
+                "cannot listen on {}; check that no other process uses the address",
+                self.listen
+            )
         })?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
@@ -293,8 +298,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
     let admin = arguments.admin.map(TcpListener::bind).transpose();
-    let admin =
-        admin.context("cannot listen for the admin endpoint: is another server there already?")?;
+    let admin = admin
+        .context("cannot listen on the address of --admin; check that no other process uses it")?;
     let admin = admin
         .map(|socket| Admin::start(socket, Arc::clone(database.shared()), Vec::new()))
         .transpose()?;

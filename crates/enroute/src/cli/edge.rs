@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Document::read(&arguments.config)?;
     match &document.edge {
         Some(edge) => serve(arguments, &document, edge),
-        None => bail!("{} has no [edge]", arguments.config.display()),
+        None => bail!("{}: expected [edge], found none", arguments.config.display()),
     }
 }
 
@@ -59,7 +59,7 @@ fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
 #[cfg(not(feature = "edge"))]
 pub(super) fn absent() -> anyhow::Result<()> {
     bail!(
-        "this enroute was built without its TLS edge; build it with \
+        "this build does not include the TLS edge; build it with \
          cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
          ./deps.sh installs them)"
     )
@@ -90,7 +90,9 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     let served = edge.clone();
     on_hangup(move || {
         let mut read = Document::read(&config)?;
-        let Some(written) = read.edge.take() else { bail!("{} has no [edge]", config.display()) };
+        let Some(written) = read.edge.take() else {
+            bail!("{}: expected [edge], found none", config.display())
+        };
         let (next, mut waiting) = served.with_sites_of(written);
         shared.replace(next.sites()?)?;
         info!("SIGHUP: sites, certificates and keys reloaded");

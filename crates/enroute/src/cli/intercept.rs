@@ -121,8 +121,10 @@ impl Arguments {
         let plan = Plan {
             name: self.name.clone(),
             mode: self.mode,
-            port: self.port.or(usual).context("say --protocol or --port of the database")?,
-            to: self.to.context("say --to, where the cache listens, as 0.0.0.0:27018")?,
+            port: self.port.or(usual).context("expected --protocol or --port")?,
+            to: self.to.context(
+                "expected --to, the address that the cache listens on, for example 0.0.0.0:27018",
+            )?,
             origins: self.origin.clone(),
             interfaces: self.interface.clone(),
             local,
@@ -140,7 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let plan = arguments.plan()?;
             print!("{}", plan.rules());
             for command in plan.routing() {
-                println!("# beside these rules: ip {command}");
+                println!("# in addition to these rules: ip {command}");
             }
             Ok(())
         }

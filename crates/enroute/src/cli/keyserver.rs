@@ -110,7 +110,9 @@ impl Storage {
         let address = match &self.database {
             Some(address) => address.clone(),
             None => std::env::var(DATABASE_VARIABLE)
-                .map_err(|_| anyhow!("no database: say --database or set {DATABASE_VARIABLE}"))?
+                .map_err(|_| {
+                    anyhow!("expected --database or the environment variable {DATABASE_VARIABLE}")
+                })?
                 .parse()
                 .context(DATABASE_VARIABLE)?,
         };

@@ -149,12 +149,15 @@ impl Arguments {
     }
 
     fn relay(&self) -> anyhow::Result<RelayConfig> {
-        let to = self.to.as_deref().context("--to is missing; where do connections go?")?;
+        let to = self
+            .to
+            .as_deref()
+            .context("expected --to, the address that connections are forwarded to")?;
         let to = to
             .to_socket_addrs()
-            .with_context(|| format!("--to {to} cannot be used; write host:port"))?
+            .with_context(|| format!("--to {to}: expected HOST:PORT"))?
             .next()
-            .with_context(|| format!("--to {to} has no address"))?;
+            .with_context(|| format!("--to {to}: the name resolves to no address"))?;
         let (up, down) = self.paths();
         Ok(RelayConfig {
             listen: self.listen,
@@ -170,8 +173,8 @@ impl Arguments {
     fn tunnel(&self) -> anyhow::Result<TunnelConfig> {
         ensure!(
             self.namespace_a != self.namespace_b,
-            "both ends are in one namespace, whose kernel would not send packets across; \
-             give --namespace-a or --namespace-b"
+            "expected two different network namespaces, got the same: a kernel does not route packets \
+             between its own addresses through a device; set --namespace-a or --namespace-b"
         );
         let end = |namespace: &Option<String>, address: Option<Address>, option: &str| {
             Ok::<_, anyhow::Error>(TunnelEnd {

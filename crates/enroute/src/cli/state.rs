@@ -130,7 +130,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Move(relocation) => {
             let slots: Vec<Slot> = relocation.slots.iter().map(|what| slot(what)).collect();
             let to = resolve("--to", &relocation.to)?;
-            let to = *to.first().with_context(|| format!("--to {}: no address", relocation.to))?;
+            let to = *to.first().with_context(|| {
+                format!("--to {}: the name resolves to no address", relocation.to)
+            })?;
             let left = hand::relocate(&relocation.nodes.access()?, &slots, to)?;
             if !left.is_empty() {
                 bail!("{}", left.join("\n"));
@@ -153,12 +155,12 @@ fn mend(doctor: &Doctor) -> anyhow::Result<()> {
     }
     if !left.is_empty() {
         bail!(
-            "{} slots are open{}",
+            "open or lost slots: {}{}",
             left.len(),
-            if doctor.dry_run { "" } else { " still; is a node down?" }
+            if doctor.dry_run { "" } else { "; check that all nodes run, then try again" }
         );
     }
-    say(if found.is_empty() { "no slot is open" } else { "mended: no slot is open any more" });
+    say(if found.is_empty() { "no slot is open" } else { "repaired: no slot is open any more" });
     Ok(())
 }
 

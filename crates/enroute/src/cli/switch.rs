@@ -326,7 +326,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         let mode = plane.attach(interface, side, arguments.generic)?;
         let how = match mode {
             Mode::Native => "native mode".to_owned(),
-            Mode::Kept => "the place of the program before it".to_owned(),
+            Mode::Kept => "the mode of the program it replaced".to_owned(),
             Mode::Generic if arguments.generic => "generic mode".to_owned(),
             Mode::Generic => {
                 "generic mode: its driver cannot run the program, so every packet costs more".into()

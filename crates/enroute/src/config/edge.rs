@@ -128,10 +128,10 @@ impl FromStr for KeyPlace {
             Some(("keyserver", place)) => {
                 let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
                 let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-                port.ok_or_else(|| wrong("names no host and port"))?;
+                port.ok_or_else(|| wrong("has no HOST:PORT"))?;
                 Ok(Self::KeyServer(place.to_owned()))
             }
-            _ => Err(wrong("is no place of a key")),
+            _ => Err(wrong("is neither keyserver:HOST:PORT nor file:PATH")),
         }
     }
 }
@@ -148,10 +148,10 @@ impl FromStr for OriginUrl {
             format!("`{text}` {why}; write for example http://10.0.0.7:8080 or https://www.example")
         };
         let place = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        let place = place.ok_or_else(|| wrong("has no http:// or https://"))?;
+        let place = place.ok_or_else(|| wrong("does not begin with http:// or https://"))?;
         let place = place.strip_suffix('/').unwrap_or(place);
         if place.is_empty() || place.contains(['/', '?', '#', '@', ' ']) {
-            return Err(wrong("is not one host and port"));
+            return Err(wrong("is not one HOST:PORT"));
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
@@ -174,12 +174,15 @@ impl EdgeDocument {
     /// What does not fit together: which site's which field (or `[edge]`'s own), and why.
     pub(super) fn find_mistake(&self) -> Result<(), (Option<usize>, &'static str, String)> {
         if self.sites.is_empty() {
-            let message = "no [[edge.site]]: say which domain is served and from which origin";
+            let message =
+                "no [[edge.site]]: add one with `domain`, `certificate`, `key` and `origin`";
             return Err((None, "site", message.to_owned()));
         }
         let database = self.content.database.as_ref();
         if let Some(database) = database.filter(|place| place.scheme != super::Scheme::Redis) {
-            let message = format!("{database} is no database for content; write redis://…");
+            let message = format!(
+                "{database}: expected a database with the Redis protocol; write redis://HOST:PORT"
+            );
             return Err((None, "content", message));
         }
         for (number, site) in self.sites.iter().enumerate() {
@@ -189,15 +192,19 @@ impl EdgeDocument {
             let of_dns =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
             if name.is_empty() || !name.chars().all(of_dns) {
-                let message =
-                    format!("`{domain}` is no domain; write shop.example or *.example, lower case");
+                let message = format!(
+                    "`{domain}`: expected a domain in lower case, for example shop.example or *.example"
+                );
                 return mistake("domain", message);
             }
             if self.sites[..number].iter().any(|other| other.domain == *domain) {
-                return mistake("domain", format!("{domain} stands here twice"));
+                return mistake(
+                    "domain",
+                    format!("{domain} is configured twice; remove one [[edge.site]]"),
+                );
             }
             if matches!(site.key, KeyPlace::KeyServer(_)) && self.identity.is_none() {
-                let message = "a key server must know who asks: add [edge.identity] with \
+                let message = "the key server needs the identity of the edge: add [edge.identity] with \
                                certificate, key and authorities";
                 return mistake("key", message.to_owned());
             }

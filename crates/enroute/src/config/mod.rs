@@ -185,11 +185,14 @@ impl ListenerDocument {
             .listen
             .host_port
             .to_socket_addrs()
-            .with_context(|| format!("cannot find the address of listen = \"{}\"", self.listen))?
+            .with_context(|| format!("cannot resolve listen = \"{}\"", self.listen))?
             .next()
-            .with_context(|| format!("listen = \"{}\" has no address", self.listen))?;
+            .with_context(|| format!("listen = \"{}\" resolves to no address", self.listen))?;
         let socket = TcpListener::bind(listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", self.listen)
+            format!(
+                "cannot listen on {}; check that no other process uses the address",
+                self.listen
+            )
         })?;
         if self.is_transparent() {
             accept_any_destination(&socket);
@@ -390,7 +393,8 @@ impl Document {
         if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
             tracing::warn!(
                 listen = %written.listen,
-                "the wildcard address cannot be advertised to clients of a replica set or cluster; set `advertise`"
+                "the wildcard address cannot be advertised to clients of a replica set or \
+                 cluster; set `advertise`"
             );
         }
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);

@@ -155,7 +155,8 @@ impl<'s> Budget<'s> {
                     Ok(granted) => granted.clamp(present, bytes),
                     Err(error) => {
                         warn!(
-                            "the orchestrator granted no more memory; the budget stays at {present} bytes: {error:#}"
+                            "the orchestrator granted no more memory; the budget stays at \
+                             {present} bytes: {error:#}"
                         );
                         return;
                     }

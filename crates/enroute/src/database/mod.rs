@@ -306,7 +306,8 @@ impl Database {
             tracing::info!("closed: everything is on disk after {:?}", began.elapsed());
         } else {
             tracing::error!(
-                "not all writes reached the disk within {CLOSE_TIMEOUT:?}; the next start recovers as after a crash"
+                "not all writes reached the disk within {CLOSE_TIMEOUT:?}; the next start \
+                 recovers as after a crash"
             );
         }
         self.shared.disk.end();
@@ -335,7 +336,7 @@ fn prepare_users(
     let shown = || format!("users file {}", file.unwrap_or(Path::new("")).display());
     let read = server.host.read_users().with_context(|| {
         format!(
-            "cannot read the {}; to begin without users of your own, make it: (umask 077; touch FILE)",
+            "cannot read the {}; create it if there are no users yet: (umask 077; touch FILE)",
             shown()
         )
     })?;

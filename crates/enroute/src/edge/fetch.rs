@@ -154,7 +154,7 @@ impl Fetch {
     async fn judge(&self, answer: Response<FromOrigin>, asked: Duration) -> (Own, Outcome) {
         if is_failure(answer.status()) {
             let (outcome, status) = (Outcome::Failed(self.stored.clone(), None), answer.status());
-            let own = self.covered(&format!("it said {status}"));
+            let own = self.covered(&format!("it answered with status {status}"));
             return (own.unwrap_or_else(|| Own::Response(answer.map(passing))), outcome);
         }
         let (head, body) = answer.into_parts();

@@ -223,11 +223,11 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
     let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let admitted = timeout(PATIENCE, shared.foreigners.admit(Protocol::Tls, &mut stream)).await;
-    if !admitted.context("nothing was said in time")? {
+    if !admitted.context("the client sent nothing in time")? {
         return Ok(());
     }
     let handshake = timeout(PATIENCE, shared.tls.acceptor().accept(stream).into_fallible()).await;
-    let stream = match handshake.context("no handshake in time")? {
+    let stream = match handshake.context("the handshake was not finished in time")? {
         Ok(stream) => stream,
         Err((error, stream)) => {
             let _ = timeout(LINGER, hear_out(stream)).await;
@@ -307,11 +307,14 @@ fn is_of_time(error: &anyhow::Error) -> bool {
 /// The edge's name: the first DNS name in its certificate.
 fn edge_name(stream: &TlsStream<TcpStream>) -> anyhow::Result<String> {
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let certificate = certificates.first().context("no certificate of the edge")?;
+    let certificate =
+        certificates.first().context("expected a certificate of the edge, got none")?;
     let certificate = webpki::EndEntityCert::try_from(certificate)
         .map_err(|error| anyhow!("the edge's certificate: {error}"))?;
     let name = certificate.valid_dns_names().next();
-    let name = name.context("the edge's certificate has no DNS name (subjectAltName)")?;
+    let name = name.context(
+        "expected a DNS name (subjectAltName) in the certificate of the edge, found none",
+    )?;
     Ok(name.to_ascii_lowercase())
 }
 

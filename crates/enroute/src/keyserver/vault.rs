@@ -32,7 +32,10 @@ pub fn keyring(path: Option<&Path>) -> anyhow::Result<Keyring> {
         }
         None => {
             let text = std::env::var(KEK_VARIABLE).map_err(|_| {
-                anyhow::anyhow!("no key-encryption key: say --kek-file or set {KEK_VARIABLE}")
+                anyhow::anyhow!(
+                    "expected a key-encryption key: set --kek-file or the environment \
+                                 variable {KEK_VARIABLE}"
+                )
             })?;
             (Zeroizing::new(text), KEK_VARIABLE.to_owned())
         }
@@ -142,7 +145,7 @@ async fn rotate_one(
             rotated.left.push((id, text));
             return Ok(());
         }
-        Reply::Error(text) => bail!("the database says: {text}"),
+        Reply::Error(text) => bail!("the database replied with an error: {text}"),
         // It was deleted meanwhile.
         _ => return Ok(()),
     };
@@ -162,7 +165,7 @@ async fn rotate_one(
 /// say nothing of the kind.
 async fn passed_over(database: &Database) -> anyhow::Result<u64> {
     let Reply::Bytes(text) = database.ask(&[b"INFO", b"stats"]).await? else {
-        bail!("INFO gave no text");
+        bail!("INFO: expected a text, got another reply");
     };
     let text = String::from_utf8_lossy(&text);
     let said = text.lines().find_map(|line| line.strip_prefix("scan_passed_over:"));
@@ -172,9 +175,9 @@ async fn passed_over(database: &Database) -> anyhow::Result<u64> {
 async fn scan(database: &Database, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let pattern = b"enroute:key:*";
     let reply = database.ask(&[b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]).await?;
-    let Reply::List(parts) = reply else { bail!("SCAN gave no list") };
+    let Reply::List(parts) = reply else { bail!("SCAN: expected a list, got another reply") };
     let Ok([Reply::Bytes(next), Reply::List(names)]) = <[Reply; 2]>::try_from(parts) else {
-        bail!("SCAN gave no cursor and names");
+        bail!("SCAN: expected a cursor and names, got another reply");
     };
     let names = names.into_iter().filter_map(|name| match name {
         Reply::Bytes(name) => Some(name),
@@ -189,7 +192,7 @@ fn with_random<T>(
     let mut failure = None;
     let outcome = act(&mut |bytes| failure = getrandom(bytes).err().or(failure.take()));
     match failure {
-        Some(error) => Err(error.context("the system gives no random bytes")),
+        Some(error) => Err(error.context("cannot get random bytes from the system")),
         None => Ok(outcome?),
     }
 }

@@ -123,7 +123,7 @@ async fn listen(
                 count => feed.receive(&buffer[..count], storage, now())?,
             },
             () = tokio::time::sleep_until(shared.start + feed.poll_timeout()) => {
-                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "it fell silent");
+                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "no reply on the feed connection");
             }
         }
         shared.post.deliver(storage.woken());

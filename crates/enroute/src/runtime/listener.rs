@@ -181,7 +181,8 @@ pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]
                 let behind = match listener.behind(&stream) {
                     Ok(behind) => behind,
                     Err(error) => {
-                        warn!(%peer, listen = %listener.address, "connection closed: cannot set up its socket: {error}");
+                        warn!(%peer, listen = %listener.address, "connection closed: cannot set \
+                                                                  up its socket: {error}");
                         listener.left();
                         continue;
                     }

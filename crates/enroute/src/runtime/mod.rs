@@ -230,7 +230,8 @@ fn tell_strangers(shared: &Shared) {
             tracing::warn!(
                 listen = %listener.address,
                 node,
-                "clients bypass the cache: no listener has this cluster node as its origin; add a [[listener]] for it"
+                "clients bypass the cache: no listener has this cluster node as its origin; add a \
+                 [[listener]] for it"
             );
         }
     }

@@ -342,7 +342,8 @@ impl Service {
         while self.accepts {
             match self.listener.accept() {
                 Ok((stream, peer)) if self.clients >= self.setup.clients_max => {
-                    warn!(%peer, limit = self.setup.clients_max, "connection rejected: --clients-max is reached");
+                    warn!(%peer, limit = self.setup.clients_max, "connection rejected: \
+                                                                  --clients-max is reached");
                     let _ =
                         io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
                 }
@@ -355,7 +356,8 @@ impl Service {
                 Err(error) => {
                     // The listener tells only what is new: who waits already is tried again later.
                     warn!(
-                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of open files is reached"
+                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
+                         open files is reached"
                     );
                     return;
                 }

@@ -61,10 +61,7 @@ pub(super) fn relocate(
             }
             Some(_) if start.elapsed() > LIMIT => return Ok(End::Open),
             Some(_) => thread::sleep(LOOK_PAUSE),
-            None => bail!(
-                "{source} knows nothing of the move of slot {} it was asked for",
-                slot.number()
-            ),
+            None => bail!("{source} does not list the requested move of slot {}", slot.number()),
         }
     }
 }

@@ -47,7 +47,7 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
         };
         format!("slot {} {what}", slot.number())
     };
-    let lost = view.lost.iter().map(|slot| format!("slot {} is nobody's", slot.number()));
+    let lost = view.lost.iter().map(|slot| format!("slot {} has no owner", slot.number()));
     let claims = claims.iter().flat_map(|(slot, claims)| {
         let said = claims.iter().filter(|(_, claim)| *claim != Claim::Holding(0));
         said.map(|(node, claim)| line(slot, *node, claim))
@@ -119,8 +119,11 @@ fn hold(lease: &Lease, cluster: &Cluster, view: &View) -> anyhow::Result<()> {
             if let Some(obstacle) = lease.obstacle() {
                 bail!("{obstacle}");
             }
-            let holder = Lease::holder(cluster, view)?.unwrap_or_else(|| "nobody".to_owned());
-            bail!("{holder} may move slots now, and mends what is open by itself; stop it first");
+            let holder =
+                Lease::holder(cluster, view)?.unwrap_or_else(|| "an unknown placer".to_owned());
+            bail!(
+                "{holder} holds the placer lease and resumes open slot moves by itself; stop it first"
+            );
         }
         thread::sleep(PAUSE);
     }
@@ -156,7 +159,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
                 None => waiting.push(one.slot),
                 Some(None) => {}
                 Some(Some(why)) => {
-                    left.push(format!("slot {} did not move: {why}", one.slot.number()));
+                    left.push(format!("slot {} was not moved: {why}", one.slot.number()));
                 }
             }
         }
@@ -164,8 +167,8 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
             begun = Instant::now();
         } else if begun.elapsed() > SETTLE_LIMIT {
             bail!(
-                "a slot stays open (enroute state doctor), or the nodes do not agree on their epochs: look at \
-                 CLUSTER INFO of each, and try again"
+                "a slot stays open, or the nodes disagree on their epochs: run `enroute state doctor`, check CLUSTER \
+                 INFO of each node, then try again"
             );
         } else {
             thread::sleep(PAUSE);
@@ -178,7 +181,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
 /// What is to move, of these slots, to the node at `to`.
 fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move>> {
     let target = view.primaries().find(|(_, member)| member.address == to);
-    let (to, _) = target.with_context(|| format!("{to} is no primary of the cluster"))?;
+    let (to, _) = target.with_context(|| format!("{to} is not a primary of the cluster"))?;
     let way = |&slot: &Slot| {
         let from = view.owner(slot);
         let from = from.with_context(|| nobodys(slot))?;
@@ -199,15 +202,15 @@ pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
         .owner(slot)
         .map(|owner| view.member(owner).map(|member| member.address))
         .transpose()?;
-    let owner = owner.map_or_else(|| "nobody's".to_owned(), |owner| format!("at {owner}"));
+    let owner = owner.map_or_else(|| "has no owner".to_owned(), |owner| format!("is at {owner}"));
     let status = status_in(&cluster, &view)?;
     let known = status.as_ref().and_then(|status| status.why.get(&(slot.number() as u16)));
     let text = match (known, status.is_some()) {
         (Some(why), _) => why.as_str(),
-        (None, true) => "stays: nobody uses it, or many others are used more",
+        (None, true) => "stays: it is not used, or many other slots are used more",
         (None, false) => "stays: no placer runs (enroute state placer)",
     };
-    Ok(format!("slot {} is {owner}\n{text}", slot.number()))
+    Ok(format!("slot {} {owner}\n{text}", slot.number()))
 }
 
 /// What the placer last saw and did.
@@ -243,7 +246,7 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
 
 fn status_in(cluster: &Cluster, view: &View) -> anyhow::Result<Option<Status>> {
     let text = cluster.ask_owner(view, TAG.as_bytes(), &["GET", STATUS])?.text();
-    text.map(|text| serde_json::from_str(&text).context("the placer's status cannot be read"))
+    text.map(|text| serde_json::from_str(&text).context("cannot read the status of the placer"))
         .transpose()
 }
 
@@ -259,8 +262,8 @@ pub fn advise_tags(access: &Access) -> anyhow::Result<Vec<String>> {
     let mut uses: BTreeMap<Slot, BTreeMap<String, Vec<(u64, String)>>> = BTreeMap::new();
     for pair in reply.list().chunks_exact(2) {
         let (Some(host), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
-        let report: Report =
-            serde_json::from_str(&text).with_context(|| format!("the report of {host}"))?;
+        let report: Report = serde_json::from_str(&text)
+            .with_context(|| format!("cannot read the report of agent {host}"))?;
         for (key, times) in report.hot {
             let slot = Slot::of(key.as_bytes());
             uses.entry(slot).or_default().entry(key).or_default().push((times, host.clone()));

@@ -197,7 +197,8 @@ impl Lease {
         let state = self.state.lock();
         let token = state.rules.token(self.start.elapsed());
         let fence = state.fence.as_ref().filter(|fence| Some(fence.token) == token);
-        let fence = fence.context("no step is taken without the lease and its fence")?;
+        let fence =
+            fence.context("expected the lease and its fence, found none: no step is taken")?;
         Ok((fence.token, fence.channel.clone()))
     }
 
@@ -274,10 +275,10 @@ impl Actor<'_> {
         command.extend(words.iter().map(AsRef::as_ref));
         // Without it a node that does not own the slot refuses access to its keys.
         let replies = ask(&[vec![b"ASKING"], command])?;
-        match replies.into_iter().next_back().context("no answer")? {
+        match replies.into_iter().next_back().context("expected a reply, got none")? {
             Reply::Error(error) if error.starts_with(FENCED) => {
                 self.lease.refused(token, node);
-                bail!("{node} refuses a step: {error}")
+                bail!("{node} refuses the step: {error}")
             }
             reply => Ok(reply),
         }

@@ -169,7 +169,8 @@ fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
         if !actor.may() {
             warn!(
                 slot = slot.number(),
-                "slot move interrupted: the lease is lost or the process ends; the next placer resumes it"
+                "slot move interrupted: the lease is lost or the process ends; the next placer \
+                 resumes it"
             );
             return End::Open;
         }

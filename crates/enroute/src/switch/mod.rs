@@ -117,7 +117,7 @@ impl Switch {
         let control = UdpSocket::bind((any, port))
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
         let ask =
-            UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+            UdpSocket::bind((any, 0)).context("cannot open a socket for requests to memcached")?;
         for socket in [&control, &ask] {
             set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
         }

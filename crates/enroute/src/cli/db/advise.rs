@@ -48,8 +48,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 #[allow(clippy::print_stdout, reason = "the advice is what was asked for")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let address = arguments.connect;
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)
-        .with_context(|| format!("cannot reach {address}: is `enroute db` running there?"))?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).with_context(|| {
+        format!("cannot connect to {address}; check that `enroute db` runs there")
+    })?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream);
     if let Some(password) = &arguments.password {
@@ -72,7 +73,8 @@ fn ask(reader: &mut BufReader<TcpStream>, words: &[&str]) -> anyhow::Result<Stri
     let line = line.trim_end();
     if let Some(length) = line.strip_prefix('$') {
         let length = length.parse::<usize>().ok().filter(|&length| length <= ANSWER_BYTES_MAX);
-        let mut text = vec![0; length.context("expected the length of an answer")? + 2];
+        let mut text =
+            vec![0; length.context("expected a reply of up to 1 MiB, got another length")? + 2];
         reader.read_exact(&mut text)?;
         text.truncate(text.len() - 2);
         return Ok(String::from_utf8_lossy(&text).into_owned());

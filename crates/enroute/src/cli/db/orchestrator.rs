@@ -88,7 +88,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     eprintln!("http://{}/rescale grants memory", listener.local_addr()?);
     std::thread::Builder::new().name("receiver".into()).spawn(move || {
         if let Err(error) = runtime.block_on(receiver.serve(&listener)) {
-            tracing::error!("cannot accept connections: {error}; no more requests are answered, restart the orchestrator");
+            tracing::error!(
+                "cannot accept connections: {error}; no more requests are answered, \
+                             restart the orchestrator"
+            );
         }
     })?;
     end.wait(None);
@@ -101,7 +104,8 @@ fn limit_of(cgroup: &Path) -> anyhow::Result<PathBuf> {
     match files.into_iter().find(|file| file.is_file()) {
         Some(file) => Ok(file),
         None => bail!(
-            "{} is no cgroup with a memory limit: neither memory.max nor memory.limit_in_bytes is there",
+            "--cgroup: expected a directory with memory.max or memory.limit_in_bytes, found \
+             neither in {}",
             cgroup.display()
         ),
     }
@@ -145,10 +149,10 @@ impl Receiver {
             return Err((status, why.to_owned()));
         }
         if request.uri().path() != "/rescale" {
-            return Err((StatusCode::NOT_FOUND, "there is only POST /rescale".to_owned()));
+            return Err((StatusCode::NOT_FOUND, "unknown path: expected POST /rescale".to_owned()));
         }
         if request.method() != Method::POST {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "/rescale answers to POST".to_owned()));
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "expected method POST".to_owned()));
         }
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
         let body = body.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?.to_bytes();

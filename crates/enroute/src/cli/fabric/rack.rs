@@ -143,7 +143,7 @@ fn searched(rack: &Rack, arguments: &Arguments) -> anyhow::Result<(u64, RackMetr
     })?;
     match found {
         Some(found) => Ok(found),
-        None => bail!("stopped before the end; nothing is said"),
+        None => bail!("stopped before the end; no result is printed"),
     }
 }
 

@@ -117,7 +117,7 @@ pub(super) fn watched(experiment: &Experiment) -> anyhow::Result<Outcome> {
     })?;
     match outcome {
         Some(outcome) => Ok(outcome),
-        None => bail!("stopped before the end; nothing is written"),
+        None => bail!("stopped before the end; no result is written"),
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         directory.join("results.csv").display()
     );
     if ended.left > 0 {
-        bail!("stopped with {} runs left; the same command goes on from here", ended.left);
+        bail!("stopped with {} runs left; run the same command to resume", ended.left);
     }
     Ok(())
 }

@@ -107,9 +107,12 @@ pub(super) fn remove(arguments: &Remove) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         for id in &arguments.keys {
             if !vault::remove(*id, &database).await? {
-                bail!("{id}: the database has no record of this key; see `enroute keyserver list`");
+                bail!(
+                    "{id}: the database has no record of this key; `enroute keyserver list` \
+                       shows all keys"
+                );
             }
-            eprintln!("removed {id}; send SIGHUP to key servers, so that they forget it");
+            eprintln!("removed {id}; send SIGHUP to the key servers, which may keep it in memory");
         }
         Ok(())
     })
@@ -129,26 +132,27 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     let began = Instant::now();
     let show = |done: u64| {
         if done.is_multiple_of(500) {
-            progress.show(&[format!("{done} records looked at")], began.elapsed());
+            progress.show(&[format!("{done} records examined")], began.elapsed());
         }
     };
     let rotated = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
     let Rotated { anew, already, left, nameless } = rotated;
-    eprintln!("{anew} records sealed anew, {already} were already under the first key");
+    eprintln!("{anew} records sealed under the first key, {already} were already");
     if left.is_empty() && nameless == 0 {
         return Ok(());
     }
     for (id, why) in &left {
-        eprintln!("not sealed anew: {id}: {why}");
+        eprintln!("record not sealed: {id}: {why}");
     }
     if nameless > 0 {
         eprintln!(
-            "places of which the names of their keys cannot be read: {nameless}; the database's log says where"
+            "entries whose key name the database cannot read: {nameless}; the log of the database \
+             names their places"
         );
     }
     bail!(
-        "records not under the first key: {}; keep the older keys, import these again or restore them, \
-         then rotate once more",
+        "records not sealed under the first key-encryption key: {}; keep the older keys, import or restore \
+         these records, then run `enroute keyserver rotate` again",
         left.len() as u64 + nameless
     )
 }
@@ -186,5 +190,8 @@ pub(super) fn audit(arguments: &Audit) -> anyhow::Result<()> {
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")
 }

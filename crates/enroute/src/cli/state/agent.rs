@@ -62,9 +62,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
-    let listener = TcpListener::bind(listen).with_context(|| {
-        format!("cannot listen on {listen}; give another address with --listen")
-    })?;
+    let listener = TcpListener::bind(listen)
+        .with_context(|| format!("cannot listen on {listen}; set another address with --listen"))?;
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
     let address = listener.local_addr().context("the socket has no address")?;
@@ -91,5 +90,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     eprintln!("redis://{} -> {nodes}", service.address());
-    service.run(&end).context("the agent cannot go on")
+    service.run(&end).context("the agent stopped")
 }

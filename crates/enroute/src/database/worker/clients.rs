@@ -54,7 +54,8 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     warn!(
-                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of open files is reached"
+                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
+                         open files is reached"
                     );
                     std::thread::sleep(ACCEPT_PAUSE);
                     return;
@@ -67,7 +68,8 @@ impl Worker {
         let server = &self.shared.server;
         if server.clients.len() >= server.parameters.clients_max.load(Relaxed) {
             server.stats.rejected.fetch_add(1, Relaxed);
-            warn!(%peer, "connection rejected: the maximum number of clients (--clients-max) is reached");
+            warn!(%peer, "connection rejected: the maximum number of clients (--clients-max) is \
+                          reached");
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
             return;
         }

@@ -231,7 +231,8 @@ impl Worker {
                         ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                     ) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection, retrying; raise `ulimit -n` if the limit of open files is reached");
+                    tracing::warn!(%error, "cannot accept a connection, retrying; raise `ulimit \
+                                            -n` if the limit of open files is reached");
                     self.acceptable = false;
                     self.accept_again_at = Some(now + ACCEPT_RETRY);
                 }

@@ -233,7 +233,8 @@ impl Direction {
             match rustix::io::write(sink, &packet.bytes) {
                 Ok(count) => add(&counters.bytes, count.saturating_sub(HEADER_BYTES) as u64),
                 Err(error) => {
-                    tracing::debug!(%error, "packet dropped: the kernel of the far side does not accept it");
+                    tracing::debug!(%error, "packet dropped: the kernel of the far side does not \
+                                             accept it");
                     add(&counters.dropped, 1);
                 }
             }

@@ -124,7 +124,10 @@ pub struct Outcome {
 /// # Errors
 /// This is not root, or the kernel refuses something.
 pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Result<Outcome> {
-    ensure!(config.servers > 0 && config.server_qps > 0, "a rack needs servers that answer");
+    ensure!(
+        config.servers > 0 && config.server_qps > 0,
+        "--servers and --server-qps: expected more than 0"
+    );
     let namespaces = Namespaces::build()?;
     let stop = Arc::new(AtomicBool::new(false));
     let servers: SocketAddr = (SERVERS, PORT).into();
