@@ -178,7 +178,7 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     let first = placer(&addresses, "first");
     assert!(first.stderr_line("this placer leads").is_some(), "{}", first.stderr());
     let second = placer(&addresses, "second");
-    assert!(second.stderr_line("listens to what agents report").is_some());
+    assert!(second.stderr_line("waiting for reports of agents").is_some());
     let (output, text) = said(&addresses, &["status"]);
     assert!(output.status.success() && text.contains("placer: first"), "{text}");
     // Nobody moves or mends behind its back.

@@ -336,13 +336,14 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     }
     if !hears_agents && arguments.netcache_port != 0 {
         eprintln!(
-            "NetCache's protocol is left alone: name the interface towards its servers by --server-interface"
+            "NetCache's protocol is passed through unchanged: set --server-interface to the interface towards its \
+             servers"
         );
     }
     // Packets may have passed without a program.
     plane.clear()?;
     let mut switch = Switch::new(plane)?;
-    eprintln!("controlling; ^C ends this and leaves the program where it is");
+    eprintln!("controlling; Ctrl-C ends the controller, the program stays attached");
     switch.run(&stop)?;
     let (stats, cached) = switch.stats();
     eprintln!("{cached} keys cached; {stats:?}");

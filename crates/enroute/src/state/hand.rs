@@ -32,14 +32,20 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 /// What is open, one line each.
 fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<String> {
     let at = |node: state::Node| {
-        view.member(node)
-            .map_or_else(|_| "a node that is gone".to_owned(), |member| member.address.to_string())
+        view.member(node).map_or_else(
+            |_| "a node that left the cluster".to_owned(),
+            |member| member.address.to_string(),
+        )
     };
     let line = |slot: &Slot, node: state::Node, claim: &Claim| {
         let what = match claim {
-            Claim::Migrating(to) => format!("is leaving {} for {}", at(node), at(*to)),
+            Claim::Migrating(to) => format!("is open: moving from {} to {}", at(node), at(*to)),
             Claim::Importing(from, keys) => {
-                format!("is coming to {} from {}, {keys} keys are there", at(node), at(*from))
+                format!(
+                    "is open: moving to {} from {}, {keys} keys have arrived",
+                    at(node),
+                    at(*from)
+                )
             }
             Claim::Holding(keys) => {
                 format!("has {keys} keys at {}, which does not own it", at(node))
@@ -234,10 +240,8 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
     if let Some(status) = status_in(&cluster, &view)? {
         lines.push(format!("agents: {}", status.agents.join(", ")));
         let (used, copied) = (status.slots_in_use, status.copied);
-        lines.push(format!(
-            "slots in use: {used}; read everywhere, so agents keep copies: {copied}"
-        ));
-        lines.push(format!("accesses wait {:.1} ms each second", status.waits_us / 1e3));
+        lines.push(format!("slots in use: {used}; slots that agents keep copies of: {copied}"));
+        lines.push(format!("accesses wait {:.1} ms per second", status.waits_us / 1e3));
         lines.push(format!("moves: {}, failed: {}", status.moves, status.moves_failed));
         lines.extend(status.latest.iter().map(|line| format!("  {line}")));
     }

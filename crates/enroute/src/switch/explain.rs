@@ -20,8 +20,8 @@ pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> anyhow::Result<String> {
     let after = plane.counts()?;
     let mut out = format!("in      {}\n", describe(plane, frame));
     let verdict = match outcome.verdict {
-        TRANSMIT => "sent back: answered here",
-        PASS if outcome.frame == frame => "passes, byte for byte",
+        TRANSMIT => "answered by the program",
+        PASS if outcome.frame == frame => "passed unchanged",
         PASS => "passes, tagged",
         _ => "dropped",
     };

@@ -119,7 +119,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
-    eprintln!("placer {} listens to what agents report", config.name);
+    eprintln!("placer {} started, waiting for reports of agents", config.name);
     Placer::new(&access, config).run(&end);
     Ok(())
 }
