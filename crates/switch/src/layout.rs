@@ -210,7 +210,7 @@ pub struct Report {
     pub estimate: u32,
     /// Stale: which entry.
     pub place: u32,
-    /// Who stores it.
+    /// The server that stores it.
     pub server: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,

@@ -10,7 +10,7 @@ use crate::{
     resp::{self, Limits, command, request},
 };
 
-/// A protocol that can be told by its first bytes.
+/// A protocol that can be recognized by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Redis and Valkey.
@@ -62,7 +62,7 @@ impl Protocol {
     }
 }
 
-/// What a first look at a connection told.
+/// Result of the first look at a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Nothing speaks against the protocol that is expected.
@@ -80,7 +80,7 @@ pub const LOOK_BYTES: usize = 16;
 /// Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
 ///
 /// # Errors
-/// [`Error::Foreign`]; [`refuse`] writes what the client is to be told.
+/// [`Error::Foreign`]; [`refuse`] writes the reply to the client.
 pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
     match client(expected, bytes) {
         Look::Expected => Ok(true),

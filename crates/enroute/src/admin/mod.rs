@@ -54,8 +54,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serves on `socket` what there is to say about `shared`, to those who ask for it by address, as
-    /// `localhost`, by the machine's name or one of `names`.
+    /// Serves the admin endpoint of `shared` on `socket`. Accepted in the Host header: IP
+    /// addresses, `localhost`, the machine's name and `names`.
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.

@@ -25,7 +25,7 @@ pub struct EdgeDocument {
     pub sites: Vec<SiteDocument>,
 }
 
-/// Who the edge is to key servers.
+/// Identity of the edge at key servers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityDocument {

@@ -93,7 +93,7 @@ pub struct Setup {
     pub follow_cgroup: Option<u8>,
     /// What memory is changed for, if the database is to do so itself.
     pub goal: Option<Goal>,
-    /// Who is asked for memory, if somebody is.
+    /// The orchestrator that is asked for memory, if any.
     pub orchestrator: Option<orchestrator::Place>,
 }
 

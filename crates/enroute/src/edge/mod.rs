@@ -102,7 +102,7 @@ impl Default for Limits {
 pub struct Site {
     /// Its name, `shop.example`, or `*.example` for all names one label below.
     pub domain: String,
-    /// Who is asked for what is not stored.
+    /// The origin, which is asked for responses that are not stored.
     pub origin: Origin,
     /// Longest body that is stored.
     pub body_bytes_max: usize,

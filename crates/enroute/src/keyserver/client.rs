@@ -37,7 +37,7 @@ use wire::ski;
 
 use crate::private_file;
 
-/// Where the key server is and how both ends prove who they are.
+/// Address of the key server, and the certificates of both ends.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// Host and port, for example `keys.example:7443`.

@@ -57,7 +57,7 @@ const UNHEARD_BYTES_MAX: usize = 64 << 10;
 /// Longest wait at the end for answers to go out.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Where to listen and how to prove who is there.
+/// Address to listen on, and the certificates.
 pub struct Configuration {
     /// Where edges connect.
     pub listen: SocketAddr,

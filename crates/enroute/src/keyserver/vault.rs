@@ -18,7 +18,7 @@ mod inventory;
 
 pub use inventory::{Listed, list, remove};
 
-/// The environment variable with the key-encryption keys, for those who have no file.
+/// Environment variable with the key-encryption keys, used without `--kek-file`.
 pub const KEK_VARIABLE: &str = "ENROUTE_KEK";
 /// Names one step of a scan asks for.
 const SCAN_COUNT: &[u8] = b"500";
@@ -102,12 +102,12 @@ pub struct Rotated {
     pub already: u64,
     /// Records that stay as they are, and why: they are damaged, or the keyring does not open them.
     pub left: Vec<(KeyId, String)>,
-    /// Places the database could not read, so that nobody knows whose records lie there.
+    /// Places that the database could not read; the names of their records are unknown.
     pub nameless: u64,
 }
 
-/// Seals every record under the keyring's first key; `progress` is told how many were looked at.
-/// One that is damaged does not keep the others from it.
+/// Seals every record under the keyring's first key; `progress` gets the number of records
+/// examined. A damaged record does not stop it.
 pub async fn rotate(
     keyring: &Keyring,
     database: &Database,

@@ -52,7 +52,7 @@ impl Protocol {
 pub struct Listener {
     /// What its clients speak.
     pub protocol: Protocol,
-    /// Who answers what storage does not.
+    /// The origin.
     pub origin: Arc<Origin>,
     /// Behind each connection stands the address its client wanted to reach, not `origin`.
     pub diverted: bool,

@@ -91,7 +91,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// An agent that will serve who connects to `listener`.
+    /// An agent for the clients of `listener`.
     ///
     /// # Errors
     /// The sockets could not be set up.
@@ -138,7 +138,7 @@ impl Service {
         self.address
     }
 
-    /// Serves until `end` is set and everybody has heard what was due.
+    /// Serves until `end` is set and all outstanding replies are written.
     ///
     /// # Errors
     /// The system does not let it wait for its sockets.

@@ -29,7 +29,7 @@ use super::{
 pub struct Access {
     /// Nodes to begin with.
     pub seeds: Vec<SocketAddr>,
-    /// Whom to be at all nodes, if they ask.
+    /// Login at the nodes, the same at all of them.
     pub login: Option<Login>,
 }
 

@@ -61,11 +61,11 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
     lost.chain(claims).collect()
 }
 
-/// Finds slots that a crash left open and, unless it is only to `look`, ends their moves. What was
-/// found, and what is still open.
+/// Finds open and lost slots and, unless `look` is set, repairs them. Returns what was found and
+/// what is still open.
 ///
 /// # Errors
-/// A node does not answer, so that nobody knows; or a placer leads, which mends by itself.
+/// A node does not reply; or a placer leads, which repairs slots by itself.
 pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
@@ -197,7 +197,7 @@ fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move
     Ok(moves.into_iter().filter(|one| one.from != to).collect())
 }
 
-/// Where a slot is, who uses it, and what would move it.
+/// The owner of a slot, the hosts that use it, and what would move it.
 ///
 /// # Errors
 /// The cluster does not answer.

@@ -40,7 +40,7 @@ pub struct Config {
     pub name: String,
     /// Between two reviews.
     pub period: Duration,
-    /// After so long a change in accesses has come through by half.
+    /// Half-life of the access-rate average.
     pub half_life: Duration,
     /// When a slot moves.
     pub initiator: initiator::Config,

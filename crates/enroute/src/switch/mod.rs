@@ -148,7 +148,7 @@ impl Switch {
         self.plane.shared().wall_ns.store((wall.saturating_sub(now())).as_nanos() as u64, Relaxed);
     }
 
-    /// Works until told to stop.
+    /// Runs until `stop` is set.
     ///
     /// # Errors
     /// The kernel refuses something it never should.
@@ -178,7 +178,7 @@ impl Switch {
         self.step(Event::Tick)
     }
 
-    /// Caches `keys` before anybody asks for them, for as long as `wait` allows: how many are served.
+    /// Caches `keys` in advance, within `wait`; returns how many are cached.
     ///
     /// # Errors
     /// As for [`Switch::run`].

@@ -52,7 +52,7 @@ impl Agent {
         self.copies.bytes()
     }
 
-    /// Lets copies take so many bytes.
+    /// Sets the memory for copies, in bytes.
     pub fn grant(&mut self, bytes: usize) {
         self.copies.grant(bytes);
     }

@@ -34,7 +34,7 @@ pub enum What {
     Link,
 }
 
-/// Measures `rounds` times, each thing once a round; `show` is told what is being done.
+/// Measures `rounds` times, each thing once a round; `show` gets the name of each step.
 ///
 /// # Errors
 /// There is no data plane, or the kernel refuses.

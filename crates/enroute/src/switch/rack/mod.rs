@@ -71,9 +71,9 @@ pub struct Config {
     pub settle_s: u32,
     /// Seconds measured.
     pub seconds: u32,
-    /// How popularity changes meanwhile.
+    /// How popularity changes during the run.
     pub change: Change,
-    /// Decides who asks for what.
+    /// Seed of the random queries.
     pub seed: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct Outcome {
     pub seconds: Vec<Second>,
 }
 
-/// Builds the rack, runs it, and takes it down; `show` is told every second.
+/// Builds the rack, runs it, and takes it down; `show` is called every second.
 ///
 /// # Errors
 /// This is not root, or the kernel refuses something.
