@@ -117,14 +117,13 @@ install_python() {
 # The source package of the installed redis-server; where sources come from is what apt already knows.
 install_redis_tests() {
     local work=$deps/redis-tests.work target=$deps/redis-tests file
-    rm -rf "$work" "$target" && mkdir -p "$work/lists/partial" "$target/src"
-    for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+    rm -rf "$work" "$target" && mkdir -p "$work"/{lists/partial,sources} "$target/src"
+    for file in /etc/apt/sources.list.d/*.sources /etc/apt/sources.list; do
         [ -f "$file" ] || continue
         sed -e 's/^Types: deb$/Types: deb-src/' -e 's/^deb /deb-src /' "$file" \
-            >"$work/source.${file##*.}"
+            >"$work/sources/${file##*/}"
     done
-    file=$(ls "$work"/source.* | head -n 1)
-    local apt=(apt-get -q -o "Dir::Etc::sourcelist=$file" -o Dir::Etc::sourceparts=-
+    local apt=(apt-get -q -o Dir::Etc::sourcelist=- -o "Dir::Etc::sourceparts=$work/sources"
         -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
     (cd "$work" && "${apt[@]}" update && "${apt[@]}" source --download-only redis) \
         >"$deps/redis-tests.log" 2>&1 || { tail -n 5 "$deps/redis-tests.log" >&2; return 1; }

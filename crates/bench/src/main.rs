@@ -131,8 +131,15 @@ fn measure(
         let title = format!("[{}/{}] {}", index + 1, chosen.len(), measurement.names.join(", "));
         run.begin(title, seconds(measurement), seconds_of_all);
         run.show("begins", 0.0);
-        figures.extend((measurement.run)(&run)?);
-        // What is known is kept, should a later one fail.
+        match (measurement.run)(&run) {
+            Ok(measured) => figures.extend(measured),
+            Err(error) => {
+                eprintln!("{}", figure::table(&figures));
+                eprintln!("results so far: {}", run.results().display());
+                return Err(error);
+            }
+        }
+        // Written after each measurement, so that a run that is stopped keeps what it has.
         run.publish(&figures)?;
     }
     println!("{}", figure::table(&figures));

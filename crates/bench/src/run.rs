@@ -129,9 +129,10 @@ impl Run {
                     Side::Ours => rounds.ours.push(reading),
                     Side::Peer => rounds.peer.push(reading),
                 }
+                // A run that is stopped keeps what it has measured.
+                self.keep(name, &rounds)?;
             }
         }
-        self.keep(name, &rounds)?;
         Ok(rounds)
     }
 

@@ -155,7 +155,7 @@ fn the_database_is_reached_by_tls_or_not_at_all() {
         (&tls.replace("localhost", "127.0.0.1"), &ca, "certificate"),
         (&tls, &[], "expected --database-authorities"),
         (&at("redis", "default:secret@"), &ca, "say rediss://"),
-        (&at("redis", "default:secret@"), &[], "closed"),
+        (&at("redis", "default:secret@"), &[], "expected TLS"),
         (&at("rediss", "default:wrong@"), &ca, "login refused"),
         (&at("rediss", ""), &ca, "NOAUTH"),
     ] {
