@@ -7,20 +7,20 @@
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
 
-help: ## Say what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Show the cache at work; needs only Rust, about five minutes the first time
+demo: ## Show the cache at work; needs only Rust, takes about five minutes the first time
 	cargo build --release --locked -p enroute
 	@cargo run --release -q --locked -p enroute -- demo
 
-demo-edge: deps ## Show TLS with keys on a key server; compiles BoringSSL first, two minutes
+demo-edge: deps ## Show TLS with keys on a key server; first compiles BoringSSL, two minutes
 	cargo build --release --locked -p enroute --features edge
 	@cargo run --release -q --locked -p enroute --features edge -- demo edge
 
 # The same random cases every time: a change passes or it does not. New ones are for `make soak`.
 test: export PROPTEST_RNG_SEED := 20251121
-test: deps lint ## Everything a change must pass
+test: deps lint ## Run every check that a change must pass
 	cargo test --workspace --features enroute/edge --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
@@ -30,7 +30,7 @@ test: deps lint ## Everything a change must pass
 	@$(MAKE) --no-print-directory fuzz
 
 # The broken build answers late replies from storage: the same test has to find it out.
-soak: deps ## The slow proofs: long histories, and that a broken cache fails them
+soak: deps ## Run the slow tests: long histories, and that they fail with a broken cache
 	cargo build --locked -p enroute --target-dir target/broken \
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
@@ -54,26 +54,26 @@ FUZZED := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=8 -Cpasses=sancov-mod
 TARGET := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SECONDS := 10
 
-# Seeds are committed and only read; what is found meanwhile stays in fuzz/corpus.
-fuzz: ## Bytes nobody wrote for all of fuzz/fuzz_targets, or for TARGET=elastic_store SECONDS=240
+# Seeds are committed and only read; new inputs are kept in fuzz/corpus.
+fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SECONDS=240
 	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo build --release --locked --target host-tuple $(TARGET:%=--bin %)
 	@host=$$(rustc --print host-tuple) && cd fuzz && for target in $(TARGET); do \
 	mkdir -p corpus/$$target artifacts/$$target && \
 	echo "fuzz $$target: $(SECONDS) s" && \
 	target/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=artifacts/$$target/ -verbosity=0 \
 	-print_final_stats=1 corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) >artifacts/$$target.log 2>&1 || \
-	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the bytes that do it are in fuzz/artifacts/$$target"; exit 1; }; \
+	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the failing input is in fuzz/artifacts/$$target"; exit 1; }; \
 	grep -E 'number_of_executed_units' artifacts/$$target.log; done
 
-lab: deps ## Repeat the papers' experiments and draw their figures: hours
+lab: deps ## Repeat the VNF-Cache paper's experiments and draw the figures; takes hours
 	cargo build --release -p enroute
 	$(PYTHON) -m lab
 
-lab-short: deps ## The same with fewer batches: ten minutes
+lab-short: deps ## The same with fewer batches; takes ten minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab --short
 
-lab-fabric: deps ## Repeat the SwitchV2P paper's figures and tables: hours
+lab-fabric: deps ## Repeat the SwitchV2P paper's figures and tables; takes hours
 	cargo build --release -p enroute --features highs
 	$(PYTHON) -m lab.fabric
 
@@ -81,23 +81,23 @@ lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
 	cargo build --release -p enroute --features highs
 	$(PYTHON) -m lab.fabric --short
 
-lab-state: deps ## Repeat the AnnaBellaDB paper's figures, as root: an hour and a quarter
+lab-state: deps ## Repeat the AnnaBellaDB paper's figures; needs root, takes 75 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb
 
-lab-state-short: deps ## The same with functions that start and move sooner: eleven minutes
+lab-state-short: deps ## The same with functions that start and move sooner; takes 11 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb --short
 
-lab-switch: deps ## Repeat the NetCache paper's figures, as root: half an hour
+lab-switch: deps ## Repeat the NetCache paper's figures; needs root, takes 30 minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.switch
 
-lab-switch-short: deps ## The same with shorter runs and fewer points: eleven minutes
+lab-switch-short: deps ## The same with shorter runs and fewer points; takes 11 minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.switch --short
 
-bench-cache: deps ## Measure what the cache costs and saves
+bench-cache: deps ## Measure the costs and gains of the cache
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
 
@@ -110,23 +110,23 @@ bench-fabric: deps ## Measure the fabric simulator beside ns-3
 	cargo build --release -q -p enroute --features highs
 	cargo run --release -q -p bench -- fabric
 
-bench-keyserver: deps ## Measure signatures, the key server's answers and handshakes at the edge
+bench-keyserver: deps ## Measure signatures, key server requests and edge handshakes
 	cargo build --release -q -p enroute --features edge
 	cargo run --release -q -p bench -- keyserver
 
-bench-state: deps ## Measure the state layer's agent, its plans, and functions whose state follows; as root
+bench-state: deps ## Measure the state agent, the planner and moving state; needs root
 	cargo build --release -q -p enroute
 	cargo build --release -q -p state --example plan --example simulation
 	cargo run --release -q -p bench -- state
 
-bench-switch: deps ## Measure the kernel's data plane beside memcached and the smallest responder; as root
+bench-switch: deps ## Measure the XDP data plane beside memcached and a minimal responder; needs root
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- switch
 
-deps: ## Install the servers and clients the tests need, mostly under .deps/
+deps: ## Install the servers and clients that the tests need, mostly under .deps/
 	@./deps.sh
 
-lint: ## Check formatting, lints, and what is depended on
+lint: ## Check formatting, lints and dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
@@ -139,6 +139,6 @@ lint: ## Check formatting, lints, and what is depended on
 	else echo 'SKIPPED: advisories; their database cannot be fetched'; fi; \
 	else echo 'SKIPPED: checks of dependencies; $(DENY) is absent'; [ "$(CI)" != true ]; fi
 
-clean: ## Remove what was built and installed here
+clean: ## Remove target/ and .deps/
 	cargo clean
 	rm -rf .deps

@@ -38,14 +38,21 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
-    parser.add_argument("paper", nargs="?", default="vnf-cache", help="a directory of experiments/")
     parser.add_argument(
-        "--short", action="store_true", help="fewer batches, never fewer milliseconds: ten minutes"
+        "paper",
+        nargs="?",
+        default="vnf-cache",
+        help="paper: a directory of experiments/ [default: vnf-cache]",
     )
     parser.add_argument(
-        "--date", help="the results to go on with [default: unfinished ones, otherwise today's]"
+        "--short",
+        action="store_true",
+        help="run fewer batches with the same delays; takes ten minutes",
     )
-    parser.add_argument("--draw", action="store_true", help="measure nothing, only draw")
+    parser.add_argument(
+        "--date", help="date of the results to resume [default: unfinished ones, or today]"
+    )
+    parser.add_argument("--draw", action="store_true", help="draw the figures from existing results")
     return parser.parse_args()
 
 

@@ -89,10 +89,14 @@ def add_revision(raw, revision):
 
 def parse(paper):
     parser = argparse.ArgumentParser(prog=f"python -m lab.{paper.module}", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="figures and tables [default: all]")
-    parser.add_argument("--short", action="store_true", help="shorter runs, fewer points")
-    parser.add_argument("--draw", action="store_true", help="run nothing, only draw")
-    parser.add_argument("--date", default=str(datetime.date.today()), help="results to go on with")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, tables [default: all]")
+    parser.add_argument("--short", action="store_true", help="use shorter runs and fewer points")
+    parser.add_argument("--draw", action="store_true", help="draw the figures from existing results")
+    parser.add_argument(
+        "--date",
+        default=str(datetime.date.today()),
+        help="date of the results to resume [default: today]",
+    )
     return parser.parse_args()
 
 

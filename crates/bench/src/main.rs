@@ -28,7 +28,7 @@ mod stub;
 use measure::Measurement;
 use run::Run;
 
-/// Where results go unless said otherwise.
+/// Default of `--output`.
 const OUTPUT: &str = "target/bench";
 
 #[derive(Debug, Parser)]
@@ -38,7 +38,7 @@ struct Arguments {
     command: Command,
 }
 
-/// Measures what the parts of enroute cost and save, beside their peers
+/// Measures the costs and gains of enroute beside other software
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
@@ -53,9 +53,9 @@ enum Command {
     State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
-    /// Run network functions over a state layer and print each access as JSON, for `make lab-state`
+    /// Run network functions over a state layer; prints each access as JSON, for `make lab-state`
     Functions(measure::Scenario),
-    /// Run a server that does almost nothing, to measure others against
+    /// Run a minimal server, as a lower bound for others
     #[command(hide = true)]
     Stub {
         #[command(subcommand)]
@@ -65,19 +65,19 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Choice {
-    /// Only figures whose name contains this; repeatable
+    /// Measure only figures whose name contains this. Repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Interleaved rounds of each measurement [default: 5, or 3 with --short]
+    /// Number of interleaved rounds of each measurement [default: 5, or 3 with --short]
     #[arg(long, value_name = "COUNT")]
     rounds: Option<usize>,
 
-    /// Shorter rounds: noisier figures
+    /// Use shorter rounds; the figures are noisier
     #[arg(long)]
     short: bool,
 
-    /// Where results go
+    /// Directory for the results
     #[arg(long, value_name = "DIRECTORY", default_value = OUTPUT)]
     output: PathBuf,
 }

@@ -15,21 +15,21 @@ use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 /// Which server.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum Kind {
-    /// Answers as many bytes as the reply to a GET of 64 bytes has, for each GET's worth read
+    /// Echo server: one reply of the size of a GET reply with 64 bytes for each GET's worth of
+    /// bytes read
     Echo,
-    /// Answers any GET with a value of 64 bytes and any PTTL with "no expiry", a question
-    /// for rights with all of them, all connections from one
-    /// epoll loop: the least a server can do that does not skip the kernel
+    /// Lower bound: a Redis server that answers every GET with 64 bytes, every PTTL with "no
+    /// expiry" and every question for rights with all rights, from one epoll loop
     Origin,
-    /// Passes what a client says on, and then what it is answered, one at a time: the least a relay can do
+    /// Lower bound: a relay that forwards one request and one reply at a time, and stores nothing
     Relay {
-        /// The server
+        /// Address of the server
         to: SocketAddr,
     },
-    /// Passes OP_MSG on to a MongoDB server, one request at a time, and answers a `find` that it has
-    /// passed on before from memory: the least a cache can do, and wrong as soon as anything is written
+    /// Lower bound: a MongoDB relay that answers a repeated `find` from memory; incorrect after any
+    /// write
     Recorder {
-        /// The MongoDB server
+        /// Address of the MongoDB server
         origin: SocketAddr,
     },
 }

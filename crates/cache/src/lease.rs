@@ -55,7 +55,7 @@ pub const WAITERS_MAX: usize = 1_024;
 /// its collection, and beyond [`NAMESPACES_MAX`] of those its origin, for as long.
 pub const QUARANTINE_MAX: usize = 4_096;
 
-/// Someone who waits for a fill: the session's number, chosen by tier 2.
+/// A session that waits for a fill: the session's number, chosen by tier 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
@@ -237,8 +237,8 @@ impl Leases {
         Ok(Lease { namespace, hash: key.hash, taken_at: events })
     }
 
-    /// Gives the lease back with its reply in hand: the generation to store it under, or `None` if a
-    /// write came between. Wakes who waited.
+    /// Gives the lease back with its reply in hand: the generation to store it under, or `None` if
+    /// a write was sent in between. Wakes the sessions that wait.
     pub fn redeem(&mut self, lease: Lease) -> Option<u64> {
         // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the cache stores late replies: the
         // history checker must find that. No other build contains it.
@@ -248,7 +248,8 @@ impl Leases {
         generation.filter(|_| good)
     }
 
-    /// Gives the lease back with nothing to store. Wakes who waited: they ask for themselves.
+    /// Gives the lease back with nothing to store. Wakes the sessions that wait; each forwards its
+    /// own request.
     #[allow(clippy::needless_pass_by_value, reason = "a lease can be given back once")]
     pub fn release(&mut self, lease: Lease) {
         if let Some(flight) = self.flights.get_mut(&lease.hash) {
@@ -304,7 +305,7 @@ impl Leases {
         self.events
     }
 
-    /// Who is to be told that a fill they waited for is over.
+    /// Sessions to notify that the fill they waited for has ended.
     pub fn woken(&mut self) -> &mut Vec<Ticket> {
         &mut self.woken
     }

@@ -49,8 +49,8 @@ pub enum Error {
     Client(wire::Error),
     /// The client writes more than keys where no reply would say when that is done.
     #[error(
-        "from the client: a write to more than keys behind SUBSCRIBE, MONITOR or SYNC, where replies cannot \
-         be told apart; use another connection for it"
+        "from the client: after SUBSCRIBE, MONITOR or SYNC, expected writes of single keys only, got a wider \
+         one, whose reply cannot be recognized; send it over another connection"
     )]
     Stream,
     /// The origin broke its protocol or a limit.
@@ -58,7 +58,8 @@ pub enum Error {
     Server(wire::Error),
     /// A reply that must be understood before the client sees it is too large for that.
     #[error(
-        "from the origin: {got} bytes of a reply that must be withheld; raise withheld_bytes_max ({limit})"
+        "from the origin: expected at most {limit} bytes (withheld_bytes_max) of a reply that is read before it \
+         is forwarded, got {got}"
     )]
     Withheld {
         /// [`session::Config::withheld_bytes_max`].

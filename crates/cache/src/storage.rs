@@ -59,26 +59,26 @@ impl Default for Config {
     }
 }
 
-/// A read, and who asks.
+/// A read and its principal.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The key.
     pub key: Key<'a>,
     /// Which of its answers.
     pub variant: &'a [u8],
-    /// Who asks; without one nothing is answered, and the reply may be stored once it is known to
-    /// whom it was given.
+    /// The principal; without one nothing is answered from storage, and the reply may be stored
+    /// once its principal is known.
     pub principal: Option<&'a Principal>,
 }
 
-/// An answer of the origin, and to whom it was given.
+/// A reply of the origin and its principal.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
     /// The key.
     pub key: Key<'a>,
     /// Which of its answers.
     pub variant: &'a [u8],
-    /// Whom the origin gave it to.
+    /// The principal that the origin sent it to.
     pub principal: &'a Principal,
     /// The answer, as it is to be stored.
     pub answer: &'a [u8],
@@ -297,7 +297,7 @@ impl MemoryStorage {
         self.memory.stats()
     }
 
-    /// Readers to be told that the fill they waited for is over.
+    /// Readers to notify that the fill they waited for has ended.
     pub fn woken(&mut self) -> &mut Vec<Ticket> {
         self.leases.woken()
     }

@@ -40,19 +40,19 @@ pub struct Entry {
 #[non_exhaustive]
 pub enum NotStored {
     /// Its `Cache-Control`, its status, or credentials in the request forbid it.
-    #[error("the origin or the request forbids it")]
+    #[error("the response or the request forbids storing (Cache-Control, Authorization)")]
     Forbidden,
     /// A `Cache-Control` line is outside of the grammar, so it may forbid it.
-    #[error("its Cache-Control is no list of directives")]
+    #[error("its Cache-Control is not a valid list of directives")]
     Unreadable,
     /// It would be stale at once, and nothing could make it fresh again.
-    #[error("neither fresh for a moment nor to be validated")]
+    #[error("it is neither fresh for any time nor has a validator")]
     NeverFresh,
     /// It sets a cookie, which is for one client.
     #[error("it sets a cookie")]
     SetsCookie,
     /// `Vary: *`, or a `Vary` that cannot be read.
-    #[error("its Vary does not say which requests it answers")]
+    #[error("its Vary header is `*` or invalid, so the requests it applies to are unknown")]
     VariesByAnything,
 }
 

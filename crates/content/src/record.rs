@@ -37,7 +37,7 @@ pub enum Record {
 
 /// Bytes that are no record of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no record of version {VERSION} at byte {0}")]
+#[error("expected a stored response of version {VERSION}, found other data at byte {0}")]
 pub struct Damaged(usize);
 
 impl Record {

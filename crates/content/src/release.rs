@@ -40,7 +40,7 @@ pub struct Released {
 #[non_exhaustive]
 pub enum Withheld {
     /// The receiver selects another variant.
-    #[error("it answers other requests")]
+    #[error("it applies to other requests (Vary)")]
     OtherVariant,
     /// It is not fresh enough for this receiver: the origin must be asked on its behalf.
     #[error("it is not fresh for this request")]

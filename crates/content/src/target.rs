@@ -18,19 +18,19 @@ pub struct Target {
 #[non_exhaustive]
 pub enum BadTarget {
     /// RFC 9112 §3.2.
-    #[error("expected one Host line, found {0}")]
+    #[error("expected one Host header, found {0}")]
     Hosts(usize),
     /// RFC 3986 §3.2.2, without user information.
-    #[error("Host is no name with an optional port")]
+    #[error("Host: expected a name with an optional port")]
     Host,
     /// `:authority` or an absolute target, and `Host`.
-    #[error("the target and Host name different hosts")]
+    #[error("expected the same host in the request target and in Host, found different ones")]
     Disagree,
     /// An absolute target of another scheme.
-    #[error("this edge serves https only")]
+    #[error("expected an https target, found another scheme")]
     Scheme,
     /// Neither a path nor `OPTIONS *`.
-    #[error("the target is no path")]
+    #[error("expected a path as the request target")]
     Path,
 }
 

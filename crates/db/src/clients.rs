@@ -183,7 +183,7 @@ impl Client {
     }
 }
 
-/// Everybody who is connected.
+/// All connected clients.
 #[derive(Default)]
 pub struct Clients {
     last: AtomicU64,
@@ -191,7 +191,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Lets a client in; `wake` makes whoever serves it look after it.
+    /// Admits a client; `wake` wakes the thread that serves it.
     pub fn enter(
         &self,
         address: String,
@@ -231,7 +231,7 @@ impl Clients {
         self.all.lock().get(&id).cloned()
     }
 
-    /// Everybody but those whose end was asked for, the oldest first.
+    /// All clients except those that are being closed, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.all.lock().values().filter(|client| !client.is_killed()).cloned().collect()
     }
@@ -241,7 +241,7 @@ impl Clients {
         self.all.lock().len()
     }
 
-    /// Nobody is here.
+    /// No client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

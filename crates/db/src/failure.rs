@@ -30,7 +30,8 @@ pub(crate) const OVERFLOW: Failure = fixed("ERR increment or decrement would ove
 pub(crate) const TOO_LONG: Failure =
     fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 pub(crate) const TOO_MUCH_AT_ONCE: Failure = fixed(
-    "ERR the command needs more memory than one may use (half of maxmemory-clients): ask for less at once",
+    "ERR the command needs more memory than a command may use (half of maxmemory-clients): \
+     request less at once",
 );
 pub(crate) const OFFSET_RANGE: Failure = fixed("ERR offset is out of range");
 pub(crate) const DATABASE_RANGE: Failure = fixed("ERR DB index is out of range");

@@ -101,7 +101,7 @@ impl Parameters {
         SYNCS[self.sync.load(Relaxed)]
     }
 
-    /// Changes how writes are made durable; the shards have to be told too.
+    /// Changes how writes are made durable; the shards have to be informed too.
     pub fn set_sync(&self, sync: Sync) {
         self.sync.store(place(sync), Relaxed);
     }

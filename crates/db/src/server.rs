@@ -53,8 +53,8 @@ pub trait Host: Send + Sync {
 /// Counters of all connections.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Commands done. Whoever has them executed counts them, several at once: each counting waits for
-    /// all that was written before.
+    /// Commands executed. The executing thread counts them, several at once: each counting waits
+    /// for all that was written before.
     pub commands: AtomicU64,
     /// Connections let in.
     pub connections: AtomicU64,
@@ -78,9 +78,9 @@ pub struct Stats {
 
 /// What all connections share.
 pub struct Server {
-    /// Who may do what.
+    /// Users and their rights.
     pub acl: Acl,
-    /// Who is connected.
+    /// Connected clients.
     pub clients: Clients,
     /// What CONFIG shows.
     pub parameters: Parameters,

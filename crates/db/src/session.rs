@@ -108,7 +108,7 @@ struct Scene<'s, S> {
 }
 
 impl Session {
-    /// A conversation with `client`, which nobody has authenticated yet.
+    /// A conversation with `client`, which is not authenticated yet.
     pub fn new(client: Arc<Client>, server: &Server) -> Self {
         let generation = server.acl.generation();
         let rights = server.acl.find(DEFAULT).unwrap_or_else(|| server.acl.nobody());

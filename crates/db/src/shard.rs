@@ -87,7 +87,7 @@ pub struct Shard {
     pub name: Box<str>,
     /// The keys and values.
     pub store: Elastic,
-    /// Who wants to hear of changes.
+    /// Clients that track changes.
     pub tracking: Tracking,
     /// What was seen.
     pub counters: Counters,
@@ -417,7 +417,7 @@ impl Shard {
         }
     }
 
-    /// Notices keys whose time is over; true while there are more.
+    /// Finds expired keys; true while there are more.
     pub fn expire(&mut self, now: Duration) -> bool {
         for _ in 0..EXPIRED_AT_ONCE {
             if self.deadlines.first().is_none_or(|(at, _)| *at > now) {

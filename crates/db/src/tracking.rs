@@ -17,10 +17,10 @@ pub fn keys_max_for(memory_bytes: u64) -> usize {
         .map_or(TRACKED_KEYS_MAX, |keys| keys.min(TRACKED_KEYS_MAX))
 }
 
-/// What a client is to be told.
+/// A message for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// To whom.
+    /// The client.
     pub client: u64,
     /// What changed.
     pub key: Box<[u8]>,
@@ -43,7 +43,7 @@ const NOBODY: u64 = u64::MAX;
 /// Clients that read one key, and whether they skip their own changes; most keys have one.
 type Readers = SmallVec<[(u64, bool); 2]>;
 
-/// Who wants to hear of the keys of one shard.
+/// Clients that track keys of one shard.
 #[derive(Debug)]
 pub struct Tracking {
     /// Who read a key since it was last named to them.
@@ -128,12 +128,12 @@ impl Tracking {
         self.readers.clear();
     }
 
-    /// What is to be told, and is considered told.
+    /// Takes the pending messages; they count as sent.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Is there anything to be told?
+    /// Are any messages pending?
     #[inline]
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()

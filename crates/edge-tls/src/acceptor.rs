@@ -77,7 +77,7 @@ pub struct Site {
     /// What proves that the certificate is its own.
     pub key: Key,
     /// Let TLS 1.2 clients without ECDHE encrypt the premaster secret to the certificate's key. No
-    /// forward secrecy: whoever learns the key later reads what was recorded.
+    /// forward secrecy: recorded traffic can be read by anything that gets the key later.
     pub rsa_key_exchange: bool,
 }
 
@@ -169,7 +169,7 @@ impl Acceptor {
     /// Speaks TLS with a client.
     ///
     /// # Errors
-    /// The handshake failed; the client was told so by an alert where there was one to tell.
+    /// The handshake failed; the client got an alert if one applies.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin + fmt::Debug>(
         &self,
         stream: S,

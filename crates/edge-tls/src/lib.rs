@@ -37,16 +37,16 @@ pub use source::{KeyFailure, KeyFuture, Premaster, PrivateKeySource, SignatureAl
 #[non_exhaustive]
 pub enum Error {
     /// The certificate file is no PEM, or empty.
-    #[error("no PEM certificate in it: {0}")]
+    #[error("expected a certificate in PEM, found none: {0}")]
     Certificate(String),
     /// The key file is no PEM key.
-    #[error("no private key in PEM in it: {0}")]
+    #[error("expected a private key in PEM, found none: {0}")]
     Key(String),
     /// Key and certificate are of different pairs.
     #[error("the key does not belong to the certificate")]
     OtherKey,
     /// BoringSSL refused a setting.
-    #[error("TLS cannot be set up: {0}")]
+    #[error("cannot set up TLS: {0}")]
     Setup(String),
     /// A handshake with an origin failed.
     #[error("TLS with {domain}: {reason}")]

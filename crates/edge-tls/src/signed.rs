@@ -32,7 +32,9 @@ pub enum Signed {
 
 /// BoringSSL wanted something signed that no server handshake signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} bytes that are neither a ServerKeyExchange nor a CertificateVerify")]
+#[error(
+    "expected the contents of a ServerKeyExchange or CertificateVerify to sign, found {0} other bytes"
+)]
 pub struct NotSigned(usize);
 
 impl Signed {

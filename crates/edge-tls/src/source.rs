@@ -21,7 +21,7 @@ pub type KeyFuture<T> = Pin<Box<dyn Future<Output = Result<T, KeyFailure>> + Sen
 /// A decrypted premaster secret.
 pub type Premaster = [u8; 48];
 
-/// Why there is no answer; the client is told `internal_error`, the log this.
+/// Why there is no answer; the client gets `internal_error`, the log this text.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyFailure(pub String);

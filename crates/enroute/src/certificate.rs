@@ -57,7 +57,7 @@ impl Life {
             }
         };
         let (begins, ends) = life()
-            .map_err(|why| anyhow!("{why:?}: expected a certificate with a beginning and an end"))
+            .map_err(|why| anyhow!("expected a certificate with a validity period: {why:?}"))
             .with_context(|| path.display().to_string())?;
         let (begins, ends) = (Duration::from_secs(begins), Duration::from_secs(ends));
         Ok(Self { name: name.to_owned(), begins, ends })
@@ -73,11 +73,11 @@ impl Life {
         let Self { name, begins, ends } = self;
         let early = WARNED_BEFORE.min(ends.saturating_sub(*begins) / 6);
         let told = if now > *ends {
-            format!("ended {} ago: everybody refuses it", days(now - *ends))
+            format!("ended {} ago: clients and servers reject it; renew it", days(now - *ends))
         } else if now < *begins {
-            format!("begins in {}: everybody refuses it", days(*begins - now))
+            format!("begins in {}: clients and servers reject it until then", days(*begins - now))
         } else if *ends - now < early {
-            format!("ends in {}", days(*ends - now))
+            format!("ends in {}; renew it", days(*ends - now))
         } else {
             return None;
         };

@@ -1,8 +1,8 @@
 //! The command line: what may be typed, what it means, and how the program ends.
 //!
 //! A subcommand is one file here with `Arguments` (what was typed) and
-//! `run(&Arguments) -> anyhow::Result<()>`. To add one (`cache`, `config`, `demo`, `intercept`,
-//! `bench`), add its file, its variant in [`Command`] and its line in `Command::run`.
+//! `run(&Arguments) -> anyhow::Result<()>`. To add one, add its file, its variant in [`Command`]
+//! and its line in `Command::run`.
 //!
 //! Exit codes: 0 done, 1 failed (one line on standard error says why), 2 the command line was not
 //! understood.
@@ -29,20 +29,20 @@ mod switch;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Before a MongoDB far away:
+  A cache in front of a remote MongoDB:
     enroute cache --listen mongodb://127.0.0.1:27018 --origin mongodb://db.example:27017
 
-  A database 164 ms away, on this machine:
+  Emulate a round-trip time of 164 ms to a database on this machine:
     enroute link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --rtt 164ms
 
-  What a subcommand can do:
+  Options and examples of a subcommand:
     enroute link --help";
 
-/// Answers key-value reads on the way, between an application and its database.
+/// Answers key-value reads on the path between an application and its data.
 #[derive(Debug, Parser)]
 #[command(name = "enroute", version, after_help = EXAMPLES, max_term_width = 100)]
 struct Arguments {
-    /// Level of detail of the log, on standard error
+    /// Least severe level that is logged, on standard error
     #[arg(long, global = true, value_enum, default_value_t, value_name = "LEVEL")]
     log: Level,
 
@@ -52,27 +52,27 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Answer a database's clients nearby
+    /// Cache a remote MongoDB or Redis close to its clients (VNF-Cache)
     Cache(cache::Arguments),
-    /// Check a configuration file
+    /// Check a configuration file without starting a service
     Config(config::Arguments),
-    /// Serve the elastic database: more data than memory, and memory that grows and shrinks
+    /// Run the elastic database: all data on disk, a resizable part of it in memory
     Db(db::Arguments),
-    /// See it work: the paper's experiment on this machine, under two minutes
+    /// Run the VNF-Cache experiment on this machine; takes less than two minutes
     Demo(demo::Arguments),
-    /// Simulate data-centre fabrics that resolve virtual addresses
+    /// Simulate data-center fabrics whose switches cache addresses (SwitchV2P)
     Fabric(fabric::Arguments),
-    /// End TLS near the client with keys that never leave the key server, and cache the content
+    /// Terminate TLS close to clients with keys on a key server, and cache HTTP content
     Edge(edge::Arguments),
-    /// Divert connections into the cache, with nothing changed at either end
+    /// Divert connections to the cache by netfilter, without changing client or database
     Intercept(intercept::Arguments),
-    /// Keep private keys that edges use and never hold
+    /// Serve private-key operations to edges that do not hold the keys
     Keyserver(keyserver::Arguments),
-    /// Emulate a network path: delay, jitter, loss, bandwidth and cuts
+    /// Emulate a network path: delay, jitter, loss, bandwidth and outages
     Link(link::Arguments),
-    /// Keep each piece of state on the host that uses it most, over a Redis Cluster (AnnaBellaDB)
+    /// Keep state on the host that uses it most, over a Redis or Valkey Cluster (AnnaBellaDB)
     State(state::Arguments),
-    /// Answer hot items in the kernel, before their server sees the packet (NetCache)
+    /// Answer reads of hot keys in the kernel's data plane, by XDP (NetCache)
     Switch(switch::Arguments),
 }
 

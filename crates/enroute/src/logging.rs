@@ -8,19 +8,19 @@ use std::{
 use clap::ValueEnum;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The level of detail of the log, from the least to the most.
+/// Log levels, from the most severe to the least severe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
-    /// Only what ends the command.
+    /// Failures: the process, or a part of it, cannot continue
     Error,
-    /// Also what went wrong but was survived.
+    /// Also problems that the process works around, with the remedy
     #[default]
     Warn,
-    /// Also what a person following along wants to know.
+    /// Also changes of state: started, reloaded, moved
     Info,
-    /// Also one line for each connection or decision.
+    /// Also one line per connection or decision
     Debug,
-    /// Everything, for one request at a time.
+    /// Also each step of a request
     Trace,
 }
 

@@ -88,8 +88,8 @@ pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
         .map_err(|_| anyhow::anyhow!("{}: expected a private key in PEM", path.display()))
 }
 
-/// Reads a file that says who may do what. It is refused if other users can change it, and warned about if
-/// they can read it.
+/// Reads a file of users and their rights. It is refused if other users of the machine can write
+/// it; a warning is logged if they can read it.
 ///
 /// # Errors
 /// It cannot be read, or others can write it.
@@ -103,8 +103,8 @@ pub fn read_rights(path: &Path) -> io::Result<String> {
     }
     if exposure.readable {
         tracing::warn!(
-            "{shown}: other users of this machine can read it (mode {mode:04o}, expected 0600), and guess \
-             passwords from their hashes; run `chmod 600 {shown}`"
+            "{shown} has mode {mode:04o}, expected 0600: other users of this machine can read the password \
+             hashes in it; run `chmod 600 {shown}`"
         );
     }
     let mut text = String::new();

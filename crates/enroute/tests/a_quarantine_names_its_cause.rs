@@ -67,7 +67,7 @@ fn a_quarantine_names_its_cause() {
     assert_eq!(causes[0]["writes"], TIMES);
 
     let log = cache.process().stderr();
-    let lines = log.lines().filter(|line| line.contains("the answer to a write was lost"));
+    let lines = log.lines().filter(|line| line.contains("the reply to a write was lost"));
     let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 1, "{log}");
     assert!(lines[0].contains("flushall") && lines[0].contains("peer=127.0.0.1:"), "{}", lines[0]);

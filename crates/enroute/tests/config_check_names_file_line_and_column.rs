@@ -31,19 +31,19 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("[admin]\n", "1:1", "missing field `listen`"),
     ("[[listener]]\nlisten = \"redis://h:1\"\n", "1:1", "missing field `origin`"),
     ("[[listener]]\nlisten = \"h:1\"\n", "2:10", "has no protocol"),
-    ("[[listener]]\nlisten = \"http://h:1\"\n", "2:10", "does not speak"),
+    ("[[listener]]\nlisten = \"http://h:1\"\n", "2:10", "has an unknown protocol"),
     ("[[listener]]\nlisten = \"redis://h:70000\"\n", "2:10", "has no valid port"),
-    ("[[listener]]\nlisten = \"redis://:pw@h\"\n", "2:10", "holds a password"),
-    ("[[listener]]\nlisten = \"mongodb://a,b/db\"\n", "2:10", "is not one host and port"),
+    ("[[listener]]\nlisten = \"redis://:pw@h\"\n", "2:10", "contains a password"),
+    ("[[listener]]\nlisten = \"mongodb://a,b/db\"\n", "2:10", "is not one HOST:PORT"),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"mongodb://h:2\"\n",
         "3:10",
-        "speak different protocols",
+        "expected the same protocol",
     ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:1\"\n",
         "3:10",
-        "its own origin",
+        "the address of the listener itself",
     ),
     (
         "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\n\
@@ -59,12 +59,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\ncluster = \"c\"\n",
         "4:11",
-        "only Redis has clusters",
+        "is for Redis listeners only",
     ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
         "5:8",
-        "a feed follows one node",
+        "a feed covers one node only",
     ),
     ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
     ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
@@ -72,13 +72,13 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "[admin]\nlisten = \"127.0.0.1:6380\"\n[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\n\
          origin = \"redis://h:2\"\n",
         "2:10",
-        "is taken",
+        "is used twice",
     ),
     (
         "[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\norigin = \"redis://h:2\"\n\
          [[listener]]\nlisten = \"mongodb://0.0.0.0:6380\"\norigin = \"mongodb://h:2\"\n",
         "5:10",
-        "127.0.0.1:6380 is listened on above",
+        "127.0.0.1:6380 above listens on the same port",
     ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
@@ -117,12 +117,12 @@ fn a_mistake_in_an_edge_is_found_where_it_is() {
         (EDGE.to_owned(), "1:1", "missing field `site`"),
         (format!("{EDGE}site = []\n"), "3:8", "no [[edge.site]]"),
         (site("shop.example", "Shop.example"), "4:10", "lower case"),
-        (site("shop.example", "*.*"), "4:10", "no domain"),
+        (site("shop.example", "*.*"), "4:10", "expected a domain"),
         (site("file:shop.key", "shop.key"), "6:7", "file:shop.key"),
-        (site("file:shop.key", "keyserver:h"), "6:7", "no host and port"),
+        (site("file:shop.key", "keyserver:h"), "6:7", "has no HOST:PORT"),
         (site("file:shop.key", "keyserver:h:7443"), "6:7", "[edge.identity]"),
         (site("http://h:1", "h:1"), "7:10", "https://"),
-        (site("http://h:1", "http://h:1/path"), "7:10", "not one host"),
+        (site("http://h:1", "http://h:1/path"), "7:10", "not one HOST:PORT"),
         (site("origin", "orgin"), "7:1", "unknown field `orgin`"),
         (format!("{EDGE}{SITE}{SITE}"), "9:10", "twice"),
         (format!("{EDGE}[edge.limits]\nhandshakes_max = 0\n{SITE}"), "4:18", "at least 1"),

@@ -29,7 +29,7 @@ fn a_second_start_is_refused_and_nothing_is_lost() {
     let said = database.refusal(&[]);
     let process = format!("process {} (enroute db --dir ", database.process().id());
     assert!(said.contains("is in use by") && said.contains(&process), "{said}");
-    assert!(said.contains("name another directory with --dir"), "{said}");
+    assert!(said.contains("use another --dir"), "{said}");
     set(&database, KEYS..2 * KEYS);
     // It has the directory until it ends, however it does.
     database.bring_down();

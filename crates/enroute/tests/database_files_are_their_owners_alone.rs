@@ -60,7 +60,7 @@ fn a_file_system_that_is_read_only_is_named() {
     database.terminate();
     let said = database.refusal(&[]);
     assert!(said.contains("Read-only file system"), "{said}");
-    assert!(said.contains("mount the file system for writing, or name another"), "{said}");
+    assert!(said.contains("mount the file system read-write, or use another"), "{said}");
 }
 
 #[test]

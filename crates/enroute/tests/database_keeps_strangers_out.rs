@@ -106,7 +106,7 @@ fn files_that_cannot_keep_strangers_out_are_refused() {
     assert!(
         database
             .process()
-            .stderr_line("can read it")
+            .stderr_line("can read the password")
             .is_some_and(|line| line.contains("chmod 600"))
     );
     drop(database);
@@ -142,7 +142,7 @@ fn who_lets_everybody_in_is_warned() {
         let process = Process::start(command.args(options));
         assert!(process.stderr_line(" keeps ").is_some(), "{}", process.stderr());
         assert!(
-            process.stderr().contains("anybody who reaches"),
+            process.stderr().contains("every client that can connect"),
             "{options:?}: {}",
             process.stderr()
         );

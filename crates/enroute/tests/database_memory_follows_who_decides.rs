@@ -80,7 +80,7 @@ fn a_file_read_again_at_sighup_changes_memory_sync_and_goal() {
     // A mistake changes nothing.
     write("memory = \"40MiB\"\nsynk = \"no\"\n");
     database.process().signal("HUP");
-    assert!(database.process().stderr_line("SIGHUP changed nothing").is_some());
+    assert!(database.process().stderr_line("SIGHUP: reload failed").is_some());
     assert_eq!(config(&database, "maxmemory"), (96 * MIB).to_string());
     write("memory = \"40MiB\"\nautoscale = \"p99=1ms,max=64MiB\"\n");
     database.process().signal("HUP");
@@ -166,7 +166,7 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
     // Without an orchestrator nothing is taken, and the database goes on.
     receiver.terminate();
     assert_eq!(request("64MiB").expect("an answer"), "OK");
-    assert!(database.process().stderr_line("memory stays at").is_some());
+    assert!(database.process().stderr_line("the budget stays at").is_some());
     assert_eq!(config(&database, "maxmemory"), (32 * MIB).to_string());
     database.bring_down();
 }

@@ -49,7 +49,7 @@ fn a_shard() {
     let (shard, aside) = (database.data().join("shard-002"), database.directory().join("aside"));
     fs::rename(&shard, &aside).expect("moved");
     for _ in 0..2 {
-        assert_refused(&database, &["shard-002", "put back what is missing", ACCEPT]);
+        assert_refused(&database, &["shard-002", "restore what is missing", ACCEPT]);
     }
     fs::rename(&aside, &shard).expect("moved back");
     database.bring_up();
@@ -135,7 +135,7 @@ fn lists_that_are_gone_or_damaged() {
     let listing = database.data().join("shards");
     let listed = fs::read_to_string(&listing).expect("a list");
     fs::write(&listing, listed.replacen("shard-003", "shard-004", 1)).expect("written");
-    assert_refused(&database, &["shards", "damaged", "restore the file from a copy"]);
+    assert_refused(&database, &["shards", "damaged", "restore the file from a backup"]);
     fs::write(&listing, listed.replacen("enroute-db 2", "enroute-db 9", 1)).expect("written");
     assert_refused(&database, &["version \"9\", expected 2", "start the version of enroute"]);
 }

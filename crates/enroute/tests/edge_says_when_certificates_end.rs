@@ -83,7 +83,7 @@ fn a_renewed_one_is_counted_and_watched() {
     assert!(days() > 363.0);
     let renew = |lives_s: i64| {
         site.ends_in(SHOP, "ca", lives_s);
-        let read = || process.stderr().matches("read again").count();
+        let read = || process.stderr().matches("reloaded").count();
         let before = read();
         process.signal("HUP");
         until("it is read again", || read() > before);
@@ -134,8 +134,7 @@ fn a_refusal_between_edge_and_key_server_says_why_at_both_ends() {
         assert!(refused.contains("alert internal error"), "{refused}");
         let why = edge.enroute.stderr_line("the key server at").to_lowercase();
         assert!(why.contains("expired"), "{why}");
-        let heard =
-            server.process().stderr_line(if by_edge { "an edge is refused" } else { "xpired" });
+        let heard = server.process().stderr_line(if by_edge { "edge rejected" } else { "xpired" });
         let heard = heard.unwrap_or_else(|| panic!("{}", server.process().stderr())).to_lowercase();
         assert!(heard.contains("expired"), "{heard}");
         until("it is counted", || edge.counted("handshakes_without_key") == 1);

@@ -78,7 +78,7 @@ fn an_interrupted_sweep_loses_only_what_was_under_way() {
     assert!(kept >= 2, "finished runs were lost");
     if kept < RUNS {
         assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("the same command goes on from here"), "{said}");
+        assert!(said.contains("run the same command to resume"), "{said}");
     }
 
     // As if it had been killed while it wrote.

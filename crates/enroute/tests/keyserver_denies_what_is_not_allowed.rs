@@ -72,9 +72,9 @@ fn what_no_rule_allows_is_denied() {
     for reason in [
         "no rule of the edge allows it",
         "the policy has no such edge",
-        "premaster decryption is off",
+        "premaster_decryption is off",
         "the key is not for this server name",
-        "the edge's rate is used up",
+        "the edge exceeds its requests_per_second",
         "no such key",
         "done",
     ] {
@@ -104,7 +104,7 @@ fn a_policy_with_a_mistake_changes_nothing_and_a_good_one_does() {
     assert_eq!(ask(EDGES[1], &unknown()), DENIED);
     site.write("policy.toml", "[[edge]]\nname = 1\n");
     server.process().signal("HUP");
-    assert!(server.process().stderr_line("SIGHUP changed nothing").is_some());
+    assert!(server.process().stderr_line("SIGHUP: reload failed").is_some());
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
     // What was used of a rate counts under the policy it was used under, and new edges have theirs.
     site.write("policy.toml", &EDGES.map(limited).concat());
@@ -126,7 +126,7 @@ fn without_policy_key_or_log_nothing_is_served() {
         (["--policy", "absent.toml"], "absent.toml"),
         (["--kek-file", "wrong-kek"], "64 hexadecimal digits"),
         (["--audit", "/dev/full"], "No space left"),
-        (["--edge-authorities", "policy.toml"], "no certificate in it"),
+        (["--edge-authorities", "policy.toml"], "found no certificate"),
     ] {
         let ended = site.serve_in_vain(&options);
         assert!(!ended.status.success(), "{options:?}");
@@ -149,7 +149,7 @@ fn a_log_that_cannot_be_written_denies_everything() {
     }
     assert!(answered > 2, "{}", server.process().stderr());
     assert_eq!(site.refusal(&server, "edge1.example", &body), "request denied");
-    assert!(server.process().stderr_line("the audit log cannot be written").is_some());
+    assert!(server.process().stderr_line("cannot write the audit log").is_some());
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert!(log.len() <= 4 << 10);
     // Nothing was answered of which there is no whole line.

@@ -59,7 +59,7 @@ fn a_full_log_is_recovered_by_moving_it() {
 
     // SIGHUP alone makes no room.
     server.process().signal("HUP");
-    assert!(server.process().stderr_line("cannot be written; make room").is_some());
+    assert!(server.process().stderr_line("free some space, or move the file").is_some());
     assert!(!ask(), "an answer without its line");
 
     fs::write(site.path("audit.log.1"), &full).expect("room elsewhere");

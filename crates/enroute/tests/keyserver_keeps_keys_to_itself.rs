@@ -41,8 +41,12 @@ fn the_key_encryption_key_rotates_while_serving() {
     all_sign();
     let rotate = || site.run(&[&["rotate"], &site.vault()[..]].concat());
     let ended = rotate();
-    assert!(ended.stderr.contains("5 records sealed anew, 0 were"), "{}", ended.stderr);
-    assert!(rotate().stderr.contains("0 records sealed anew, 5 were"));
+    assert!(
+        ended.stderr.contains("5 records sealed under the first key, 0 were"),
+        "{}",
+        ended.stderr
+    );
+    assert!(rotate().stderr.contains("0 records sealed under the first key, 5 were"));
     // The old key is needed by nobody any more, and opens nothing.
     site.write("kek", &format!("{new}\n"));
     server.reload();
@@ -91,7 +95,11 @@ fn damaged_records_keep_no_others_from_being_rotated() {
     site.write("kek", &format!("{new}\n{old}\n"));
     let ended = site.run(&[&["rotate"], &site.vault()[..]].concat());
     assert!(!ended.status.success(), "{}", ended.stderr);
-    assert!(ended.stderr.contains("3 records sealed anew, 0 were"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("3 records sealed under the first key, 0 were"),
+        "{}",
+        ended.stderr
+    );
     let of = |id: &String| {
         let line = ended.stderr.lines().find(|line| line.contains(&format!("{id}: ")));
         line.unwrap_or_else(|| panic!("{id} is not named: {}", ended.stderr)).to_owned()
@@ -145,7 +153,7 @@ fn the_database_is_reached_by_tls_or_not_at_all() {
     for (address, authorities, why) in [
         (tls.as_str(), &["--database-authorities", "other.pem"][..], "certificate"),
         (&tls.replace("localhost", "127.0.0.1"), &ca, "certificate"),
-        (&tls, &[], "say --database-authorities"),
+        (&tls, &[], "expected --database-authorities"),
         (&at("redis", "default:secret@"), &ca, "say rediss://"),
         (&at("redis", "default:secret@"), &[], "expected TLS"),
         (&at("rediss", "default:wrong@"), &ca, "login refused"),
@@ -185,7 +193,7 @@ fn a_database_that_asks_for_a_certificate_is_shown_one() {
         (&[][..], "CertificateRequired"),
         (&shown, "--database-key"),
         (&its_key, "--database-certificate"),
-        (&[&shown[..], &["--database-key", "localhost.key"]].concat(), "do not fit"),
+        (&[&shown[..], &["--database-key", "localhost.key"]].concat(), "do not match"),
     ] {
         let ended = import(options);
         assert!(!ended.status.success(), "{options:?}");

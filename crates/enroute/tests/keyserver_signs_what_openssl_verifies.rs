@@ -144,7 +144,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
         let answer = ask(&format!("{version} -cert nobody.pem -key edge1.example.key"));
         assert!(!answer.contains("200 OK") && !answer.contains("output"), "{version}: {answer}");
     }
-    let said = server.process().stderr_line("the edge's certificate has no DNS name");
+    let said = server.process().stderr_line("expected a DNS name (subjectAltName)");
     assert!(said.is_some(), "{}", server.process().stderr());
     // Nobody without a name is logged as somebody.
     let log = String::from_utf8(site.read("audit.log")).unwrap();

@@ -23,7 +23,7 @@ fn further_clients_are_turned_away() {
     let mut clients = [Raw::connect(cache.address()), Raw::connect(cache.address())];
     clients.iter_mut().for_each(|client| client.ask("PING", "+PONG\r\n"));
     Raw::connect(cache.address()).hear_end();
-    assert!(cache.log_line("turned away").contains("limit=2"));
+    assert!(cache.log_line("connection rejected").contains("limit=2"));
     let [left, mut stays] = clients;
     drop(left);
     cache.statistics_once(|statistics| statistics["connections"] == 1.0);

@@ -114,11 +114,11 @@ fn limits_change_by_sighup() {
     write("30", 2);
     process.signal("HUP");
     storage_becomes(at, |storage| storage["items"] == 30 && storage["items_max"] == 30);
-    assert!(process.stderr_line("workers changed in the file; that waits for a restart").is_some());
+    assert!(process.stderr_line("workers changed in the file; restart to apply it").is_some());
 
     write("\"many\"", 2);
     process.signal("HUP");
-    let error = process.stderr_line("SIGHUP changed nothing").unwrap();
+    let error = process.stderr_line("SIGHUP: reload failed").unwrap();
     assert!(error.contains("enroute.toml:3:12"), "{error}");
     assert_eq!(storage(at)["items_max"], 30);
     // The connection has survived all of it.

@@ -120,5 +120,5 @@ fn a_mongodb_of_another_process_is_another_origin() {
         assert!(began.elapsed() < PATIENCE, "never stored");
     }
     origin.become_another();
-    cache.log_line("its stored answers are dropped");
+    cache.log_line("all its entries are dropped");
 }

@@ -104,7 +104,7 @@ fn a_reply_that_does_not_come_in_time_is_given_up() {
     origin.hear(format!("{CHECK}PING\r\n"));
     let ended = cache.terminate();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("closing connections that were still busy"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("closing connections that are still busy"), "{}", ended.stderr);
     client.hear_end();
 }
 

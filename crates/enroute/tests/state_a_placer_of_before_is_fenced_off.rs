@@ -41,7 +41,7 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
         assert!(leads.contains("move-"), "it says whom it has fenced off: {leads}");
         // What the first has sent is still on its way.
         is_refused(direct[from], &late);
-        assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+        assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
         is_refused(direct[from], &late);
         let took_over = || said(&nodes, &["status"]).1;
         wait_for(|| took_over().contains("took over from move-"), took_over);
@@ -49,7 +49,7 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
         first.signal("CONT");
         let first = first.wait();
         assert!(!first.status.success(), "{}", first.stderr);
-        for said in ["another placer leads now", "stopped in the middle of a move"] {
+        for said in ["another placer leads now", "slot move interrupted"] {
             assert!(first.stderr.contains(said), "{}", first.stderr);
         }
         second.terminate();
@@ -92,8 +92,8 @@ fn a_failover_that_loses_the_lease_lets_no_two_act() {
         assert!(second.stderr_line("this placer leads").is_some(), "{}", second.stderr());
         let first = first.wait();
         assert!(!first.status.success(), "{}", first.stderr);
-        assert!(first.stderr.contains("stopped in the middle of a move"), "{}", first.stderr);
-        assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+        assert!(first.stderr.contains("slot move interrupted"), "{}", first.stderr);
+        assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
         linked.links.iter().for_each(|link| link.set_delay(Duration::ZERO, Duration::ZERO));
         second.terminate();
     });

@@ -105,7 +105,7 @@ impl Cluster<'_> {
             let refused = placer.stderr_line("not moved: ");
             let refused = refused.unwrap_or_else(|| panic!("{}", placer.stderr()));
             assert!(refused.contains(refusal), "{refused}");
-            let told = || why().contains("its move did not come about");
+            let told = || why().contains("its last move failed");
             wait_for(told, || format!("{}\n{}", why(), placer.stderr()));
             assert!(why().contains(refusal), "{}", why());
             let status = said(nodes, &["status"]).1;

@@ -69,7 +69,7 @@ fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
     take(&second);
     let relocate = || said(&addresses, &["move", &tag, "--to", &addresses[TARGET].to_string()]);
     let (output, text) = relocate();
-    assert!(!output.status.success() && text.contains("over their bus"), "{text}");
+    assert!(!output.status.success() && text.contains("over the cluster bus"), "{text}");
     has_keys(&addresses, &tag, SOURCE);
     link.set_delay(Duration::ZERO, Duration::ZERO);
     wait_for(|| relocate().0.status.success(), || relocate().1);
@@ -112,7 +112,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
 
     lose(&addresses, &tag);
     let (output, text) = said(&addresses, &["doctor", "--dry-run"]);
-    let finding = format!("slot {} is nobody's", slot_of(&tag));
+    let finding = format!("slot {} has no owner", slot_of(&tag));
     assert!(!output.status.success() && text.contains(&finding), "{text}");
     let (output, text) = said(&addresses, &["doctor"]);
     assert!(output.status.success(), "{text}");

@@ -74,8 +74,8 @@ fn values_and_transactions_that_are_all_but_whole() {
     };
     let _open = at_once(60, unfinished);
     served.check("60 clients with values and transactions of 3 MB");
-    let line = served.agent.process().stderr_line("closing the client that keeps the most");
-    assert!(line.is_some_and(|line| line.contains("all clients keep waiting")));
+    let line = served.agent.process().stderr_line("closing the client with the largest buffers");
+    assert!(line.is_some_and(|line| line.contains("of all clients, whose limit")));
 }
 
 #[test]

@@ -178,12 +178,12 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     let first = placer(&addresses, "first");
     assert!(first.stderr_line("this placer leads").is_some(), "{}", first.stderr());
     let second = placer(&addresses, "second");
-    assert!(second.stderr_line("listens to what agents report").is_some());
+    assert!(second.stderr_line("waiting for reports of agents").is_some());
     let (output, text) = said(&addresses, &["status"]);
     assert!(output.status.success() && text.contains("placer: first"), "{text}");
     // Nobody moves or mends behind its back.
     let (output, text) = said(&addresses, &["move", "foo", "--to", &addresses[0].to_string()]);
-    assert!(!output.status.success() && text.contains("first may move slots now"), "{text}");
+    assert!(!output.status.success() && text.contains("first holds the placer lease"), "{text}");
     assert!(!second.stderr().contains("this placer leads"), "{}", second.stderr());
 
     drop(first);
@@ -207,8 +207,8 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     set(&mut target, "IMPORTING", &source_id);
     set(&mut source, "MIGRATING", &target_id);
     assert!(second.stderr_line("this placer leads").is_some(), "{}", second.stderr());
-    assert!(second.stderr_line("going on with a move that was left open").is_some());
-    assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+    assert!(second.stderr_line("resuming an open slot move").is_some());
+    assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
     assert_eq!(owner(&addresses, 12_182), to);
     let (_, text) = said(&addresses, &["doctor", "--dry-run"]);
     assert!(text.contains("no slot is open"), "{text}");

@@ -28,7 +28,7 @@ fn no_move_begins_late_in_its_batch() {
     let to = nodes[TARGET].to_string();
     let (output, text) = said(&nodes, &["move", "--log", "info", one, two, three, "--to", &to]);
     assert!(output.status.success(), "{text}");
-    assert_eq!(text.matches("a batch is over moved=1 ").count(), tags.len(), "{text}");
+    assert_eq!(text.matches("batch of slot moves finished moved=1 ").count(), tags.len(), "{text}");
 }
 
 #[test]

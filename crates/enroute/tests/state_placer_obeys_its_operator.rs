@@ -51,7 +51,7 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
         let told = why(&free);
         assert!(told.contains(&format!("is at {}", nodes[FAR])), "{told}");
         let told = why(&unused);
-        assert!(told.contains("stays: nobody uses it"), "{told}");
+        assert!(told.contains("stays: it is not used"), "{told}");
         careful.terminate();
 
         // Nothing stands against it.

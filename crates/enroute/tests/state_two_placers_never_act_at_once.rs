@@ -34,11 +34,11 @@ fn a_placer_that_was_stopped_finds_out_that_another_leads() {
         let (first, to) = stopped_in_the_middle(&nodes);
         linked.links.iter().for_each(|link| link.set_delay(Duration::ZERO, Duration::ZERO));
         let second = placer(&nodes, "second");
-        assert!(second.stderr_line("a slot's move is over").is_some(), "{}", second.stderr());
+        assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
         first.signal("CONT");
         let first = first.wait();
         assert!(!first.status.success(), "{}", first.stderr);
-        assert!(first.stderr.contains("stopped in the middle of a move"), "{}", first.stderr);
+        assert!(first.stderr.contains("slot move interrupted"), "{}", first.stderr);
         second.terminate();
         to
     });

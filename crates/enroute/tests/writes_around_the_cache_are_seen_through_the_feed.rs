@@ -51,7 +51,7 @@ fn follow_an_origin(origin: SocketAddr) {
         &format!("redis://{origin}"),
     ]);
     enroute.accepting(&[listen]);
-    enroute.stderr_line("feed stands");
+    enroute.stderr_line("feed established");
 
     let connect = |url: &str| redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut through = connect(&cache_url);
@@ -80,6 +80,6 @@ fn follow_an_origin(origin: SocketAddr) {
     eventually("the write during the loss is seen", || {
         through.get::<_, Option<String>>("key").unwrap().as_deref() == Some("after")
     });
-    enroute.stderr_line("feed stands");
+    enroute.stderr_line("feed established");
     assert!(enroute.terminate().status.success());
 }

@@ -57,7 +57,7 @@ const ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 10];
 
 /// What a listener of Redis says to TLS, HTTP and MongoDB.
 fn is_named_where_redis_is_spoken(process: &Process, listener: SocketAddr) {
-    assert_eq!(told(process, listener, &client_hello(), &["got TLS", "no TLS"]), ALERT);
+    assert_eq!(told(process, listener, &client_hello(), &["got TLS", "not support TLS"]), ALERT);
     let answer = told(process, listener, PAGE, &["got HTTP", "SECURITY ATTACK detected"]);
     assert!(answer.starts_with(b"HTTP/1.1 400 "), "{answer:?}");
     let answer = told(process, listener, &op_msg(), &["expected Redis (RESP), got MongoDB"]);
@@ -78,7 +78,7 @@ fn of_a_client() {
 
     let process = cache.process();
     is_named_where_redis_is_spoken(process, redis);
-    assert_eq!(told(process, mongodb, &client_hello(), &["got TLS", "no TLS"]), ALERT);
+    assert_eq!(told(process, mongodb, &client_hello(), &["got TLS", "not support TLS"]), ALERT);
     let page = told(process, mongodb, PAGE, &["got HTTP", "SECURITY ATTACK detected"]);
     assert!(page.starts_with(b"HTTP/1.1 400 "), "{page:?}");
     let command = b"*1\r\n$4\r\nPING\r\n";

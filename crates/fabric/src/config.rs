@@ -18,7 +18,8 @@ pub struct Config {
     /// Distance of the samples of the time series, nanoseconds; 0 takes none. The first
     /// [`crate::SAMPLES_MAX`] are kept.
     pub sample_interval_ns: u64,
-    /// Every so many-th packet that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0: none.
+    /// One of this many packets that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0:
+    /// none.
     pub follow_every: u64,
     /// The run ends with its last event, but not later than this after the last flow's start,
     /// nanoseconds. A late handshake keeps it going for over four minutes.

@@ -28,7 +28,7 @@ pub struct Metrics {
     pub sent: u64,
     /// Packets that hosts received.
     pub received: u64,
-    /// Packets lost: full queues, Bluebird's control plane, nobody at home.
+    /// Packets lost: full queues, Bluebird's control plane, no such destination.
     pub dropped: u64,
     /// Data that arrived but was wholly old: the reference does not count it as received.
     pub repeated: u64,

@@ -26,7 +26,7 @@ pub fn key(rank: u64) -> [u8; 16] {
     key
 }
 
-/// Which of so many servers owns a key.
+/// The server, of `servers`, that owns a key.
 #[must_use]
 pub fn server(key: &[u8; 16], servers: u32) -> u32 {
     (hotkey::hash(key, 0) % u64::from(servers)) as u32
@@ -165,8 +165,8 @@ impl Rack {
     }
 
     /// The greatest rate, in queries a second, at which no more than one query in two hundred is
-    /// lost, and what came of it. `look` is told how many of [`SEARCH_RUNS`] are over, and ends the
-    /// search by `false` (`None`).
+    /// lost, and what came of it. `look` gets the number of finished runs, of [`SEARCH_RUNS`]; it
+    /// ends the search by `false` (`None`).
     ///
     /// # Errors
     ///

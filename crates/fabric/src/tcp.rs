@@ -57,7 +57,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub(crate) struct Tuning {
     /// Duplicate acknowledgments before a fast retransmission.
     pub duplicates_max: u32,
-    /// Timestamps tick once in so many nanoseconds.
+    /// Nanoseconds per tick of the timestamps.
     pub clock_ns: u64,
     /// DCTCP instead of CUBIC.
     pub dctcp: bool,

@@ -27,7 +27,7 @@ const SUFFIX_BYTES: usize = CHAIN_FIELD.len() + 64 + CHAIN_END.len();
 pub struct Entry<'a> {
     /// When, since 1970.
     pub at: Duration,
-    /// Who asked: the name in its certificate.
+    /// The edge: the name in its certificate.
     pub edge: &'a str,
     /// What was asked, if it was understood.
     pub method: Option<&'static str>,

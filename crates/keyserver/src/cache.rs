@@ -52,7 +52,7 @@ impl Cache {
         found
     }
 
-    /// The key, if it has come meanwhile for another request: that of a miss, which stays one.
+    /// The key of an earlier miss, if another request has loaded it since; the miss stays counted.
     pub fn find_again(&mut self, id: KeyId) -> Option<Arc<SigningKey>> {
         self.keys.get(&id).cloned()
     }

@@ -64,16 +64,16 @@ pub enum Denial {
     #[error("the policy has no such edge")]
     UnknownEdge,
     /// RSA decryption is switched off.
-    #[error("premaster decryption is off")]
+    #[error("premaster_decryption is off")]
     DecryptionOff,
     /// No rule allows it.
     #[error("no rule of the edge allows it")]
     NoRule,
     /// The edge asks too often.
-    #[error("the edge's rate is used up")]
+    #[error("the edge exceeds its requests_per_second")]
     EdgeRate,
     /// The key is asked of too often.
-    #[error("the rate for the key is used up")]
+    #[error("the edge exceeds its requests_per_second_and_key")]
     KeyRate,
     /// The key is not for the name the request gives.
     #[error("the key is not for this server name")]

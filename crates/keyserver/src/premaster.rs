@@ -37,7 +37,7 @@ impl Rejection {
         Self(seed)
     }
 
-    /// The version, then 46 bytes nobody without the key can tell from random ones.
+    /// The version, then 46 bytes that are indistinguishable from random ones without the key.
     pub fn secret(&self, encrypted: &[u8]) -> Zeroizing<[u8; PREMASTER_BYTES]> {
         let key = hmac::Key::new(hmac::HMAC_SHA384, &self.0[..]);
         let mut secret = Zeroizing::new([0; PREMASTER_BYTES]);

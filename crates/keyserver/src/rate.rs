@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
-/// So many a second in the long run, and so many at once.
+/// Requests per second on average, and the size of a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// Tokens that come back each second.

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// There are hash functions for so many rows only.
-    #[error("{what}: {got} rows asked for; choose 1 to {limit}")]
+    #[error("{what}: expected 1 to {limit} rows, got {got}")]
     Rows {
         /// The structure, for example `"count-min sketch"`.
         what: &'static str,
@@ -15,7 +15,7 @@ pub enum Error {
         limit: usize,
     },
     /// A row is too narrow or too wide.
-    #[error("{what}: rows of 2^{got} asked for; choose 2^{min} to 2^{max}")]
+    #[error("{what}: expected rows of 2^{min} to 2^{max}, got 2^{got}")]
     Width {
         /// The structure, for example `"Bloom filter"`.
         what: &'static str,

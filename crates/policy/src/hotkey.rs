@@ -86,8 +86,8 @@ pub struct Detector {
 
 impl Detector {
     /// Nothing seen yet. `seed` keys the hashes and the sampling, so that what collides here does
-    /// not collide elsewhere. It is no defence against somebody who looks for keys that collide
-    /// under every seed; all they win is a cool key reported as hot.
+    /// not collide elsewhere. It does not protect against keys that collide under every seed; such
+    /// keys only cause a cold key to be reported as hot.
     ///
     /// # Errors
     /// When there are no hash functions for these sizes.

@@ -199,7 +199,7 @@ impl Accesses {
         }
     }
 
-    /// Who uses `slot` how much now, the busiest first.
+    /// Hosts that use `slot` and their rates, the highest first.
     #[must_use]
     pub fn of(&self, slot: Slot, now: Duration) -> Vec<(Host, Rate)> {
         let known = self.slots.get(&slot).into_iter().flatten();
@@ -212,12 +212,12 @@ impl Accesses {
         rates
     }
 
-    /// Slots that anybody uses, in order.
+    /// Slots in use, in order.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         self.slots.keys().copied()
     }
 
-    /// Forgets what nobody uses any more.
+    /// Drops what is no longer used.
     pub fn advance(&mut self, now: Duration) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.retain(|_, hosts| {

@@ -47,10 +47,10 @@ use map::Map;
 use monitor::Monitor;
 use route::{Route, route};
 
-/// How long a request is sent again before its client is told what stands against it.
+/// How long a request is retried before its client gets the reason as an error.
 pub const RETRY_FOR: Duration = Duration::from_secs(5);
 
-/// Whom the agent is for the nodes. All its clients are that user.
+/// Login of the agent at the nodes. All its clients have the rights of that user.
 #[derive(Debug, Clone)]
 pub struct Login {
     /// A user of the nodes' access control list.
@@ -144,7 +144,7 @@ impl Agent {
         self.clients.insert(client)
     }
 
-    /// A client has gone. What it asked is executed; nobody hears the answers.
+    /// A client has disconnected. Its requests are executed; their replies are dropped.
     pub fn close(&mut self, client: usize) {
         self.held -= self.clients.try_remove(client).map_or(0, |client| client.counted);
     }

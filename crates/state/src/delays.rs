@@ -16,7 +16,7 @@ pub struct Config {
     pub window: Duration,
     /// Most measurements kept for a pair; the oldest make room.
     pub samples_max: usize,
-    /// After so long a measurement weighs half as much.
+    /// Half-life of the weight of a measurement.
     pub half_life: Duration,
     /// Which part of the weight lies at or below the estimate, above 0 and at most 1.
     pub percentile: f64,
@@ -57,7 +57,7 @@ impl Delays {
         delays
     }
 
-    /// From now on there are so many hosts and nodes. What is known of those that stay is kept.
+    /// Sets the number of hosts and nodes. Measurements of those that remain are kept.
     pub fn resize(&mut self, hosts: usize, nodes: usize) {
         self.nodes = nodes;
         self.pairs.resize_with(hosts, Vec::new);

@@ -35,7 +35,7 @@ pub struct Config {
     /// What is saved must be this share of what the slot's accesses wait: less is within the error of
     /// what is measured.
     pub share_min: f64,
-    /// A slot that has moved stays for so long.
+    /// How long a slot stays after it has moved.
     pub cool_down: Duration,
     /// The longest a slot that swings is made to stay.
     pub cool_down_max: Duration,
@@ -205,8 +205,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// The move of `slot` is over: it is at its new node, or where it was. Who is refused where it was
-    /// refused last waits twice as long.
+    /// The move of `slot` is over: it is at its new node, or where it was. A slot that is refused
+    /// by the same node again waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;
@@ -234,7 +234,7 @@ impl Initiator {
         }
     }
 
-    /// Why `slot` is where it is, as of the last review; nothing of a slot nobody uses.
+    /// Why `slot` is where it is, as of the last review; nothing for a slot that is not used.
     #[must_use]
     pub fn why(&self, slot: Slot) -> Option<Stays> {
         self.slots.get(&slot)?.stays

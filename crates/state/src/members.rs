@@ -11,7 +11,7 @@ pub struct Member {
     pub id: String,
     /// Where clients connect.
     pub address: SocketAddr,
-    /// It is the one that told.
+    /// It is the node that reported the line.
     pub myself: bool,
     /// It owns slots, or may.
     pub primary: bool,
@@ -21,9 +21,9 @@ pub struct Member {
     pub epoch: u64,
     /// First and last of each range of slots it owns.
     pub slots: Vec<(Slot, Slot)>,
-    /// Slots that leave it, and for which node; known of the one that told only.
+    /// Slots that leave it, and their targets; known only of the reporting node.
     pub migrating: Vec<(Slot, String)>,
-    /// Slots that come to it, and from which node; known of the one that told only.
+    /// Slots that come to it, and their sources; known only of the reporting node.
     pub importing: Vec<(Slot, String)>,
 }
 
@@ -48,7 +48,7 @@ pub fn read(text: &str, asked: SocketAddr) -> Vec<Member> {
     text.lines().filter_map(|line| member(line, asked)).collect()
 }
 
-/// Whose each slot is, if every node told of itself: `members` are their own lines.
+/// The owner of each slot, from what every node reports of itself: `members` are their own lines.
 #[must_use]
 pub fn owners(members: &[Member]) -> Vec<Option<usize>> {
     let mut owners: Vec<Option<usize>> = vec![None; SLOTS];

@@ -236,7 +236,7 @@ impl Migration {
         (self.from, self.to)
     }
 
-    /// What is to be said to whom now; nothing while it waits, or once it has ended.
+    /// The next step and its node; nothing while it waits, or once it has ended.
     #[must_use]
     pub fn ready(&self, now: Duration) -> Option<(Node, Step)> {
         if now < self.not_before {
@@ -361,8 +361,9 @@ pub enum Claim {
     Holding(u64),
 }
 
-/// What is to be done about a slot that somebody has left open: `owner` is whose it is, by the nodes'
-/// agreement, or nobody's, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is closed.
+/// The migration of a slot that was left open: `owner` is its owner by the nodes' agreement, if
+/// any, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is
+/// closed.
 #[must_use]
 pub fn resume(
     slot: Slot,

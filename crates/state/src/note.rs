@@ -28,7 +28,7 @@ pub struct Note {
 /// What is wrong with a list that should be a note.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "note {key}, element {element} ({what}): expected {expected}, found {found}; whoever wrote it was not `enroute \
+    "note {key}, element {element} ({what}): expected {expected}, found {found}; it was not written by `enroute \
      state`: delete the key at that node (DEL {key}), then run `enroute state doctor`"
 )]
 pub struct Malformed {

@@ -23,7 +23,7 @@ pub struct Demand {
     pub owner: Node,
     /// What it takes at its node, in bytes.
     pub bytes: u64,
-    /// Who uses it how much.
+    /// Rates of the hosts that use it.
     pub accesses: Vec<(Host, Rate)>,
     /// It stays where it is.
     pub pinned: bool,

@@ -118,7 +118,8 @@ pub struct Config {
     pub create: bool,
     /// Open a store of which segments are missing, and report them as damage. Otherwise that is an error.
     pub accept_data_loss: bool,
-    /// Random numbers that key the hash of a new store, so that nobody can choose colliding keys.
+    /// Random numbers that key the hash of a new store, so that clients cannot choose colliding
+    /// keys.
     pub hash_key: [u64; 2],
     /// Which entry leaves memory.
     pub replacement: Replacement,
@@ -169,7 +170,7 @@ pub enum Load {
 pub struct Record<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// When its time is over, since the Unix epoch; never if `None`.
+    /// When it expires, since the Unix epoch; never if `None`.
     pub expires_at: Option<Duration>,
     /// Rises with every write of any entry; the same as long as this entry is not written.
     pub version: u64,
@@ -315,7 +316,7 @@ pub struct Elastic {
 
 impl Elastic {
     /// Damage met since the last call, each place with file and offset; what lies there is never
-    /// served. The oldest are forgotten if nobody asks.
+    /// served. The oldest are dropped if this is not called.
     pub fn poll_damage(&mut self) -> Option<Error> {
         self.damage.pop_front()
     }
@@ -336,7 +337,7 @@ impl Elastic {
     }
 
     /// Versions up to this one were there when the store was opened. A later one is as much greater
-    /// as the [`Position`] of its write, so whoever read an entry knows when that will be durable.
+    /// as the [`Position`] of its write, so a reader of an entry knows when it will be durable.
     pub fn versions_before(&self) -> u64 {
         self.versions_before
     }

@@ -9,7 +9,7 @@ pub enum Refused {
     #[error("nothing is stored: items_max is 0; raise it to store items")]
     Off,
     /// The key passes `key_bytes_max`.
-    #[error("key of {got} bytes passes key_bytes_max = {limit}")]
+    #[error("key: expected at most {limit} bytes (key_bytes_max), got {got}")]
     KeyTooLong {
         /// Length of the key in bytes.
         got: usize,
@@ -17,7 +17,7 @@ pub enum Refused {
         limit: usize,
     },
     /// The value passes `value_bytes_max`.
-    #[error("value of {got} bytes passes value_bytes_max = {limit}")]
+    #[error("value: expected at most {limit} bytes (value_bytes_max), got {got}")]
     ValueTooLong {
         /// Length of the value in bytes.
         got: usize,
@@ -25,7 +25,9 @@ pub enum Refused {
         limit: usize,
     },
     /// The item does not fit `bytes_max` even with everything else evicted.
-    #[error("item of {got} bytes does not fit bytes_max = {limit} with everything else evicted")]
+    #[error(
+        "item of {got} bytes does not fit into bytes_max = {limit}, even with all other items evicted"
+    )]
     NoRoom {
         /// Bytes the item takes with its header.
         got: usize,

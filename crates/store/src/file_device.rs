@@ -186,7 +186,8 @@ fn sector_bytes(file: &File) -> usize {
         .unwrap_or(BLOCK_BYTES)
 }
 
-/// A read or a write that somebody else carries out: where in the file, and in which memory.
+/// A read or a write that another thread or the kernel carries out: where in the file, and in which
+/// memory.
 #[derive(Debug)]
 pub struct AlignedTransfer {
     file: Arc<File>,

@@ -22,9 +22,9 @@ pub struct Faults {
     pub crash_at: Option<u64>,
     /// Bytes of all files together; creating more fails.
     pub room_bytes: Option<u64>,
-    /// One read in so many fails; none if 0.
+    /// One of this many reads fails; none if 0.
     pub failing_read_in: u64,
-    /// One sync or write in so many fails for good; none if 0.
+    /// One of this many syncs or writes fails permanently; none if 0.
     pub failing_write_in: u64,
 }
 
@@ -47,7 +47,7 @@ struct Disk {
     random: u64,
 }
 
-/// Files in memory that fail as told.
+/// Files in memory with the configured failures.
 #[derive(Debug)]
 pub struct SimulatedDevice {
     disk: Mutex<Disk>,

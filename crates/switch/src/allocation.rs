@@ -52,7 +52,7 @@ impl Allocation {
     }
 
     /// Which of `taken` have to move out of one row, so that `units` fit there: the fewest of the
-    /// row with the most free units. Empty if there are not so many free units at all.
+    /// row with the most free units. Empty if there are fewer free units altogether.
     pub fn reorganise(&self, units: u32, taken: &[Room]) -> Vec<Room> {
         let Some((place, free)) =
             self.free.iter().enumerate().max_by_key(|(_, row)| row.count_ones())

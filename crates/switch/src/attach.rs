@@ -205,7 +205,7 @@ pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
 }
 
 fn number_of(interface: &str) -> Result<u32, Error> {
-    let what = format!("there is no interface {interface}");
+    let what = format!("interface {interface} does not exist in this network namespace");
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
     let socket = socket.map_err(Error::kernel("cannot open a socket"))?;
     netdevice::name_to_index(&socket, interface).map_err(Error::kernel(what))

@@ -8,7 +8,7 @@ pub enum Error {
     #[error("built without the data plane: install clang, then rebuild")]
     NotBuilt,
     /// The program relies on loads and stores staying in their order.
-    #[error("the data plane needs an x86-64 processor; this is {0}")]
+    #[error("the data plane: expected an x86-64 processor, found {0}")]
     Processor(&'static str),
     /// The kernel or the object refused.
     #[error("{what}: {source}")]

@@ -135,7 +135,7 @@ impl Flood {
         self.floods.set(0, self.raw, 0).map_err(Error::kernel("floods"))
     }
 
-    /// Asks so many times, as fast as this processor can.
+    /// Sends this many requests, as fast as this processor can.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -23,7 +23,7 @@ pub struct Key {
     pub name: Name,
     /// The key itself; empty if the name is the key.
     pub bytes: Vec<u8>,
-    /// Who stores it.
+    /// The server that stores it.
     pub server: SocketAddr,
     /// In which protocol.
     pub protocol: Protocol,

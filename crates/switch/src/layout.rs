@@ -210,7 +210,7 @@ pub struct Report {
     pub estimate: u32,
     /// Stale: which entry.
     pub place: u32,
-    /// Who stores it.
+    /// The server that stores it.
     pub server: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,
@@ -263,20 +263,20 @@ pub fn address_bytes(address: IpAddr) -> [u8; 16] {
 
 /// What the data plane counts, in the order of `enum counter`: name, and what it means.
 pub const COUNTERS: [(&str, &str); 16] = [
-    ("packets", "to a port of ours"),
-    ("hit", "answered"),
-    ("miss", "not in the lookup table"),
-    ("invalid", "there, but a write is on its way"),
-    ("expired", "lease or lifetime over"),
+    ("packets", "to a configured port"),
+    ("hit", "reads answered"),
+    ("miss", "reads of keys that are not cached"),
+    ("invalid", "cached, but a write is in progress"),
+    ("expired", "cached, but the lease or lifetime has ended"),
     ("write", "made a cached key invalid"),
     ("update", "values stored by update packets"),
-    ("superseded", "update packets a later write had overtaken"),
-    ("flush", "everything of memcached's forgotten"),
-    ("opaque", "not understood, passed"),
-    ("torn", "a write came while the value was copied"),
+    ("superseded", "update packets older than a later write"),
+    ("flush", "all memcached items dropped"),
+    ("opaque", "not understood, passed unchanged"),
+    ("torn", "a write arrived while the value was copied"),
     ("report", "keys reported to the controller"),
-    ("report-lost", "the ring buffer was full"),
-    ("answered", "answers to writes on their way out"),
-    ("no-room", "the driver left no room behind the packet for the answer"),
-    ("forged", "NetCache's, from where it may not come: dropped"),
+    ("report-lost", "reports lost because the ring buffer was full"),
+    ("answered", "replies to writes that passed"),
+    ("no-room", "the driver left no room after the packet for the answer"),
+    ("forged", "NetCache messages from a side that may not send them: dropped"),
 ];

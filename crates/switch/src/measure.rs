@@ -69,7 +69,7 @@ pub enum Program<'a> {
 }
 
 impl Measure {
-    /// Loads both; the smallest responder has room for so many keys.
+    /// Loads both; the smallest responder has room for this many keys.
     ///
     /// # Errors
     /// This build has no data plane, or the kernel refuses.

@@ -10,7 +10,7 @@ use crate::{
     resp::{self, Limits, command, request},
 };
 
-/// A protocol that can be told by its first bytes.
+/// A protocol that can be recognized by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Redis and Valkey.
@@ -48,11 +48,12 @@ impl Protocol {
                 "this port speaks TLS only: connect with TLS (https://, rediss://), or correct the port"
             }
             (Self::Tls, _) => {
-                "this port speaks no TLS: turn TLS off at the other end, or put a TLS proxy between"
+                "this port does not support TLS: disable TLS at the other end, or put a TLS proxy \
+                 in between"
             }
             (Self::Http, _) => {
-                "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; keep this port \
-                 from browsers, and require a password so that such requests can do nothing"
+                "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; restrict access to \
+                 this port, and require a password so that such requests have no effect"
             }
             _ => {
                 "connect to a port of the right protocol, or correct the scheme in the configuration"
@@ -61,7 +62,7 @@ impl Protocol {
     }
 }
 
-/// What a first look at a connection told.
+/// Result of the first look at a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Nothing speaks against the protocol that is expected.
@@ -79,7 +80,7 @@ pub const LOOK_BYTES: usize = 16;
 /// Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
 ///
 /// # Errors
-/// [`Error::Foreign`]; [`refuse`] writes what the client is to be told.
+/// [`Error::Foreign`]; [`refuse`] writes the reply to the client.
 pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
     match client(expected, bytes) {
         Look::Expected => Ok(true),

@@ -29,8 +29,8 @@ pub const VERDICT_BYTES: usize = 4 << 10;
 pub type Scratch = Vec<u8>;
 
 /// Why a client is closed to make room.
-const OVERLOADED: &str = "closing: what clients keep waiting has reached its limit, and this one \
-                          keeps the most; ask for less at once, or read replies sooner";
+const OVERLOADED: &str = "closing: the buffers of all clients have reached their limit, and this client has the \
+                          largest; request less at once, or read replies sooner";
 
 /// One message of the client, understood as far as the cache must.
 #[derive(Debug)]
@@ -74,14 +74,14 @@ pub enum Verdict {
 }
 
 impl<'a, T> Request<'a, T> {
-    /// A request that is answered once and whose reply is nobody's business.
+    /// A request that is answered once and whose reply does not concern the cache.
     #[inline]
     pub fn new(flow: Flow<'a>, tag: T) -> Self {
         Self { flow, tag, reply: Reply::Plain, ends: Ends::Nothing }
     }
 }
 
-/// The three flows of the paper; manipulation is told apart further.
+/// The three flows of the paper; manipulation is divided further.
 ///
 /// Its tag takes a word, so that it moves as words. Behind a tag of one byte the compiler moves it at odd
 /// offsets, and the processor waits for what was stored just before: 20 ns a request.
@@ -132,7 +132,8 @@ pub struct ReadMany<'a> {
     pub keys: Vec<Key<'a>>,
     /// Which of each key's answers.
     pub variant: &'a [u8],
-    /// The same for who may not do everything: the right to read one key is not that to read many.
+    /// The same for a principal without all rights: the right to read one key is not that to read
+    /// many.
     pub restricted: &'a [u8],
 }
 
@@ -218,7 +219,7 @@ pub enum Hush {
 /// A piece of the origin's byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes that belong to the current message; 0 asks for more bytes before it can be told.
+    /// Bytes that belong to the current message; 0 if more bytes are needed to determine it.
     pub bytes: usize,
     /// The message ends with them.
     pub ends: bool,

@@ -63,7 +63,7 @@ impl<F: Filter> Session<F> {
     /// The origin could not be reached, so nothing that waits for it was ever sent: every request
     /// is answered with the protocol's own error. Ask [`Self::can_proceed`] afterwards.
     ///
-    /// `why` is what they are told, without a full stop.
+    /// `why` is the reason in these errors, without a full stop.
     pub fn origin_unreachable<S: Storage>(
         &mut self,
         why: &str,

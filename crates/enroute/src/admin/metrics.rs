@@ -11,7 +11,7 @@ pub fn exposition(statistics: &Statistics) -> String {
     let mut text = Text::default();
     text.gauge("build_info", "Always 1; the version is its label.");
     text.labelled(&[("version", statistics.version)], 1);
-    text.gauge("uptime_seconds", "Time since the cache began to serve.");
+    text.gauge("uptime_seconds", "Time since the cache started serving.");
     text.plain(statistics.uptime_seconds);
 
     text.counter("hits_total", "Reads answered from storage.");
@@ -24,7 +24,7 @@ pub fn exposition(statistics: &Statistics) -> String {
     text.plain(fills.filled);
     text.counter("not_filled_total", "Replies of missed reads that were not stored, by reason.");
     text.each("reason", &fills.not_filled.0);
-    text.counter("writes_total", "Writes, by how much they could touch.");
+    text.counter("writes_total", "Writes, by the scope that they can affect.");
     text.each(
         "scope",
         &[
@@ -39,7 +39,7 @@ pub fn exposition(statistics: &Statistics) -> String {
         "Writes that the origin refused: nothing was invalidated.",
     );
     text.plain(writes.refused);
-    text.counter("writes_lost_total", "Writes whose answer never came.");
+    text.counter("writes_lost_total", "Writes whose reply was lost.");
     text.plain(writes.lost);
     text.counter("refused_frames_total", "Frames that break the protocol or a limit.");
     text.plain(statistics.refused_frames);
@@ -51,33 +51,33 @@ pub fn exposition(statistics: &Statistics) -> String {
 
     text.gauge("items", "Items held.");
     text.plain(storage.items);
-    text.gauge("items_limit", "Items at most; +Inf where memory alone is the bound.");
+    text.gauge("items_limit", "Maximum number of items; +Inf if only memory limits it.");
     match storage.items_max {
         Some(limit) => text.plain(limit),
         None => text.plain("+Inf"),
     }
     text.gauge("memory_accounted_bytes", "Memory accounted against the limit.");
     text.plain(storage.accounted_bytes);
-    text.gauge("memory_live_bytes", "The part of it that is live items.");
+    text.gauge("memory_live_bytes", "Memory of live items.");
     text.plain(storage.live_bytes);
-    text.gauge("memory_index_bytes", "The part of it that is the index.");
+    text.gauge("memory_index_bytes", "Memory of the index.");
     text.plain(storage.index_bytes);
-    text.gauge("memory_policy_bytes", "The part of it that is the replacement policy's.");
+    text.gauge("memory_policy_bytes", "Memory of the replacement policy.");
     text.plain(storage.policy_bytes);
-    text.gauge("memory_limit_bytes", "Memory at most.");
+    text.gauge("memory_limit_bytes", "Memory limit.");
     text.plain(storage.bytes_max);
-    text.counter("evictions_total", "Items that left to make room.");
+    text.counter("evictions_total", "Items that were evicted.");
     text.plain(storage.evictions);
-    text.counter("expirations_total", "Items that left because their time was over.");
+    text.counter("expirations_total", "Items that expired.");
     text.plain(storage.expirations);
-    text.counter("removals_total", "Items that left because of a write or a flush.");
+    text.counter("removals_total", "Items dropped by a write or a flush.");
     text.plain(storage.removals);
 
-    text.gauge("connections", "Clients being served.");
+    text.gauge("connections", "Connected clients.");
     text.each_listener(listeners, |listener| listener.connections as u64);
-    text.gauge("connections_limit", "Clients served at once at most.");
+    text.gauge("connections_limit", "Maximum number of connected clients.");
     text.each_listener(listeners, |listener| listener.connections_max as u64);
-    text.counter("origin_connect_failures_total", "How often the origin could not be reached.");
+    text.counter("origin_connect_failures_total", "Failed connections to the origin.");
     text.each_listener(listeners, |listener| listener.origin_connect_failures);
     if let Some(bytes) = process.resident_bytes {
         text.gauge("resident_memory_bytes", "Resident memory of the process.");

@@ -54,8 +54,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serves on `socket` what there is to say about `shared`, to those who ask for it by address, as
-    /// `localhost`, by the machine's name or one of `names`.
+    /// Serves the admin endpoint of `shared` on `socket`. Accepted in the Host header: IP
+    /// addresses, `localhost`, the machine's name and `names`.
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.
@@ -67,7 +67,8 @@ impl Admin {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         if !address.ip().is_loopback() {
-            warn!(%address, "the admin endpoint asks for no password: whoever reaches it may use it");
+            warn!(%address, "the admin endpoint has no authentication, and its address is not loopback: restrict access \
+             by a firewall, or use a loopback address");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel();
@@ -76,7 +77,8 @@ impl Admin {
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
                     served = serve(socket, shared, names) => if let Err(error) = served {
-                        tracing::error!("the admin endpoint ended: {error}");
+                        tracing::error!("the admin endpoint stopped: {error}; restart the process \
+                                         to get it back");
                     },
                     _ = ended => {}
                 }
@@ -95,7 +97,7 @@ impl Drop for Admin {
     fn drop(&mut self) {
         drop(self.end.take());
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the admin endpoint panicked");
+            tracing::error!("a thread of the admin endpoint panicked; please report this as a bug");
         }
     }
 }
@@ -113,7 +115,7 @@ async fn serve(
         let (mut stream, peer) = match socket.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                warn!("the admin endpoint cannot accept a connection: {error}");
+                warn!("the admin endpoint cannot accept a connection, retrying: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -134,8 +136,10 @@ async fn serve(
                 .serve_connection(TokioIo::new(stream), answer);
             match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%peer, "admin connection: {error}"),
-                Err(_) => debug!(%peer, "admin connection: no end after {CONNECTION_TIMEOUT:?}"),
+                Ok(Err(error)) => debug!(%peer, "admin connection failed: {error}"),
+                Err(_) => {
+                    debug!(%peer, "admin connection closed: not finished within {CONNECTION_TIMEOUT:?}")
+                }
             }
             drop(permit);
         });

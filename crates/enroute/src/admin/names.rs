@@ -26,7 +26,8 @@ impl Names {
     pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
         const NAME: &str = "this Host is no name of the endpoint; ask by address, or add it to its names \
                             (`names` of [admin], or --name)";
-        const PAGE: &str = "a page from another place sent this; only this endpoint's own page may";
+        const PAGE: &str = "the request was sent by a page of another origin; only the page of \
+                            this endpoint may send it";
         if !self.allow(request) {
             return Some((StatusCode::MISDIRECTED_REQUEST, NAME));
         }

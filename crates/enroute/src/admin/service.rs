@@ -18,8 +18,7 @@ const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
-const NOT_FLUSHED: &str =
-    "nothing is dropped over HTTP where it is kept nowhere else; use FLUSHALL";
+const NOT_FLUSHED: &str = "the database does not drop data over HTTP; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 type Answer = Response<Full<Bytes>>;
@@ -38,8 +37,8 @@ pub(super) async fn answer(
         return Ok(refuse(
             StatusCode::NOT_FOUND,
             format!(
-                "there is no {path}; there are GET /, /stats, /metrics, /healthz \
-                 and POST /storage, /flush"
+                "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
+                 POST /storage or POST /flush"
             ),
         ));
     };
@@ -62,7 +61,7 @@ pub(super) async fn answer(
             if !shared.flush() {
                 return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
             }
-            info!("emptied, as asked over HTTP");
+            info!("POST /flush: all entries dropped");
             json(&Flushed { flushed: true })
         }
         _ => resize(request, shared).await,
@@ -118,7 +117,7 @@ async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
     }
     let room = Room { items_max: wanted.items, bytes_max: wanted.memory.map(config::Bytes::count) };
     let room = shared.resize(room);
-    info!(?room, "storage resized, as asked over HTTP");
+    info!(?room, "POST /storage: storage resized");
     json(&room)
 }
 

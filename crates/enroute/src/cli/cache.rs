@@ -23,85 +23,93 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Before a MongoDB far away; then point the application at mongodb://127.0.0.1:27018:
+  In front of a remote MongoDB; connect the application to mongodb://127.0.0.1:27018:
     enroute cache --listen mongodb://127.0.0.1:27018 --origin mongodb://db.example:27017 \\
       --capacity 10000
 
-  Before a Redis, with at most 512 MiB, hit and miss counts each second:
+  In front of Redis, with 512 MiB for items; prints hit and miss counts every second:
     enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 \\
       --memory 512MiB --statistics 1s
 
-  Several listeners and every option, from a file; check it first:
+  Several listeners and all options, from a configuration file; check the file first:
     enroute config check enroute.toml
     enroute cache --config enroute.toml
 
-  Watch it at http://127.0.0.1:9900/; /stats, /metrics, POST /storage and POST /flush are there too:
+  With an admin endpoint: /, /stats, /metrics, POST /storage, POST /flush on port 9900:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
-SIGTERM or Ctrl-C lets outstanding replies go out, then ends. SIGHUP reads the file again and applies
-the limits of storage, `capacity` and `memory`, without dropping a connection.";
+SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP reads the
+file of --config again and applies `capacity` and `memory` without closing connections; other changes
+need a restart. docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Read everything from this file instead
+    /// Configuration file, TOML; replaces --listen and --origin. Options on the command line
+    /// override the file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "origin"])]
     config: Option<PathBuf>,
 
-    /// Where clients connect: mongodb://HOST:PORT or redis://HOST:PORT
+    /// Address that clients connect to: mongodb://HOST:PORT or redis://HOST:PORT. Port 0 picks a
+    /// free port, which is printed
     #[arg(long, value_name = "ADDRESS", requires = "origin")]
     listen: Option<Address>,
 
-    /// The database: mongodb://HOST:PORT or redis://HOST:PORT
+    /// Address of the database: mongodb://HOST:PORT or redis://HOST:PORT, the same protocol as
+    /// --listen
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 
-    /// Items at most [default: bounded by --memory alone]
+    /// Maximum number of items over all listeners [default: limited by --memory alone]
     #[arg(long, value_name = "ITEMS", value_parser = at_least_one())]
     capacity: Option<usize>,
 
-    /// Memory for items at most: keys, values and bookkeeping; the process takes up to 96 MiB and a
-    /// sixteenth of this besides [default: 64MiB]
+    /// Memory for items: keys, values and bookkeeping. The process uses at most this, plus 1/16 of
+    /// it, plus 96 MiB [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
 
-    /// Largest answer that is stored [default: 1MiB]
+    /// Largest reply that is stored; a larger one is forwarded only [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     value_max: Option<Bytes>,
 
-    /// Longest time an answer is served without asking the origin again [default: 5min]
+    /// Longest time for which an entry is served. Bounds how long a write that bypassed the cache
+    /// stays invisible [default: 5min]
     #[arg(long, value_name = "TIME")]
     ttl: Option<Time>,
 
-    /// Which item leaves when there is no more room [default: sieve]
+    /// Replacement policy: selects the item to evict when storage is full [default: sieve]
     #[arg(long, value_enum, value_name = "POLICY")]
     replacement: Option<Replacement>,
 
-    /// When keys come into storage [default: on-miss]
+    /// What is stored [default: on-miss]
     #[arg(long, value_enum, value_name = "WHEN")]
     population: Option<Population>,
 
-    /// Store only what matches: database.collection for MongoDB, keys for Redis; repeatable
+    /// Store only keys that match: `database.collection` for MongoDB, the key for Redis; `*` and
+    /// `?` are wildcards. Repeatable [default: all]
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
 
-    /// Never store what matches; repeatable
+    /// Never store keys that match; overrides --include. Repeatable [default: none]
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
-    /// Let a Redis origin name the writes that go around the cache; a login is set in a file
+    /// Let a Redis origin report writes that bypass the cache, by CLIENT TRACKING. While the feed
+    /// is down, nothing is cached. A username and password can be set only in --config
     #[arg(long, requires = "listen")]
     feed: bool,
 
-    /// Threads that serve [default: one for each core]
+    /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = at_least_one())]
     workers: Option<usize>,
 
-    /// Serve statistics, metrics and live changes over HTTP here; asks for no password
+    /// Address of the admin endpoint, HTTP: statistics, metrics and live changes. It has no
+    /// authentication: use a loopback address [default: no admin endpoint]
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
 
-    /// Print hits and misses this often, on standard output
+    /// Interval at which hit and miss counts are printed on standard output [default: never]
     #[arg(long, value_name = "TIME")]
     statistics: Option<Time>,
 }
@@ -123,7 +131,7 @@ impl Arguments {
                 };
                 Document { listeners: vec![listener], ..Document::default() }
             }
-            _ => bail!("say --listen and --origin, or --config; `enroute cache --help` shows how"),
+            _ => bail!("expected --listen and --origin, or --config; see `enroute cache --help`"),
         };
         // What is typed beats what is written.
         document.workers = self.workers.or(document.workers);
@@ -143,7 +151,7 @@ impl Arguments {
         };
         document.check("the command line")?;
         if document.listeners.is_empty() {
-            bail!("no [[listener]]: say where clients connect and which origin is behind it");
+            bail!("no [[listener]] in the configuration: add one with `listen` and `origin`");
         }
         Ok(document)
     }
@@ -189,7 +197,8 @@ pub(super) fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpLi
     TcpListener::bind(document.listen).with_context(|| {
         let address = document.listen;
         format!(
-            "cannot listen on {address} for the admin endpoint: is another server there already?"
+            "cannot listen on {address} for the admin endpoint; check that no other process uses \
+             the address"
         )
     })
 }
@@ -200,7 +209,10 @@ pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {
-        tracing::warn!("cannot raise the limit of open files: {error}");
+        tracing::warn!(
+            "cannot raise the limit of open files to its maximum: {error}; set LimitNOFILE or \
+             `ulimit -n`"
+        );
     }
 }
 

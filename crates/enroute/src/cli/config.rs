@@ -8,7 +8,7 @@ use crate::config::Document;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Is it right? Names file, line and column of a mistake:
+  Report the first mistake with file, line and column:
     enroute config check enroute.toml";
 
 #[derive(Debug, Args)]
@@ -20,9 +20,9 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Check a configuration file; opens no socket
+    /// Check a configuration file and the files it names; opens no socket
     Check {
-        /// The file
+        /// Configuration file, TOML
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -34,6 +34,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Document::read(file)?;
     let sites = document.edge.map_or(0, |edge| edge.sites.len());
     let sites = if sites == 0 { String::new() } else { format!(", {sites} edge site(s)") };
-    println!("{}: good; {} listener(s){sites}", file.display(), document.listeners.len());
+    println!("{}: valid; {} listener(s){sites}", file.display(), document.listeners.len());
     Ok(())
 }

@@ -33,130 +33,138 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  A database of any size in half a gigabyte of memory:
+  A database in 512 MiB of memory; the data can be larger:
     enroute db --dir data --memory 512MiB --listen 127.0.0.1:6379
     redis-cli -p 6379 set greeting hello
 
-  Every write on disk before it is acknowledged, a password, encrypted:
+  Durable writes, password and TLS:
     (umask 077; openssl rand -hex 32 >password)
     enroute db --dir data --memory 4GiB --sync always --password-file password \\
         --tls-cert server.pem --tls-key server.key --listen 0.0.0.0:6380
 
-  More memory, or less, while it serves:
+  Change the memory budget while serving:
     redis-cli -p 6379 rescale 2GiB
     curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121
 
-  As little memory as answers 99 of 100 lookups within a millisecond:
+  Keep the 99th percentile of the lookup time below 1 ms with the least memory:
     enroute db --dir data --memory 256MiB --autoscale p99=1ms,max=4GiB";
 
-/// Serve the elastic database: more data than memory, and memory that grows and shrinks
+/// Run the elastic database: all data on disk, a resizable part of it in memory
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Keep everything here; made if absent
+    /// Data directory; created if missing
     #[arg(long, value_name = "DIRECTORY", default_value = "data")]
     dir: PathBuf,
 
-    /// Start although shards or segments are missing, and serve what is left: keys in them are absent,
-    /// or have the value they had before. Without it such a start is refused
+    /// Start although shards, segments or manifests are missing. Keys in missing files are absent
+    /// or have an earlier value. Without this option such a start is refused
     #[arg(long)]
     accept_data_loss: bool,
 
-    /// Memory of the whole process, index included
+    /// Memory limit of the whole process, including index and buffers; at least 32MiB
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     memory: Bytes,
 
-    /// Where clients connect
+    /// Address that clients connect to
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
 
-    /// Read memory, sync and autoscale from this file too, and again at SIGHUP: `memory = "1GiB"`,
-    /// `sync = "always"`, `autoscale = "p99=1ms,max=4GiB"`; what the file says counts
+    /// TOML file that sets memory, sync and autoscale; SIGHUP reads it again. The file overrides
+    /// the command line. Example: `memory = "1GiB"`, `sync = "always"`, `autoscale =
+    /// "p99=1ms,max=4GiB"`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Follow the memory limit of the process's cgroup: this share of it, in percent, is the memory
+    /// Set the memory budget to this percentage of the memory limit of the process's cgroup, read
+    /// twice a second [default: --memory is used]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     follow_cgroup: Option<u8>,
 
-    /// Hold this latency of lookups (99 of 100) with the least memory, at most so much:
-    /// p99=1ms,max=4GiB; --memory is where it begins
+    /// Adjust the memory budget so that the 99th percentile of the lookup time stays below a
+    /// target: p99=TIME,max=SIZE, for example p99=1ms,max=4GiB. --memory is the initial budget
+    /// [default: fixed budget]
     #[arg(long, value_name = "GOAL", conflicts_with = "follow_cgroup")]
     autoscale: Option<Goal>,
 
-    /// Ask here before taking more memory, and say when less is needed: http://HOST:PORT/PATH
+    /// Service that is asked before the memory budget grows, and informed after it has shrunk:
+    /// http://HOST:PORT/PATH [default: none]
     #[arg(long, value_name = "URL")]
     orchestrator: Option<Place>,
 
-    /// Serve state and rescaling over HTTP here; asks for no password
+    /// Address of the admin endpoint, HTTP: statistics, metrics and rescaling. It has no
+    /// authentication: use a loopback address [default: no admin endpoint]
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
 
-    /// When writes reach the disk: always (before they are acknowledged), everysec, no
+    /// When writes are synced to disk: always (before they are acknowledged), everysec (a crash of
+    /// the machine can lose the last second or two), no (the operating system decides)
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
     sync: String,
 
-    /// What is read ahead into memory that was granted: useful (what was looked up most, first),
-    /// sequential (in the order of the storage table, as in the paper), off
+    /// What is read ahead into free memory while the disk is idle: useful (the entries that are
+    /// looked up most), sequential (the order of the storage table, as in the dReDBox paper), off
     #[arg(long, value_name = "WHAT", default_value = "useful", value_parser = warming)]
     warming: Warming,
 
-    /// Threads that serve clients [default: one for each core]
+    /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
     workers: Option<usize>,
 
-    /// Threads that read from the disk what workers cannot have the kernel read for them
+    /// Fallback disk-reader threads, used when io_uring is unavailable
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = super::cache::at_least_one())]
     readers: usize,
 
-    /// Clients served at once
+    /// Maximum number of connected clients; more are rejected
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = super::cache::at_least_one())]
     clients_max: usize,
 
-    /// File whose first line is the password of the default user. Refused if other users of the machine can
-    /// read the file
+    /// File whose first line is the password of the user `default`. Refused if other users of the
+    /// machine can read it [default: no password]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Password of the default user. Warning: `ps` shows it to every user of the machine; prefer
+    /// Password of the user `default`. `ps` shows it to every user of the machine: prefer
     /// --password-file
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     password: Option<String>,
 
-    /// File of users, read at the start and by ACL LOAD, written by ACL SAVE; it has to exist. Refused if
-    /// other users of the machine can write it
+    /// ACL file in the format of Redis, read at the start and by ACL LOAD, written by ACL SAVE. It
+    /// must exist. Refused if other users of the machine can write it [default: none]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["password", "password_file"])]
     users: Option<PathBuf>,
 
-    /// Serve NetCache's protocol here too, over UDP, to whoever asks: what `enroute switch` caches
+    /// UDP address on which NetCache's protocol is served to `enroute switch`, without
+    /// authentication [default: not served]
     #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "password_file", "users"])]
     netcache: Option<SocketAddr>,
 
-    /// The address of the switch before it, nobody else's updates are believed
+    /// Address of the switch in front of the database; updates from other addresses are ignored
     #[arg(long, value_name = "ADDRESS", requires = "netcache")]
     switch: Option<IpAddr>,
 
-    /// Certificate chain, PEM: all connections are encrypted
+    /// Certificate chain, PEM; all connections are then encrypted [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
-    /// Private key of the certificate, PEM
+    /// Private key of --tls-cert, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Clients must show a certificate signed by this authority, PEM
+    /// Authority that must have signed the client's certificate, PEM [default: no client
+    /// certificate is required]
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Ask a running database what every memory size would give
+    /// Print the hit ratio and disk wait that a running database would have with other memory sizes
     Advise(advise::Arguments),
-    /// Grant a database the memory it asks for, by the limit of a cgroup
+    /// Run the reference orchestrator: grant memory to databases by setting the limit of a cgroup
     Orchestrator(orchestrator::Arguments),
 }
 
@@ -199,13 +207,12 @@ impl Arguments {
         let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
         if memory_bytes < MEMORY_BYTES_MIN {
             bail!(
-                "memory of {memory_bytes} bytes: the whole process, code included, can be kept to \
-                 32MiB or more"
+                "memory: expected at least 32MiB for the whole process, got {memory_bytes} bytes"
             );
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);
         let Some(sync) = parse_sync(named) else {
-            bail!("sync {named:?}: expected always, everysec or no");
+            bail!("sync: expected always, everysec or no, got {named:?}");
         };
         let goal = match &document.autoscale {
             None => self.autoscale,
@@ -213,7 +220,10 @@ impl Arguments {
             Some(text) => Some(text.parse().map_err(|why| anyhow!("autoscale: {why}"))?),
         };
         if goal.is_some() && self.follow_cgroup.is_some() {
-            bail!("autoscale in the file and --follow-cgroup both decide on the memory: drop one");
+            bail!(
+                "expected one way to set the memory budget, got `autoscale` in the file and \
+                 --follow-cgroup: remove one"
+            );
         }
         Ok(Live { memory_bytes, sync, goal })
     }
@@ -231,7 +241,10 @@ impl Arguments {
             None => self.password.clone().map(Zeroizing::new),
         };
         let listener = TcpListener::bind(self.listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", self.listen)
+            format!(
+                "cannot listen on {}; check that no other process uses the address",
+                self.listen
+            )
         })?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
@@ -264,7 +277,7 @@ fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
         if goal.is_none() {
             shared.rescale(memory_bytes);
         }
-        info!(memory_bytes, ?sync, ?goal, "SIGHUP: the file was read again");
+        info!(memory_bytes, ?sync, ?goal, "SIGHUP: configuration file reloaded");
         Ok(())
     })
 }
@@ -285,8 +298,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
     let admin = arguments.admin.map(TcpListener::bind).transpose();
-    let admin =
-        admin.context("cannot listen for the admin endpoint: is another server there already?")?;
+    let admin = admin
+        .context("cannot listen on the address of --admin; check that no other process uses it")?;
     let admin = admin
         .map(|socket| Admin::start(socket, Arc::clone(database.shared()), Vec::new()))
         .transpose()?;

@@ -9,27 +9,27 @@ use crate::demo;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  The paper's scenario, under two minutes, no root and no server needed:
+  The paper's scenario; takes under two minutes, needs neither root nor a server:
     enroute demo
 
-  A shorter look:
+  A shorter run:
     enroute demo --seconds 20
 
-  An edge whose keys are at a key server: database with 100,000 keys, key server, edge, browsers;
-  the key server is killed and returns (needs curl, and a build with --features edge):
+  An edge with its keys on a key server: database with 100,000 keys, key server, edge, clients.
+  The key server is killed and restarted (needs curl, and a build with --features edge):
     enroute demo edge
 
-  The table for another program:
+  The result table as JSON, for other programs:
     enroute demo --json > demo.json";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// End after this many seconds at the latest
+    /// Time limit in seconds; a shorter run measures fewer reads
     #[arg(long, value_name = "SECONDS", default_value_t = 75)]
     seconds: u64,
 
-    /// Print the table as JSON
+    /// Print the result table as JSON
     #[arg(long, global = true)]
     json: bool,
 
@@ -39,13 +39,14 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Which {
-    /// An edge whose keys are at a key server, which is killed and returns; under two minutes
+    /// Run an edge with its keys on a key server that is killed and restarted; takes under two
+    /// minutes
     Edge(EdgeArguments),
 }
 
 #[derive(Debug, Args)]
 struct EdgeArguments {
-    /// Private keys in the database
+    /// Number of private keys that are imported into the database
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     keys: usize,
 }

@@ -13,7 +13,7 @@ EXAMPLES:
     enroute config check edge.toml
     enroute edge --config edge.toml
 
-  The file, for one domain whose key is at a key server:
+  A configuration file for one domain with its key on a key server:
     [edge]
     listen = \"0.0.0.0:443\"
 
@@ -28,16 +28,16 @@ EXAMPLES:
     key = \"keyserver:keys.example:7443\"
     origin = \"http://10.0.0.7:8080\"
 
-  docs/guide/edge.md explains every option.
+docs/guide/edge.md describes all options.
 
-SIGTERM or Ctrl-C lets requests that are under way end. SIGHUP reads the file again, and certificates and
-keys with it: sites and [edge.identity] change for new connections, the log names what waits for a restart.
-A mistake anywhere changes nothing.";
+SIGTERM and Ctrl-C wait for requests in progress (drain_timeout, 10 s), then exit. SIGHUP reads the
+file, certificates and keys again: changes of sites and [edge.identity] apply to new connections; the
+log names changes that need a restart. If any file has a mistake, nothing changes.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Read everything from this file
+    /// Configuration file, TOML, with [edge] and [[edge.site]]
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Document::read(&arguments.config)?;
     match &document.edge {
         Some(edge) => serve(arguments, &document, edge),
-        None => bail!("{} has no [edge]", arguments.config.display()),
+        None => bail!("{}: expected [edge], found none", arguments.config.display()),
     }
 }
 
@@ -59,7 +59,7 @@ fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
 #[cfg(not(feature = "edge"))]
 pub(super) fn absent() -> anyhow::Result<()> {
     bail!(
-        "this enroute was built without its TLS edge; build it with \
+        "this build does not include the TLS edge; build it with \
          cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
          ./deps.sh installs them)"
     )
@@ -90,15 +90,17 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     let served = edge.clone();
     on_hangup(move || {
         let mut read = Document::read(&config)?;
-        let Some(written) = read.edge.take() else { bail!("{} has no [edge]", config.display()) };
+        let Some(written) = read.edge.take() else {
+            bail!("{}: expected [edge], found none", config.display())
+        };
         let (next, mut waiting) = served.with_sites_of(written);
         shared.replace(next.sites()?)?;
-        info!("SIGHUP: sites, certificates and keys read again");
+        info!("SIGHUP: sites, certificates and keys reloaded");
         // Of `[edge]` that was all.
         read.edge.clone_from(&started.edge);
         waiting.extend(started.changes(&read));
         for name in waiting {
-            warn!("SIGHUP: {name} changed in the file; that waits for a restart");
+            warn!("SIGHUP: {name} changed in the file; restart to apply it");
         }
         Ok(())
     })?;

@@ -11,19 +11,19 @@ mod view;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  The paper's Hadoop trace, switches caching half of all addresses between them:
+  The Hadoop trace of the SwitchV2P paper, with caches for half of all addresses:
     enroute fabric run --scheme switchv2p --topology ft8-10k --trace hadoop.csv.gz --cache 50%
 
-  A workload of our own, saved to be run again:
+  Generate a workload and save it as a trace:
     enroute fabric generate hadoop --seed 7 --output hadoop-7.csv.gz
 
-  A grid of runs on all cores; the same command goes on after a stop:
+  A grid of runs on all cores; the same command resumes it after a stop:
     enroute fabric sweep experiment.toml
 
-  A run as a page that plays it:
+  A run as an animated page:
     enroute fabric view --scheme switchv2p --trace incast --output incast.html
 
-  The second topology, NetCache's rack of 128 servers behind one caching switch:
+  The rack of the NetCache paper, 128 servers behind one caching switch:
     enroute fabric rack --skew 0.99";
 
 #[derive(Debug, Args)]
@@ -37,13 +37,13 @@ pub(super) struct Arguments {
 enum Command {
     /// Run one experiment
     Run(run::Arguments),
-    /// Run a grid of experiments on all cores, or what is left of it
+    /// Run a grid of experiments on all cores, or resume one
     Sweep(sweep::Arguments),
-    /// Draw a workload and save it as a trace
+    /// Generate a workload and save it as a trace
     Generate(generate::Arguments),
-    /// Run one experiment and write a page that plays it
+    /// Run one experiment and write a page that animates it
     View(view::Arguments),
-    /// Run NetCache's rack: servers that each own a part of the keys, behind one caching switch
+    /// Simulate the rack of the NetCache paper: servers behind one caching switch
     Rack(rack::Arguments),
 }
 

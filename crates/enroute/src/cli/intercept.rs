@@ -12,56 +12,59 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  On a router: what passes to a MongoDB at 10.0.0.5 goes through a cache listening on 0.0.0.0:27018.
-  See the rules, apply them, see what they counted, take them away again:
+  On a router: divert connections to the MongoDB at 10.0.0.5 to a cache that listens on
+  0.0.0.0:27018. Print the rules, apply them, show their counters, remove them:
     enroute intercept --protocol mongodb --origin 10.0.0.5 --to 0.0.0.0:27018 print
     enroute intercept --protocol mongodb --origin 10.0.0.5 --to 0.0.0.0:27018 apply
     enroute intercept status
     enroute intercept remove
 
-  The same by TPROXY: no address is rewritten on the client's side:
+  By TPROXY, which rewrites no address:
     enroute intercept --protocol redis --mode tproxy --to 127.0.0.1:6380 apply
 
-  Beside the application, on its own machine; the cache runs as user `enroute`:
+  On the machine of the application; the cache runs as user `enroute`:
     enroute intercept --protocol redis --to 127.0.0.1:6380 --local --cache-user enroute apply
 
-The cache listens with `origin = \"mongodb://original\"`: behind each client stands what it wanted to
-reach. While no cache listens, new connections pass directly with tproxy and fail with redirect;
-`remove` lets them pass.
-docs/guide/intercept.md tells more.";
+Set `origin = \"mongodb://original\"` in the configuration of the cache: the origin of each client is
+then its original destination. While no cache listens, new connections go directly to the database in
+mode tproxy and are refused in mode redirect; `remove` ends the diversion. See
+docs/guide/intercept.md.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// What to do
+    /// Action
     #[arg(value_enum)]
     action: Action,
 
-    /// What the database speaks; its usual port is diverted unless --port says another
+    /// Protocol of the database; selects the port unless --port is given
     #[arg(long, value_enum, value_name = "PROTOCOL")]
     protocol: Option<Protocol>,
 
-    /// Port of the database
+    /// TCP port of the database [default: 27017 for mongodb, 6379 for redis]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// Where the cache listens, on this machine
+    /// Address that the cache listens on, on this machine
     #[arg(long, value_name = "HOST:PORT")]
     to: Option<SocketAddr>,
 
-    /// Address of the database, or a network as 10.1.0.0/16; repeatable [default: any]
+    /// Divert only connections to this address or network, for example 10.1.0.0/16. Repeatable
+    /// [default: any]
     #[arg(long, value_name = "ADDRESS")]
     origin: Vec<Network>,
 
-    /// Interface that connections come in on; repeatable [default: any but loopback]
+    /// Divert only connections that arrive on this interface. Repeatable [default: any except
+    /// loopback]
     #[arg(long, value_name = "NAME")]
     interface: Vec<Name>,
 
-    /// Divert what programs on this machine connect to; with --interface, what passes through too
+    /// Divert connections of programs on this machine; together with --interface, forwarded
+    /// connections too. Mode redirect only
     #[arg(long, requires = "cache_user")]
     local: bool,
 
-    /// The user the cache runs as, whose own connections are left alone
+    /// User that the cache runs as; connections of this user are not diverted
     #[arg(long, value_name = "USER", requires = "local")]
     cache_user: Option<Name>,
 
@@ -69,24 +72,25 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value = "redirect", value_name = "MODE")]
     mode: Mode,
 
-    /// Name of the nftables table; each further interception needs one of its own
+    /// Name of the nftables table; each simultaneous interception needs its own
     #[arg(long, default_value = "enroute", value_parser = Name::of_table, value_name = "NAME")]
     name: Name,
 
-    /// TPROXY: mark and routing table, each interception its own
+    /// Mode tproxy: packet mark and number of the routing table; each simultaneous interception
+    /// needs its own
     #[arg(long, default_value_t = MARK, value_name = "NUMBER")]
     mark: u32,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Action {
-    /// Show the rules; needs no rights
+    /// Print the rules; needs no privileges
     Print,
-    /// Divert from now on, in place of what was applied before
+    /// Apply the rules, replacing those applied before under the same name
     Apply,
-    /// Divert nothing any more
+    /// Remove the rules
     Remove,
-    /// Show what is applied and what it has counted
+    /// Show the applied rules and their counters
     Status,
 }
 
@@ -117,8 +121,10 @@ impl Arguments {
         let plan = Plan {
             name: self.name.clone(),
             mode: self.mode,
-            port: self.port.or(usual).context("say --protocol or --port of the database")?,
-            to: self.to.context("say --to, where the cache listens, as 0.0.0.0:27018")?,
+            port: self.port.or(usual).context("expected --protocol or --port")?,
+            to: self.to.context(
+                "expected --to, the address that the cache listens on, for example 0.0.0.0:27018",
+            )?,
             origins: self.origin.clone(),
             interfaces: self.interface.clone(),
             local,
@@ -136,7 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let plan = arguments.plan()?;
             print!("{}", plan.rules());
             for command in plan.routing() {
-                println!("# beside these rules: ip {command}");
+                println!("# in addition to these rules: ip {command}");
             }
             Ok(())
         }

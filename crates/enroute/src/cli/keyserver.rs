@@ -16,29 +16,29 @@ const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  A key-encryption key, then a private key into the database; prints the key's id:
+  Create a key-encryption key and import a private key into the database; prints the key's id:
     (umask 077; openssl rand -hex 32 >kek)
     enroute keyserver import --database redis://127.0.0.1:6379 --kek-file kek \\
       --server-name www.example.org site.key
 
-  Serve edges that an authority of yours has signed:
+  Serve edges whose certificates your authority has signed:
     enroute keyserver serve --listen 0.0.0.0:7443 --database redis://127.0.0.1:6379 \\
       --kek-file kek --certificate server.pem --key server.key --edge-authorities edges-ca.pem \\
       --policy policy.toml --audit audit.log
 
-  Ask it as an edge does:
+  Send a request as an edge does:
     curl --cacert ca.pem --cert edge.pem --key edge.key https://keys.example:7443/ -d @request.json
 
-  Which keys are stored, and under which key-encryption key; remove one:
+  List the stored keys and their key-encryption keys; remove one:
     enroute keyserver list --database redis://127.0.0.1:6379 --kek-file kek
     enroute keyserver remove --database redis://127.0.0.1:6379 ID
 
-  Rotate: a new line on top of the file, then every record, then the old line goes:
+  Rotate the key-encryption key: add a new first line, seal all records anew, remove the old line:
     (umask 077; { openssl rand -hex 32; cat kek; } >kek.new) && mv kek.new kek
     kill -HUP KEYSERVER && enroute keyserver rotate --database redis://127.0.0.1:6379 --kek-file kek
     sed -i '2,$d' kek && kill -HUP KEYSERVER
 
-  Was the audit log touched?
+  Verify the audit log:
     enroute keyserver audit audit.log.1 audit.log";
 
 #[derive(Debug, Args)]
@@ -50,41 +50,44 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Answer edges
+    /// Run the key server
     Serve(serve::Arguments),
-    /// Seal private keys and store them; prints the id of each
+    /// Seal private keys and store them in the database; prints the id of each
     Import(vault::Import),
-    /// List the stored keys: id, algorithm, id of the key-encryption key each is sealed under, server names
+    /// List the stored keys: id, algorithm, id of the key-encryption key, server names
     List(vault::List),
-    /// Remove keys from the database; send SIGHUP to key servers, so that they forget them, too
+    /// Remove keys from the database. Key servers keep parsed keys in memory: send them SIGHUP
     Remove(vault::Remove),
-    /// Seal every stored key's data key under the first key-encryption key
+    /// Seal all records under the first key-encryption key of the keyring
     Rotate(vault::Rotate),
-    /// Verify audit logs, oldest first; prints how many lines there are and the head of the chain
+    /// Verify audit logs; prints the number of lines and the head of the chain
     Audit(vault::Audit),
-    /// Measure what one core can do, and whether RSA decryption shows the padding in time
+    /// Measure operations per second of one core, and whether the time of an RSA decryption depends
+    /// on its padding
     Speed(Speed),
-    /// Ask a key server as often as it can answer, or at a rate
+    /// Generate load for a key server, at its maximum throughput or at a fixed rate
     Load(load::Arguments),
 }
 
 /// Where keys are.
 #[derive(Debug, Args)]
 struct Storage {
-    /// The database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT, rediss:// for TLS
-    /// [default: $ENROUTE_DATABASE, where a password is not seen by everybody]
+    /// Database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT, or rediss:// for TLS.
+    /// Prefer the environment variable for a password: `ps` shows options to every user [default:
+    /// $ENROUTE_DATABASE]
     #[arg(long, value_name = "ADDRESS")]
     database: Option<database::Address>,
 
-    /// Authorities that may have signed the database's certificate, PEM; with rediss://
+    /// Authorities that may have signed the certificate of the database, PEM; required with
+    /// rediss://
     #[arg(long, value_name = "FILE")]
     database_authorities: Option<PathBuf>,
 
-    /// Certificate shown to a database that asks for one, PEM
+    /// Client certificate for a database that requires one, PEM
     #[arg(long, value_name = "FILE", requires_all = ["database_authorities", "database_key"])]
     database_certificate: Option<PathBuf>,
 
-    /// The key of --database-certificate, PEM
+    /// Private key of --database-certificate, PEM
     #[arg(long, value_name = "FILE", requires = "database_certificate")]
     database_key: Option<PathBuf>,
 }
@@ -95,8 +98,9 @@ struct Vault {
     #[command(flatten)]
     storage: Storage,
 
-    /// Key-encryption keys, 64 hexadecimal digits a line, the first seals [default: $ENROUTE_KEK]. Refused if
-    /// other users of the machine can read the file
+    /// File with the keyring: one key-encryption key per line, 64 hexadecimal digits. The first
+    /// seals new records. Refused if other users of the machine can read it [default: the lines in
+    /// $ENROUTE_KEK]
     #[arg(long, value_name = "FILE")]
     kek_file: Option<PathBuf>,
 }
@@ -106,7 +110,9 @@ impl Storage {
         let address = match &self.database {
             Some(address) => address.clone(),
             None => std::env::var(DATABASE_VARIABLE)
-                .map_err(|_| anyhow!("no database: say --database or set {DATABASE_VARIABLE}"))?
+                .map_err(|_| {
+                    anyhow!("expected --database or the environment variable {DATABASE_VARIABLE}")
+                })?
                 .parse()
                 .context(DATABASE_VARIABLE)?,
         };
@@ -117,11 +123,11 @@ impl Storage {
 
 #[derive(Debug, Args)]
 struct Speed {
-    /// Processor time spent on each operation
+    /// CPU time for each operation, in seconds
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
 
-    /// Decryptions compared for each fault of a padding
+    /// Number of decryptions that are compared for each kind of invalid padding; at least 100
     #[arg(long, default_value_t = 2000, value_name = "COUNT", value_parser = at_least_100)]
     samples: usize,
 }

@@ -16,36 +16,36 @@ use crate::link::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  The paper's path from Brazil to Ohio, before a Redis on this machine:
+  The path of the VNF-Cache paper from Brazil to Ohio, in front of a Redis on this machine:
     enroute link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --rtt 164ms
     redis-cli -p 7000
 
-  A bad mobile path, repeatable by its seed:
+  A lossy mobile path, repeatable by its seed:
     enroute link --to 127.0.0.1:6379 --rtt 80ms --jitter 10ms --rate 20mbit --loss 1% --seed 7
 
-  Two seconds without a path, ten seconds after the start:
+  An outage of two seconds, ten seconds after the start:
     enroute link --to 127.0.0.1:27017 --rtt 10ms --cut 10s..12s --progress
 
-  Packet by packet between two namespaces, as root:
+  Per packet between two network namespaces, as root:
     ip netns add client; ip netns add server
     enroute link --tun --namespace-a client --address-a 10.0.0.1/30 \\
       --namespace-b server --address-b 10.0.0.2/30 --rtt 164ms --loss 0.1%
     ip netns exec client ping 10.0.0.2
 
-Ctrl-C ends it and prints what has crossed.";
+Ctrl-C ends the emulation and prints its counters.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where clients connect; port 0 picks a free one
+    /// Address that clients connect to; port 0 picks a free port, which is printed
     #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDRESS")]
     listen: SocketAddr,
 
-    /// Where their connections go, as host:port
+    /// Address that connections are forwarded to, HOST:PORT
     #[arg(long, value_name = "ADDRESS", required_unless_present = "tun")]
     to: Option<String>,
 
-    /// Pass packets between two network namespaces instead of TCP connections; needs root
+    /// Forward packets between two network namespaces instead of TCP connections; needs root
     #[arg(
         long,
         requires_all = ["address_a", "address_b"],
@@ -53,75 +53,78 @@ pub(super) struct Arguments {
     )]
     tun: bool,
 
-    /// The client's namespace, by name or as a path [default: the one enroute runs in]
+    /// Network namespace of the client, by name or path [default: the one enroute runs in]
     #[arg(long, requires = "tun", value_name = "NAMESPACE")]
     namespace_a: Option<String>,
 
-    /// The far namespace, by name or as a path [default: the one enroute runs in]
+    /// Network namespace of the far side, by name or path [default: the one enroute runs in]
     #[arg(long, requires = "tun", value_name = "NAMESPACE")]
     namespace_b: Option<String>,
 
-    /// The client's address and prefix, as 10.0.0.1/30
+    /// Address and prefix of the client side, for example 10.0.0.1/30
     #[arg(long, requires = "tun", value_name = "ADDRESS")]
     address_a: Option<Address>,
 
-    /// The far address and prefix, as 10.0.0.2/30
+    /// Address and prefix of the far side, for example 10.0.0.2/30
     #[arg(long, requires = "tun", value_name = "ADDRESS")]
     address_b: Option<Address>,
 
-    /// Name of the devices
+    /// Name of the TUN devices; the kernel replaces %d by a number
     #[arg(long, requires = "tun", default_value = "enroute%d", value_name = "NAME")]
     device: String,
 
-    /// Let jitter make later packets overtake earlier ones
+    /// Let jitter reorder packets
     #[arg(long, requires = "tun")]
     reorder: bool,
 
-    /// Share of packets that cross twice
+    /// Share of packets that are duplicated, for example 0.1% or 0.001
     #[arg(long, requires = "tun", value_parser = parse_loss, default_value = "0%", value_name = "SHARE")]
     duplicate: f64,
 
-    /// Round trip time of the path, half of it each way
+    /// Round-trip time of the path; half of it is added in each direction
     #[arg(long, value_parser = parse_duration, default_value = "0", value_name = "TIME")]
     rtt: Duration,
 
-    /// One-way delay toward the far side, instead of half of --rtt
+    /// One-way delay towards the far side [default: half of --rtt]
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     delay_up: Option<Duration>,
 
-    /// One-way delay back, instead of half of --rtt
+    /// One-way delay towards the client [default: half of --rtt]
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     delay_down: Option<Duration>,
 
-    /// Each crossing takes up to this much more or less
+    /// Jitter: each delay varies by up to this, in both directions
     #[arg(long, value_parser = parse_duration, default_value = "0", value_name = "TIME")]
     jitter: Duration,
 
-    /// Bandwidth each way, shared by all connections [default: unbounded]
+    /// Bandwidth in each direction, shared by all connections, for example 100mbit [default:
+    /// unlimited]
     #[arg(long, value_parser = parse_rate, value_name = "RATE")]
     rate: Option<u64>,
 
-    /// What the queue before the bottleneck holds, as the time to drain it
+    /// Length of the queue in front of the bottleneck, as the time to drain it at --rate; packets
+    /// beyond it are dropped, or delayed by the relay
     #[arg(long, value_parser = parse_duration, default_value = "50ms", value_name = "TIME")]
     queue: Duration,
 
-    /// Share of lost packets; the relay turns a loss into the time its retransmission takes
+    /// Packet loss, for example 0.1% or 0.001. Without --tun a loss appears as the delay of its
+    /// retransmission
     #[arg(long, value_parser = parse_loss, default_value = "0%", value_name = "SHARE")]
     loss: f64,
 
-    /// Cut the path during this time since the start; repeatable, `10s..` never heals
+    /// Outage from FROM to TO after the start, for example 10s..12s; `10s..` never ends. Repeatable
     #[arg(long, value_parser = parse_cut, value_name = "FROM..TO")]
     cut: Vec<Range<Duration>>,
 
-    /// Do not hold a connection's first bytes for the round trip of its handshake
+    /// Do not delay the first bytes of a connection by the round trip of its handshake
     #[arg(long)]
     no_handshake: bool,
 
-    /// Jitter and losses follow from this number
+    /// Seed of the random numbers for jitter and loss
     #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     seed: u64,
 
-    /// Print what crossed in each second, on standard error
+    /// Print counters every second, on standard error
     #[arg(long)]
     progress: bool,
 }
@@ -146,12 +149,15 @@ impl Arguments {
     }
 
     fn relay(&self) -> anyhow::Result<RelayConfig> {
-        let to = self.to.as_deref().context("--to is missing; where do connections go?")?;
+        let to = self
+            .to
+            .as_deref()
+            .context("expected --to, the address that connections are forwarded to")?;
         let to = to
             .to_socket_addrs()
-            .with_context(|| format!("--to {to} cannot be used; write host:port"))?
+            .with_context(|| format!("--to {to}: expected HOST:PORT"))?
             .next()
-            .with_context(|| format!("--to {to} has no address"))?;
+            .with_context(|| format!("--to {to}: the name resolves to no address"))?;
         let (up, down) = self.paths();
         Ok(RelayConfig {
             listen: self.listen,
@@ -167,8 +173,8 @@ impl Arguments {
     fn tunnel(&self) -> anyhow::Result<TunnelConfig> {
         ensure!(
             self.namespace_a != self.namespace_b,
-            "both ends are in one namespace, whose kernel would not send packets across; \
-             give --namespace-a or --namespace-b"
+            "expected two different network namespaces, got the same: a kernel does not route packets \
+             between its own addresses through a device; set --namespace-a or --namespace-b"
         );
         let end = |namespace: &Option<String>, address: Option<Address>, option: &str| {
             Ok::<_, anyhow::Error>(TunnelEnd {

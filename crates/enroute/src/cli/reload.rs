@@ -34,6 +34,6 @@ fn apply(document: &Document, running: &mut Document, shared: &Shared) {
     running.storage.memory = document.storage.memory;
     info!(items_max = limits.items_max, bytes_max = limits.bytes_max, "SIGHUP: storage resized");
     for name in running.changes(document) {
-        warn!("SIGHUP: {name} changed in the file; that waits for a restart");
+        warn!("SIGHUP: {name} changed in the file; restart to apply it");
     }
 }

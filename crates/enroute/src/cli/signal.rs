@@ -68,7 +68,7 @@ pub(super) fn on_hangup(
     let body = move || {
         for _ in signals.forever() {
             if let Err(error) = read_again() {
-                error!("SIGHUP changed nothing: {error:#}");
+                error!("SIGHUP: reload failed, nothing changed: {error:#}");
             }
         }
     };

@@ -22,20 +22,20 @@ mod placer;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Beside the applications of each host:
+  An agent on each host:
     enroute state agent --listen 127.0.0.1:6380 --cluster 10.0.0.1:6379,10.0.0.2:6379
     redis-cli -p 6380 incr visits
 
-  Anywhere, once or several times:
+  One placer or more, on any host:
     enroute state placer --cluster 10.0.0.1:6379
 
-  Ask, mend, move:
+  Inspect, repair, move:
     enroute state status --cluster 10.0.0.1:6379
     enroute state why user:42 --cluster 10.0.0.1:6379
     enroute state doctor --cluster 10.0.0.1:6379
     enroute state move 866 --to 10.0.0.2:6379 --cluster 10.0.0.1:6379";
 
-/// Keep each piece of state on the host that uses it most, over a Redis or Valkey Cluster
+/// Keep state on the host that uses it most, over a Redis or Valkey Cluster
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -45,41 +45,42 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Serve the applications of one host: every key of the cluster at one address
+    /// Run an agent: serve all keys of the cluster to the applications of one host
     Agent(agent::Arguments),
-    /// Move slots to the nodes where their accesses wait least
+    /// Run a placer: move slots to the nodes where their accesses wait least
     Placer(placer::Arguments),
-    /// Say who places, who owns how much, and what moved
+    /// Show the leading placer, the slots of each node and recent moves
     Status(Nodes),
-    /// Say where a key or slot is, who uses it, and what would move it
+    /// Show the owner of a slot, the hosts that use it, and what would move it
     Why(Why),
-    /// Find slots that a crash left open, and end their moves
+    /// Resume slot moves that a crash left open, and assign an owner to lost slots
     Doctor(Doctor),
-    /// Move slots by hand
+    /// Move slots to a given node
     Move(Relocation),
-    /// Say which keys share a slot although different hosts use them
+    /// List keys that share a slot but are used by different hosts
     AdviseTags(Nodes),
 }
 
 #[derive(Debug, Clone, Args)]
 struct Nodes {
-    /// Nodes of the cluster to begin with; the others are found through them
+    /// Nodes to connect to first; the others are discovered through them. Comma-separated or
+    /// repeated
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',')]
     cluster: Vec<String>,
 
-    /// Whom to be at the nodes, with --password-file
+    /// Username for the cluster nodes, the same at all of them
     #[arg(long, value_name = "NAME", default_value = "default", requires = "password_file")]
     user: String,
 
-    /// A file whose first line is the password of --user, the same at all nodes. Refused if other users of the
-    /// machine can read the file
+    /// File whose first line is the password of --user, the same at all nodes. Refused if other
+    /// users of the machine can read it [default: no login]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]
 struct Why {
-    /// A slot's number, or a key
+    /// Slot number (0 to 16383), or a key in the slot
     #[arg(value_name = "SLOT|KEY")]
     what: String,
 
@@ -89,7 +90,7 @@ struct Why {
 
 #[derive(Debug, Clone, Args)]
 struct Doctor {
-    /// Say what is open and leave it so
+    /// Only report open and lost slots
     #[arg(long)]
     dry_run: bool,
 
@@ -99,11 +100,11 @@ struct Doctor {
 
 #[derive(Debug, Clone, Args)]
 struct Relocation {
-    /// Slots' numbers, or keys in them
+    /// Slot numbers (0 to 16383), or keys in the slots
     #[arg(value_name = "SLOT|KEY", required = true)]
     slots: Vec<String>,
 
-    /// The node that is to own them
+    /// Node that the slots are moved to
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
 
@@ -129,7 +130,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Move(relocation) => {
             let slots: Vec<Slot> = relocation.slots.iter().map(|what| slot(what)).collect();
             let to = resolve("--to", &relocation.to)?;
-            let to = *to.first().with_context(|| format!("--to {}: no address", relocation.to))?;
+            let to = *to.first().with_context(|| {
+                format!("--to {}: the name resolves to no address", relocation.to)
+            })?;
             let left = hand::relocate(&relocation.nodes.access()?, &slots, to)?;
             if !left.is_empty() {
                 bail!("{}", left.join("\n"));
@@ -152,12 +155,12 @@ fn mend(doctor: &Doctor) -> anyhow::Result<()> {
     }
     if !left.is_empty() {
         bail!(
-            "{} slots are open{}",
+            "open or lost slots: {}{}",
             left.len(),
-            if doctor.dry_run { "" } else { " still; is a node down?" }
+            if doctor.dry_run { "" } else { "; check that all nodes run, then try again" }
         );
     }
-    say(if found.is_empty() { "no slot is open" } else { "mended: no slot is open any more" });
+    say(if found.is_empty() { "no slot is open" } else { "repaired: no slot is open any more" });
     Ok(())
 }
 

@@ -23,37 +23,38 @@ use crate::switch::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  On the machine in front of memcached servers, or on theirs; hot items are answered by the kernel:
+  In front of memcached servers, or on their machine:
     enroute switch attach --interface eth0
 
   Between clients and servers that speak NetCache's protocol:
     enroute switch attach --interface eth0 --server-interface eth1
 
-  What it does, live; and what it is:
+  Show the hottest keys every second; show interfaces and counters:
     enroute switch top
     enroute switch status
 
-  One captured packet through the program, and what it did with it:
+  Run a captured packet through the program and print the result:
     enroute switch explain packet.pcap
 
-  A key-value server that speaks NetCache's protocol, behind the switch at 10.0.0.254:
+  An in-memory server for NetCache's protocol, behind the switch at 10.0.0.254:
     enroute switch agent --listen 10.0.0.2:50000 --switch 10.0.0.254
 
-  NetCache's rack of 128 servers on this machine, with and without the cache:
+  The rack of the NetCache paper, 128 servers on this machine, with and without the cache:
     enroute switch rack --skew 0.99
     enroute switch rack --skew 0.99 --cached 0
 
-  Take everything away again:
+  Remove the program and its maps:
     enroute switch detach
 
-`attach` goes on until interrupted. What is cached then stays where it is: memcached's items are
-served and invalidated on, NetCache's until their lease is over. `attach` again begins anew.
-docs/guide/switch.md tells more.";
+`attach` runs until interrupted. After that the program stays attached: items of memcached are served
+and invalidated as before, items of NetCache's protocol are served until their lease ends (5 s). A new
+`attach` begins with an empty cache. See docs/guide/switch.md.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where maps and links are kept, below a BPF file system (mounted if it is none)
+    /// Directory for the pinned maps and links, below a BPF file system, which is mounted if
+    /// missing
     #[arg(
         long,
         global = true,
@@ -68,86 +69,87 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Put the program on interfaces and control it until interrupted
+    /// Attach the program to interfaces and run its controller until interrupted
     Attach(Attach),
-    /// Take it away, with all it holds
+    /// Detach the program from all interfaces and remove its maps
     Detach,
-    /// Say where it is and what it counted
+    /// Show interfaces, ports, cached keys and counters
     Status,
-    /// Show the hottest keys and what happens each second
+    /// Show the hottest keys and the counters, every second
     Top(Top),
-    /// Run one packet through the program: a pcap file, or hexadecimal digits of an Ethernet frame
+    /// Run one packet through the attached program and print what it did
     Explain {
-        /// The capture, or the digits
+        /// Pcap file, of which the first packet is used, or an Ethernet frame as hexadecimal digits
         packet: String,
     },
-    /// At the other end of a veth pair: let frames in that the program sends back
+    /// Accept the program's replies at the other end of a veth pair; without it the kernel drops
+    /// them
     Accept {
-        /// The interface, in this network namespace
+        /// Interface in this network namespace
         #[arg(long, value_name = "NAME")]
         interface: String,
     },
-    /// Measure what a packet costs, as JSON
+    /// Measure the cost of a packet; prints JSON
     #[command(hide = true)]
     Measure {
-        /// What is measured
+        /// What to measure
         #[arg(value_enum)]
         what: measure::What,
 
-        /// Interleaved rounds
+        /// Number of interleaved rounds
         #[arg(long, value_name = "COUNT", default_value_t = 5)]
         rounds: usize,
     },
-    /// Serve NetCache's protocol from memory, kept coherent with a switch
+    /// Run an in-memory server for NetCache's protocol that a switch can cache
     Agent(Agent),
-    /// Run NetCache's rack in network namespaces: clients, the program, rate-limited servers
-    /// (simulated: enroute fabric rack)
+    /// Run the rack of the NetCache paper in network namespaces (`enroute fabric rack` simulates
+    /// it)
     Rack(Rack),
 }
 
 #[derive(Debug, Args)]
 struct Rack {
-    /// Servers, each a queue of its own
+    /// Number of servers; each has its own queue
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().servers)]
     servers: u32,
 
-    /// Queries a server answers in a second
+    /// Capacity of one server, in queries per second
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().server_qps)]
     server_qps: u32,
 
-    /// Hottest keys cached from the start; 0 runs without the program
+    /// Number of hottest keys that are cached at the start; 0 runs without the program
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().cached)]
     cached: u32,
 
-    /// Keys there are
+    /// Number of keys
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().keys)]
     keys: u64,
 
-    /// The exponent of their popularity; 0 is uniform
+    /// Zipf exponent of the popularity of reads; 0 is uniform
     #[arg(long, value_name = "NUMBER", default_value_t = rack::Config::default().skew)]
     skew: f64,
 
-    /// Share of writes
+    /// Share of writes, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     writes: f64,
 
-    /// The exponent of the written keys' popularity
+    /// Zipf exponent of the popularity of writes; 0 is uniform
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
     write_skew: f64,
 
-    /// How popularity changes while the rack runs
+    /// How the popularity changes during the run
     #[arg(long, value_enum, default_value_t = rack::Change::None)]
     change: rack::Change,
 
-    /// Seconds measured
+    /// Measured time, in seconds
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().seconds)]
     seconds: u32,
 
-    /// Seconds before, while the rate is found at which little is lost
+    /// Warm-up time, in seconds; clients use it to find a rate with little loss
     #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().settle_s)]
     settle: u32,
 
-    /// Decides who asks for what
+    /// Seed of the random queries
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }
@@ -173,74 +175,79 @@ impl Rack {
 
 #[derive(Debug, Args)]
 struct Attach {
-    /// Interface where clients' packets come in; repeatable. What only agents may say is dropped there
+    /// Interface on which packets of clients arrive; messages that only agents may send are dropped
+    /// there. Repeatable
     #[arg(long, value_name = "NAME", required_unless_present = "server_interface")]
     interface: Vec<String>,
 
-    /// Interface where packets of servers that speak NetCache's protocol come in; repeatable, at most 8. Updates
-    /// of agents are taken there and nowhere else; without one, NetCache's protocol is left alone
+    /// Interface on which packets of servers that speak NetCache's protocol arrive; updates of
+    /// agents are accepted there and nowhere else. Repeatable, at most 8 [default: NetCache's
+    /// protocol is passed through unchanged]
     #[arg(long, value_name = "NAME")]
     server_interface: Vec<String>,
 
-    /// UDP port of NetCache's protocol; 0 leaves it alone. The controller listens one above
+    /// UDP port of NetCache's protocol; the controller uses the next one. 0 passes the protocol
+    /// through unchanged
     #[arg(long, value_name = "PORT", default_value_t = 50_000)]
     netcache_port: u16,
 
-    /// UDP and TCP port of memcached; 0 leaves it alone
+    /// UDP and TCP port of memcached; 0 passes the protocol through unchanged
     #[arg(long, value_name = "PORT", default_value_t = 11_211)]
     memcache_port: u16,
 
-    /// Keys cached at most, a multiple of 32
+    /// Maximum number of cached keys, a multiple of 32
     #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
     entries: u32,
 
-    /// Values in register arrays of so many rows, sharing memory; 0 gives each key 1,400 bytes
+    /// Rows of the register arrays that values share. 0 gives each key its own slot of 1,400 bytes
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     rows: u32,
 
-    /// Sampled accesses in a second from which a key is hot
+    /// Number of sampled accesses within a second that make a key hot; a lower one caches more keys
     #[arg(long, value_name = "COUNT", default_value_t = 32)]
     threshold: u16,
 
-    /// Accesses that are counted, of 65,536
+    /// Sampling rate of accesses, in 1/65536: 16384 counts a quarter of them, 65536 all
     #[arg(long, value_name = "SHARE", default_value_t = 16_384)]
     sampled: u32,
 
-    /// Counters in each of the count-min sketch's 4 rows, as a power of two
+    /// Size of the count-min sketch: base-2 logarithm of the number of counters in each of its 4
+    /// rows
     #[arg(long, value_name = "BITS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=26))]
     sketch_bits: u32,
 
-    /// Bits in each of the Bloom filter's 3 rows, as a power of two
+    /// Size of the Bloom filter: base-2 logarithm of the number of bits in each of its 3 rows
     #[arg(long, value_name = "BITS", default_value_t = 18, value_parser = clap::value_parser!(u32).range(6..=30))]
     filter_bits: u32,
 
-    /// Keys the hashes, so that nobody knows which keys collide
+    /// Secret of the hash functions; an unknown one keeps clients from choosing keys that collide
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 
-    /// Let the kernel run the program, even if the driver could
+    /// Use the kernel's generic XDP even if the driver supports native XDP; each packet then costs
+    /// more
     #[arg(long)]
     generic: bool,
 }
 
 #[derive(Debug, Args)]
 struct Top {
-    /// Keys shown
+    /// Number of keys shown
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     keys: usize,
 
-    /// End after so many seconds; 0 goes on until interrupted
+    /// Duration in seconds; 0 runs until interrupted
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     seconds: u64,
 }
 
 #[derive(Debug, Args)]
 struct Agent {
-    /// Where clients reach the server
+    /// UDP address that clients send to
     #[arg(long, value_name = "ADDRESS")]
     listen: SocketAddr,
 
-    /// The switch's address; its program is reached at the same port, its controller one above
+    /// IP address of the switch; its program uses the port of --listen, its controller the next one
     #[arg(long, value_name = "ADDRESS")]
     switch: IpAddr,
 }
@@ -319,7 +326,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         let mode = plane.attach(interface, side, arguments.generic)?;
         let how = match mode {
             Mode::Native => "native mode".to_owned(),
-            Mode::Kept => "the place of the program before it".to_owned(),
+            Mode::Kept => "the mode of the program it replaced".to_owned(),
             Mode::Generic if arguments.generic => "generic mode".to_owned(),
             Mode::Generic => {
                 "generic mode: its driver cannot run the program, so every packet costs more".into()
@@ -329,13 +336,14 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     }
     if !hears_agents && arguments.netcache_port != 0 {
         eprintln!(
-            "NetCache's protocol is left alone: name the interface towards its servers by --server-interface"
+            "NetCache's protocol is passed through unchanged: set --server-interface to the interface towards its \
+             servers"
         );
     }
     // Packets may have passed without a program.
     plane.clear()?;
     let mut switch = Switch::new(plane)?;
-    eprintln!("controlling; ^C ends this and leaves the program where it is");
+    eprintln!("controlling; Ctrl-C ends the controller, the program stays attached");
     switch.run(&stop)?;
     let (stats, cached) = switch.stats();
     eprintln!("{cached} keys cached; {stats:?}");

@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::{Bytes, Time, value};
 
-/// TLS for several domains, their content nearby.
+/// An edge: TLS for several domains, and their content.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeDocument {
-    /// Where clients connect.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// Who the edge is to key servers; needed where a site's key is at one.
+    /// Identity of the edge at key servers; required if a key is on one.
     pub identity: Option<IdentityDocument>,
     /// What is kept of the sites' content.
     #[serde(default)]
@@ -25,22 +25,22 @@ pub struct EdgeDocument {
     pub sites: Vec<SiteDocument>,
 }
 
-/// Who the edge is to key servers.
+/// Identity of the edge at key servers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityDocument {
-    /// The edge's own certificate; its name is what a key server's policy speaks of.
+    /// Certificate of the edge; the key server's policy refers to the name in it.
     pub certificate: PathBuf,
-    /// The key of it.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// The authorities that may have signed a key server's certificate.
+    /// Authorities that may have signed the key server's certificate.
     pub authorities: PathBuf,
-    /// The name in the key servers' certificates, where it is not their host.
+    /// Name in the key server's certificate; default: the host of `keyserver:`.
     pub key_server_name: Option<String>,
-    /// Connections to each key server.
+    /// Number of connections to each key server; default: 2.
     #[serde(default, deserialize_with = "value::at_least_one")]
     pub connections: Option<usize>,
-    /// Longest wait for a key server's answer.
+    /// Longest wait for a reply of the key server; default: 2 s.
     pub timeout: Option<Time>,
 }
 
@@ -48,9 +48,10 @@ pub struct IdentityDocument {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContentDocument {
-    /// Memory at most: bodies, headers, keys, bookkeeping.
+    /// Memory for bodies, headers, keys and bookkeeping; default: 64 MiB.
     pub memory: Option<Bytes>,
-    /// Content beyond memory, `redis://host:port`: `enroute db`, or another that speaks RESP.
+    /// Database for content beyond memory, `redis://host:port`: `enroute db` or another with the
+    /// Redis protocol; default: none.
     pub database: Option<super::Address>,
 }
 
@@ -58,29 +59,29 @@ pub struct ContentDocument {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeLimitsDocument {
-    /// Clients at once.
+    /// Maximum number of clients; default: 16,384.
     #[serde(deserialize_with = "value::at_least_one")]
     pub connections_max: Option<usize>,
-    /// Handshakes at once.
+    /// Maximum number of simultaneous handshakes; default: 1,024.
     #[serde(deserialize_with = "value::at_least_one")]
     pub handshakes_max: Option<usize>,
-    /// Longest request line and headers.
+    /// Maximum length of the request line and headers; default: 32 KiB.
     pub header_bytes_max: Option<Bytes>,
-    /// Longest body of a request.
+    /// Maximum length of a request body; default: 16 MiB.
     pub request_bytes_max: Option<Bytes>,
-    /// Requests at once on one HTTP/2 connection.
+    /// Maximum number of simultaneous requests on one HTTP/2 connection; default: 128.
     #[serde(deserialize_with = "value::at_least_one")]
     pub streams_max: Option<usize>,
-    /// Requests that one origin is answering at once.
+    /// Maximum number of simultaneous requests to one origin; default: 1,024.
     #[serde(deserialize_with = "value::at_least_one")]
     pub origin_connections_max: Option<usize>,
-    /// From accepting a connection to the end of its handshake.
+    /// Timeout of a handshake, from accepting the connection; default: 10 s.
     pub handshake_timeout: Option<Time>,
-    /// For the headers of a request, and between requests.
+    /// Timeout for request headers and between requests; default: 60 s.
     pub idle_timeout: Option<Time>,
-    /// For a connection to an origin.
+    /// Timeout for connecting to an origin; default: 5 s.
     pub connect_timeout: Option<Time>,
-    /// For an origin's answer.
+    /// Timeout for a response of an origin; default: 30 s.
     pub origin_timeout: Option<Time>,
 }
 
@@ -88,24 +89,25 @@ pub struct EdgeLimitsDocument {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteDocument {
-    /// Its name: `shop.example`, or `*.example` for all names one label below.
+    /// Domain: `shop.example`, or `*.example` for all names one label below.
     pub domain: String,
-    /// Its certificate and those between it and a root, PEM.
+    /// Certificate and intermediates, PEM.
     pub certificate: PathBuf,
-    /// Where its key is: `keyserver:HOST:PORT` or `file:PATH`.
+    /// Private key: `keyserver:HOST:PORT` or `file:PATH`.
     pub key: KeyPlace,
-    /// Where its content comes from.
+    /// URL of the origin.
     pub origin: OriginUrl,
-    /// The roots an https origin's certificate must lead to; the system's if absent.
+    /// Authorities that may have signed the certificate of an https origin; default: those of the
+    /// system.
     pub origin_authorities: Option<PathBuf>,
-    /// Longest body that is stored.
+    /// Maximum length of a stored body; default: 4 MiB.
     pub body_max: Option<Bytes>,
     /// Serve TLS 1.2 clients without ECDHE, which gives up forward secrecy.
     #[serde(default)]
     pub rsa_key_exchange: bool,
 }
 
-/// Where a private key is.
+/// Place of a private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPlace {
     /// `keyserver:HOST:PORT`: the key of the site's certificate at this key server.
@@ -128,10 +130,10 @@ impl FromStr for KeyPlace {
             Some(("keyserver", place)) => {
                 let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
                 let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-                port.ok_or_else(|| wrong("names no host and port"))?;
+                port.ok_or_else(|| wrong("has no HOST:PORT"))?;
                 Ok(Self::KeyServer(place.to_owned()))
             }
-            _ => Err(wrong("is no place of a key")),
+            _ => Err(wrong("is neither keyserver:HOST:PORT nor file:PATH")),
         }
     }
 }
@@ -148,10 +150,10 @@ impl FromStr for OriginUrl {
             format!("`{text}` {why}; write for example http://10.0.0.7:8080 or https://www.example")
         };
         let place = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        let place = place.ok_or_else(|| wrong("has no http:// or https://"))?;
+        let place = place.ok_or_else(|| wrong("does not begin with http:// or https://"))?;
         let place = place.strip_suffix('/').unwrap_or(place);
         if place.is_empty() || place.contains(['/', '?', '#', '@', ' ']) {
-            return Err(wrong("is not one host and port"));
+            return Err(wrong("is not one HOST:PORT"));
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
@@ -174,12 +176,15 @@ impl EdgeDocument {
     /// What does not fit together: which site's which field (or `[edge]`'s own), and why.
     pub(super) fn find_mistake(&self) -> Result<(), (Option<usize>, &'static str, String)> {
         if self.sites.is_empty() {
-            let message = "no [[edge.site]]: say which domain is served and from which origin";
+            let message =
+                "no [[edge.site]]: add one with `domain`, `certificate`, `key` and `origin`";
             return Err((None, "site", message.to_owned()));
         }
         let database = self.content.database.as_ref();
         if let Some(database) = database.filter(|place| place.scheme != super::Scheme::Redis) {
-            let message = format!("{database} is no database for content; write redis://…");
+            let message = format!(
+                "{database}: expected a database with the Redis protocol; write redis://HOST:PORT"
+            );
             return Err((None, "content", message));
         }
         for (number, site) in self.sites.iter().enumerate() {
@@ -189,15 +194,19 @@ impl EdgeDocument {
             let of_dns =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
             if name.is_empty() || !name.chars().all(of_dns) {
-                let message =
-                    format!("`{domain}` is no domain; write shop.example or *.example, lower case");
+                let message = format!(
+                    "`{domain}`: expected a domain in lower case, for example shop.example or *.example"
+                );
                 return mistake("domain", message);
             }
             if self.sites[..number].iter().any(|other| other.domain == *domain) {
-                return mistake("domain", format!("{domain} stands here twice"));
+                return mistake(
+                    "domain",
+                    format!("{domain} is configured twice; remove one [[edge.site]]"),
+                );
             }
             if matches!(site.key, KeyPlace::KeyServer(_)) && self.identity.is_none() {
-                let message = "a key server must know who asks: add [edge.identity] with \
+                let message = "the key server needs the identity of the edge: add [edge.identity] with \
                                certificate, key and authorities";
                 return mistake("key", message.to_owned());
             }

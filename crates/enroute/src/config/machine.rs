@@ -46,8 +46,8 @@ pub(crate) fn lacks(memory: Bytes) -> Option<String> {
     let (machine, process) = (memory_bytes()?, process_bytes(memory.count() as u64));
     (process > machine).then(|| {
         format!(
-            "with this memory the process takes up to {process} bytes, and the machine has {machine}; \
-             write less"
+            "the process would use up to {process} bytes with this value, the machine has {machine}; \
+             reduce it"
         )
     })
 }

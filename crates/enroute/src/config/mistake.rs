@@ -9,7 +9,7 @@ impl Document {
     pub(super) fn find_mistake(&self) -> Result<(), Mistake> {
         if self.listeners.is_empty() && self.edge.is_none() {
             let message =
-                "no [[listener]]: say where clients connect and which origin is behind it";
+                "no [[listener]] in the configuration: add one with `listen` and `origin`";
             return Err(Mistake { at: None, message: message.to_owned() });
         }
         if let Some(edge) = &self.edge {
@@ -41,7 +41,8 @@ impl Document {
         let mut taken: Vec<String> = Vec::new();
         for (at, address) in listeners.chain(edge).chain(admin) {
             if let Some(other) = taken.iter().find(|other| collide(other, &address)) {
-                let message = format!("{address} is taken: {other} is listened on above");
+                let message =
+                    format!("{address} is used twice: {other} above listens on the same port");
                 return Err(Mistake { at, message });
             }
             taken.push(address);
@@ -69,32 +70,37 @@ impl ListenerDocument {
         let Self { listen, origin, .. } = self;
         let mistake = |field, message: &str| Err((field, message.to_owned()));
         if listen.is_original() {
-            return mistake("listen", "only an origin can be `original`");
+            return mistake("listen", "expected HOST:PORT; only `origin` can be `original`");
         }
         if listen.scheme != origin.scheme {
             let message = format!(
-                "listen = \"{listen}\" and origin = \"{origin}\" speak different protocols"
+                "expected the same protocol for listen = \"{listen}\" and origin = \"{origin}\""
             );
             return Err(("origin", message));
         }
         if listen.host_port == origin.host_port {
-            return Err(("origin", format!("the listener would be its own origin, \"{origin}\"")));
+            return Err((
+                "origin",
+                format!("origin = \"{origin}\" is the address of the listener itself"),
+            ));
         }
         match listen.scheme {
             Scheme::Mongodb if self.feed.is_some() => {
-                mistake("feed", "only a Redis origin has a feed")
+                mistake("feed", "`feed` is for Redis listeners only; remove it")
             }
             Scheme::Mongodb if self.cluster.is_some() => {
-                mistake("cluster", "only Redis has clusters of nodes that move keys")
+                mistake("cluster", "`cluster` is for Redis listeners only; remove it")
             }
-            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => {
-                mistake("feed", "a feed follows one node, and this is one of a cluster")
-            }
-            Scheme::Redis if self.feed.is_some() && origin.is_original() => {
-                mistake("feed", "a feed comes from one origin, and `original` may be many")
-            }
+            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => mistake(
+                "feed",
+                "`feed` cannot be combined with `cluster`: a feed covers one node only",
+            ),
+            Scheme::Redis if self.feed.is_some() && origin.is_original() => mistake(
+                "feed",
+                "`feed` cannot be combined with origin `original`: a feed covers one origin only",
+            ),
             Scheme::Redis if !self.unique_fields.is_empty() => {
-                mistake("unique_fields", "only MongoDB has unique fields")
+                mistake("unique_fields", "`unique_fields` is for MongoDB listeners only; remove it")
             }
             _ => Ok(()),
         }

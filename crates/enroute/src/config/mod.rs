@@ -42,10 +42,10 @@ pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
-    /// Threads that serve; one for each core of the machine if absent.
+    /// Number of worker threads; default: one per core.
     #[serde(deserialize_with = "value::at_least_one")]
     pub workers: Option<usize>,
-    /// How long busy connections may go on after the end was asked for.
+    /// How long busy connections are served after SIGTERM; default: 10 s.
     pub drain_timeout: Option<Time>,
     /// What is stored, and for how long.
     pub storage: StorageDocument,
@@ -64,27 +64,27 @@ pub struct Document {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageDocument {
-    /// Items at most; bounded by memory alone if absent.
+    /// Maximum number of items; default: limited by memory alone.
     #[serde(deserialize_with = "value::at_least_one")]
     pub capacity: Option<usize>,
-    /// Memory at most: keys, values, bookkeeping.
+    /// Memory for items: keys, values, bookkeeping; default: 64 MiB.
     pub memory: Option<Bytes>,
-    /// Largest answer that is stored.
+    /// Largest reply that is stored; default: 1 MiB.
     pub value_max: Option<Bytes>,
-    /// Longest time an answer is served without asking the origin again.
+    /// Longest time for which an entry is served; default: 5 min.
     pub ttl: Option<Time>,
-    /// How long it is believed what the origin has said of a connection's rights.
+    /// How long the rights that the origin reported for a connection are valid; default: 10 s.
     #[serde(deserialize_with = "value::above_zero")]
     pub authorization_lease: Option<Time>,
-    /// Which item leaves when there is no more room.
+    /// Replacement policy; default: sieve.
     pub replacement: Option<Replacement>,
-    /// When keys come into storage.
+    /// What is stored; default: every read that missed.
     pub population: Option<Population>,
-    /// Reads within `hot_period` that make a key hot, for `population = "hot"`.
+    /// `population = "hot"`: number of reads within `hot_period` that make a key hot; default: 3.
     pub hot_threshold: Option<u16>,
-    /// Length of the period over which reads are counted.
+    /// `population = "hot"`: the period over which reads are counted; default: 10 s.
     pub hot_period: Option<Time>,
-    /// How long a key stays uncached when the answer to its write never comes.
+    /// How long a key stays uncached after the reply to a write was lost; default: 30 s.
     pub quarantine: Option<Time>,
 }
 
@@ -92,19 +92,19 @@ pub struct StorageDocument {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
-    /// Clients of one listener at once.
+    /// Maximum number of clients of one listener; default: 16,384.
     #[serde(deserialize_with = "value::at_least_one")]
     pub connections_max: Option<usize>,
-    /// Requests forwarded and not yet answered, for one client.
+    /// Maximum number of unanswered requests of one client; default: 4,096.
     #[serde(deserialize_with = "value::at_least_one")]
     pub pipeline_max: Option<usize>,
-    /// Bytes waiting to be written to one side of a connection.
+    /// Maximum number of bytes that wait to be written to one side of a connection; default: 1 MiB.
     pub buffered_bytes_max: Option<Bytes>,
-    /// Largest request or reply.
+    /// Largest request or reply; default: 48 MB for MongoDB, 513 MiB for Redis.
     pub frame_bytes_max: Option<Bytes>,
-    /// Longest wait for another client's fill.
+    /// Longest wait for the fill of another client; default: 2 s.
     pub coalesce_wait_max: Option<Time>,
-    /// Longest time a connection to the origin may take to be made.
+    /// Timeout for connecting to the origin; default: 5 s.
     pub connect_timeout: Option<Time>,
 }
 
@@ -112,21 +112,22 @@ pub struct LimitsDocument {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminDocument {
-    /// Where the admin endpoint listens.
+    /// Address of the admin endpoint.
     pub listen: SocketAddr,
-    /// Names by which it may be asked, besides addresses, `localhost` and the machine's name.
+    /// More names accepted in the Host header, besides IP addresses, `localhost` and the machine's
+    /// name.
     #[serde(default)]
     pub names: Vec<String>,
 }
 
-/// One place where clients connect.
+/// An address that clients connect to, and its origin.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerDocument {
-    /// Where clients connect, for example `mongodb://127.0.0.1:27018`.
+    /// Address that clients connect to, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
-    /// The database, for example `mongodb://db.example:27017`; `mongodb://original` is whatever each
-    /// client wanted to reach before it was diverted here (see `enroute intercept`).
+    /// Address of the database, for example `mongodb://db.example:27017`. With `mongodb://original`
+    /// it is the original destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis.
@@ -138,30 +139,31 @@ pub struct ListenerDocument {
     /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
     #[serde(default)]
     pub unique_fields: Vec<UniqueField>,
-    /// The address clients are told instead of the members' or nodes' own; `listen` if absent.
+    /// Address that clients get in place of those of replica set members or cluster nodes; default:
+    /// `listen`.
     pub advertise: Option<String>,
-    /// Redis: the name of the cluster the origin is a node of. Its keys move between its nodes, so
-    /// they are stored once for all listeners that say the same.
+    /// Redis: name of the cluster that the origin is a node of. Keys move between its nodes, so all
+    /// listeners with the same name share their entries.
     pub cluster: Option<String>,
-    /// Clients believe they talk to the origin (see `enroute intercept`): tell them its own
-    /// addresses. Always so behind an `original` origin.
+    /// Clients were diverted to the listener (see `enroute intercept`): the addresses of members
+    /// and nodes are not rewritten. Implied by the origin `original`.
     #[serde(default)]
     pub transparent: bool,
-    /// Redis: what scripts are taken to write.
+    /// Redis: what a script is assumed to write; default: everything.
     #[serde(default)]
     pub scripts: Scripts,
-    /// Redis: let the origin name the writes that go around the cache (`CLIENT TRACKING`); while it
-    /// does not, nothing is cached.
+    /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
+    /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
 }
 
-/// How the feed of a Redis origin logs in; `feed = {}` where no password is asked.
+/// Login of the feed of a Redis origin; `feed = {}` if the origin needs no password.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedDocument {
-    /// The user; the default user if absent.
+    /// Username; default: the user `default`.
     pub user: Option<String>,
-    /// A file with the password and nothing else.
+    /// File that contains the password and nothing else.
     pub password_file: Option<PathBuf>,
 }
 
@@ -185,11 +187,14 @@ impl ListenerDocument {
             .listen
             .host_port
             .to_socket_addrs()
-            .with_context(|| format!("cannot find the address of listen = \"{}\"", self.listen))?
+            .with_context(|| format!("cannot resolve listen = \"{}\"", self.listen))?
             .next()
-            .with_context(|| format!("listen = \"{}\" has no address", self.listen))?;
+            .with_context(|| format!("listen = \"{}\" resolves to no address", self.listen))?;
         let socket = TcpListener::bind(listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", self.listen)
+            format!(
+                "cannot listen on {}; check that no other process uses the address",
+                self.listen
+            )
         })?;
         if self.is_transparent() {
             accept_any_destination(&socket);
@@ -390,7 +395,8 @@ impl Document {
         if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
             tracing::warn!(
                 listen = %written.listen,
-                "clients of a replica set or cluster cannot be told this address; set `advertise`"
+                "the wildcard address cannot be advertised to clients of a replica set or \
+                 cluster; set `advertise`"
             );
         }
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
@@ -448,7 +454,10 @@ impl Document {
 fn accept_any_destination(socket: &TcpListener) {
     // The option of both families; only its name speaks of IPv4.
     if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
-        tracing::info!("TPROXY will not reach this listener, redirection does: {error}");
+        tracing::info!(
+            "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \
+             redirect do: {error}; give the process CAP_NET_ADMIN for TPROXY"
+        );
     }
 }
 

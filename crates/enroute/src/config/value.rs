@@ -60,18 +60,22 @@ impl FromStr for Address {
                 "`{text}` {why}; write for example mongodb://127.0.0.1:27018 or redis://db.example:6379"
             )
         };
-        let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("has no protocol"))?;
+        let (scheme, place) = text
+            .split_once("://")
+            .ok_or_else(|| wrong("has no protocol, expected mongodb:// or redis://"))?;
         let scheme = match scheme {
             "mongodb" => Scheme::Mongodb,
             "redis" | "valkey" => Scheme::Redis,
-            _ => return Err(wrong("has a protocol this cache does not speak")),
+            _ => return Err(wrong("has an unknown protocol, expected mongodb:// or redis://")),
         };
         let place = place.strip_suffix('/').unwrap_or(place);
         if place.is_empty() || place.contains(['/', '?', ',']) {
-            return Err(wrong("is not one host and port"));
+            return Err(wrong("is not one HOST:PORT"));
         }
         if place.contains('@') {
-            return Err(wrong("holds a password: clients bring their own, the cache needs none"));
+            return Err(wrong(
+                "contains a password; clients log in with their own, the cache needs none",
+            ));
         }
         let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
             !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
@@ -127,7 +131,7 @@ impl FromStr for Bytes {
         match number.trim().parse::<f64>() {
             Ok(number) if number * scale >= 1e18 => Err(format!("`{text}` is too large")),
             Ok(number) if number * scale >= 1.0 => Ok(Self((number * scale) as usize)),
-            Ok(0.0..) => Err(format!("`{text}` is nothing; say at least 1B")),
+            Ok(0.0..) => Err(format!("`{text}`: expected at least 1B")),
             _ => Err(format!("`{text}` is not a size; write for example 512KiB, 64MiB or 2GiB")),
         }
     }
@@ -167,7 +171,7 @@ impl FromStr for UniqueField {
             })
         });
         let (namespace, field) = parts.ok_or_else(|| {
-            format!("`{text}` names no field; write database.collection.field, as shop.users.email")
+            format!("`{text}`: expected database.collection.field, for example shop.users.email")
         })?;
         Ok(Self(mongo::UniqueField { namespace: namespace.to_owned(), field: field.to_owned() }))
     }
@@ -207,7 +211,7 @@ pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
     source: D,
 ) -> Result<Option<usize>, D::Error> {
     match usize::deserialize(source)? {
-        0 => Err(de::Error::custom("0 would serve nobody; say at least 1")),
+        0 => Err(de::Error::custom("expected at least 1, got 0")),
         count => Ok(Some(count)),
     }
 }
@@ -216,29 +220,30 @@ pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
 pub(super) fn above_zero<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Time>, D::Error> {
     match Time::deserialize(source)? {
         Time(Duration::ZERO) => Err(de::Error::custom(
-            "0 would let nothing be answered from storage; say at least a few round trips to the origin",
+            "expected more than 0, got 0: nothing would be answered from storage; set at least a few round-trip \
+             times to the origin",
         )),
         time => Ok(Some(time)),
     }
 }
 
-/// Which item leaves when there is no more room.
+/// Replacement policy: selects the item to evict when storage is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Oldest first
+    /// First in, first out
     Fifo,
-    /// Least recently used first
+    /// Least recently used
     Lru,
-    /// Oldest first, with a second chance for what was read
+    /// First in, first out, with a second chance for items that were read
     Clock,
-    /// Like clock, but newcomers are judged sooner
+    /// Like clock, but new items are judged earlier
     Sieve,
-    /// A small queue on trial before the main one
+    /// Three queues: new items must be read in a small one before they enter the main one
     #[value(name = "s3-fifo")]
     #[serde(rename = "s3-fifo")]
     S3Fifo,
-    /// Admits only what is read more often than what it would push out
+    /// Admits an item only if it is read more often than the item it would evict
     #[value(name = "w-tinylfu")]
     #[serde(rename = "w-tinylfu")]
     WTinyLfu,
@@ -257,27 +262,27 @@ impl From<Replacement> for store::Replacement {
     }
 }
 
-/// When keys come into storage.
+/// What is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
-    /// Every read that missed
+    /// Store every read that missed
     #[default]
     OnMiss,
-    /// Also every write that states the whole value
+    /// Also store writes that state the whole value
     OnWrite,
-    /// Only keys that are read often
+    /// Store only keys that are read often; hot_threshold and hot_period in --config set how often
     Hot,
 }
 
-/// What a script is taken to write.
+/// What a script is assumed to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scripts {
-    /// Anything: every script empties the cache
+    /// Any key: every script invalidates everything of its origin
     #[default]
     Everything,
-    /// The keys it declares, as Redis Cluster demands
+    /// Only the keys that it declares, as Redis Cluster requires
     DeclaredKeys,
 }
 

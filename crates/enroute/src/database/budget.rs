@@ -86,7 +86,7 @@ impl<'s> Budget<'s> {
         }
         match self.shared.server.parameters.memory_bytes_wanted.swap(0, SeqCst) {
             0 => {}
-            bytes => self.change(bytes, "a client asked for it"),
+            bytes => self.change(bytes, "requested by a client"),
         }
         self.give_back();
     }
@@ -98,10 +98,13 @@ impl<'s> Budget<'s> {
             match limit_bytes {
                 Some(bytes) => {
                     let memory_bytes = bytes / 100 * u64::from(percent);
-                    info!(limit_bytes = bytes, memory_bytes, "following the cgroup");
+                    info!(
+                        limit_bytes = bytes,
+                        memory_bytes, "memory budget set from the limit of the cgroup"
+                    );
                     self.shared.rescale(memory_bytes.max(MEMORY_BYTES_MIN));
                 }
-                None => warn!("the cgroup has no memory limit to follow"),
+                None => warn!("the cgroup has no memory limit; the memory budget is unchanged"),
             }
             self.limit_bytes = limit_bytes;
         }
@@ -116,7 +119,7 @@ impl<'s> Budget<'s> {
             if let Some(goal) = goal
                 && self.present() > goal.memory_bytes_max
             {
-                self.change(goal.memory_bytes_max, "the most that the goal allows");
+                self.change(goal.memory_bytes_max, "the maximum of the goal");
             }
             return;
         }
@@ -151,7 +154,10 @@ impl<'s> Budget<'s> {
                 match orchestrator.ask(present, bytes, reason) {
                     Ok(granted) => granted.clamp(present, bytes),
                     Err(error) => {
-                        warn!("memory stays at {present} bytes, as no more was granted: {error:#}");
+                        warn!(
+                            "the orchestrator granted no more memory; the budget stays at \
+                             {present} bytes: {error:#}"
+                        );
                         return;
                     }
                 }
@@ -160,7 +166,7 @@ impl<'s> Budget<'s> {
         };
         // Less is given back when the process has let go of it; more is there already.
         self.to_give_back = (self.orchestrator.is_some() && bytes < present).then_some(bytes);
-        info!(memory_bytes = bytes, before_bytes = present, "rescaling: {reason}");
+        info!(memory_bytes = bytes, before_bytes = present, "rescale: {reason}");
         self.shared.rescale(bytes);
     }
 
@@ -172,7 +178,7 @@ impl<'s> Budget<'s> {
         if resident <= bytes {
             self.to_give_back = None;
             if let Err(error) = orchestrator.ask(bytes, bytes, "given back") {
-                warn!("the orchestrator does not know of memory given back: {error:#}");
+                warn!("cannot report released memory to the orchestrator: {error:#}");
             }
         }
     }

@@ -186,7 +186,7 @@ impl Connection {
                         return true;
                     }
                     Err(error) => {
-                        debug!(peer = %self.peer, "client connection lost: {error}");
+                        debug!(peer = %self.peer, "client connection failed: {error}");
                         return false;
                     }
                 },
@@ -380,7 +380,7 @@ impl Connection {
             }
             if shared.disk.durable.has_failed(hold.shard) {
                 // Whether the write survives nobody knows, so it is not acknowledged.
-                return Err(io::Error::other("what it wrote did not reach the disk"));
+                return Err(io::Error::other("its writes did not reach the disk"));
             }
             return Ok((hold.start - self.past) as usize);
         }

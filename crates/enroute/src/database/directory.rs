@@ -55,20 +55,18 @@ impl Directory {
     /// Opens the directory, making it if it is missing, and keeps others out of it.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(|error| anyhow!("cannot make the data directory {shown}: {}", why(&error)))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+            anyhow!("cannot create the data directory {shown}: {}", why(&error))
+        })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = openat(CWD, path, flags, Mode::empty())
             .map_err(|error| anyhow!("cannot open {shown}: {}", why(&error.into())))?;
         let command = format!("enroute db --dir {shown}");
         let lock = match Lock::take(&path.join(LOCK), &command) {
             Ok(lock) => lock,
-            Err(Refused::Held(holder)) => bail!(
-                "{shown} is in use by {holder}; stop that first, or name another directory with --dir"
-            ),
+            Err(Refused::Held(holder)) => {
+                bail!("{shown} is in use by {holder}; stop that process, or use another --dir")
+            }
             Err(Refused::Failed(error)) => bail!("cannot lock {shown}/{LOCK}: {}", why(&error)),
         };
         Ok(Self { path: path.to_owned(), descriptor, _lock: lock })
@@ -100,8 +98,8 @@ impl Directory {
                     let name = entry?.file_name();
                     if name != LOCK && name != LISTING_NEW {
                         bail!(
-                            "{} holds {} and no file `{LISTING}`, so it is not a database of ours; name \
-                             an empty directory with --dir",
+                            "{} contains {} but no file `{LISTING}`: expected an empty directory or one that \
+                             enroute created; use another --dir",
                             self.path.display(),
                             name.display()
                         );
@@ -158,7 +156,7 @@ fn why(error: &std::io::Error) -> String {
             format!("the process runs as user {user}; run it as the owner of the directory")
         }
         ErrorKind::ReadOnlyFilesystem => {
-            "mount the file system for writing, or name another directory with --dir".to_owned()
+            "mount the file system read-write, or use another --dir".to_owned()
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on the disk".to_owned(),
         _ => return error.to_string(),
@@ -191,7 +189,7 @@ fn parse(text: &str) -> Result<Listing, String> {
     let Some(rest) = text.strip_prefix(TITLE) else {
         let count = text.trim().parse().ok().filter(is_count);
         return count.map(Listing::Count).ok_or_else(|| {
-            format!("found {text:?}, expected a list of shards; restore the file from a copy")
+            format!("found {text:?}, expected a list of shards; restore the file from a backup")
         });
     };
     let version = rest.lines().next().unwrap_or_default();
@@ -200,7 +198,7 @@ fn parse(text: &str) -> Result<Listing, String> {
             "version {version:?}, expected {VERSION}; start the version of enroute that wrote it"
         ));
     }
-    let damaged = || format!("found {text:?}, which is damaged; restore the file from a copy");
+    let damaged = || format!("found {text:?}, which is damaged; restore the file from a backup");
     let (listed, checksum) = text.split_once("checksum ").ok_or_else(damaged)?;
     if u32::from_str_radix(checksum.trim_end(), 16) != Ok(crc32c::crc32c(listed.as_bytes())) {
         return Err(damaged());

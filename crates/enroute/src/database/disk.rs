@@ -134,7 +134,7 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
         stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
     }
     if let Err(error) = &completion.result {
-        tracing::error!(shard = index, %file, "the disk failed: {error}");
+        tracing::error!(shard = index, %file, "disk I/O failed: {error}");
     }
     let now = shared.now();
     let mut arrived = SmallVec::<[u64; 4]>::new();

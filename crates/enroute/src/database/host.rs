@@ -83,7 +83,7 @@ pub(super) fn make_room_for_files(count: usize, any: impl AsFd) {
     let last = (count as u64).min(limit).min(i32::MAX as u64).saturating_sub(1);
     // Having had a file of the last number is enough.
     if let Err(error) = fcntl_dupfd_cloexec(any, last as RawFd) {
-        tracing::debug!("no room is made for {count} files: {error}");
+        tracing::debug!("cannot preallocate the file table for {count} files: {error}");
     }
 }
 

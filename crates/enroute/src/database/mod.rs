@@ -93,7 +93,7 @@ pub struct Setup {
     pub follow_cgroup: Option<u8>,
     /// What memory is changed for, if the database is to do so itself.
     pub goal: Option<Goal>,
-    /// Who is asked for memory, if somebody is.
+    /// The orchestrator that is asked for memory, if any.
     pub orchestrator: Option<orchestrator::Place>,
 }
 
@@ -219,8 +219,8 @@ impl Database {
         let knows_clients = setup.tls.as_ref().is_some_and(Tls::knows_clients);
         if !address.ip().is_loopback() && server.acl.is_open() && !knows_clients {
             tracing::warn!(
-                "anybody who reaches {address} may read and write everything: the default user needs no password. \
-                 See --password-file, --users and --tls-ca"
+                "every client that can connect to {address} can read and write everything: the user `default` needs \
+                 no password. Set --password-file, --users or --tls-ca"
             );
         }
         let inboxes =
@@ -303,11 +303,11 @@ impl Database {
         join(workers);
         let began = Instant::now();
         if disk::close(&self.shared, CLOSE_TIMEOUT) {
-            tracing::info!("everything is on disk after {:?}", began.elapsed());
+            tracing::info!("closed: everything is on disk after {:?}", began.elapsed());
         } else {
             tracing::error!(
-                "not everything written reached the disk within {CLOSE_TIMEOUT:?}; the next start goes on as \
-                 after a crash"
+                "not all writes reached the disk within {CLOSE_TIMEOUT:?}; the next start \
+                 recovers as after a crash"
             );
         }
         self.shared.disk.end();
@@ -336,7 +336,7 @@ fn prepare_users(
     let shown = || format!("users file {}", file.unwrap_or(Path::new("")).display());
     let read = server.host.read_users().with_context(|| {
         format!(
-            "cannot read the {}; to begin without users of your own, make it: (umask 077; touch FILE)",
+            "cannot read the {}; create it if there are no users yet: (umask 077; touch FILE)",
             shown()
         )
     })?;

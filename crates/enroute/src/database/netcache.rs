@@ -45,7 +45,7 @@ impl Database {
     /// The address cannot be listened on.
     pub fn serve_netcache(&mut self, listen: SocketAddr, switch: IpAddr) -> anyhow::Result<()> {
         let socket = UdpSocket::bind(listen).with_context(|| {
-            format!("cannot listen on UDP {listen}: is another server there already?")
+            format!("cannot listen on UDP {listen}; check that no other process uses the address")
         })?;
         let shared = Arc::clone(&self.shared);
         self.spawn(THREAD, move || serve(&socket, switch, &shared))?;
@@ -63,7 +63,7 @@ fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
             agent::serve(socket, switch, &mut records, |_, _| true, &shared.ending).map(drop)
         });
         if let Err(error) = served {
-            tracing::error!("NetCache's agent begins anew in {PAUSE:?}: {error:#}");
+            tracing::error!("the NetCache agent failed and restarts in {PAUSE:?}: {error:#}");
             thread::sleep(PAUSE);
         }
     }
@@ -107,7 +107,7 @@ impl Client {
                     }
                 }
             }
-            ensure!(!shared.is_ending(), "the database ends");
+            ensure!(!shared.is_ending(), "the database is stopping");
         }
         self.shared.server.stats.commands.fetch_add(1, Relaxed);
         for (shard, position) in self.session.take_unsynced() {
@@ -116,7 +116,7 @@ impl Client {
             while waits && !self.shared.disk.durable.is_durable(shard, position) {
                 ensure!(
                     !self.shared.disk.durable.has_failed(shard),
-                    "a write did not reach the disk"
+                    "a write failed to reach the disk"
                 );
                 thread::park_timeout(REST);
             }
@@ -132,8 +132,10 @@ impl Client {
     ) -> anyhow::Result<T> {
         let name = String::from_utf8_lossy(args[0]).into_owned();
         let out = self.ask(args)?;
-        let decoded = frame::decode(&out, &Limits::default()).context("our own answer")?;
-        let (answer, _) = decoded.with_context(|| format!("{name} has no whole answer"))?;
+        let decoded = frame::decode(&out, &Limits::default())
+            .context("cannot decode the reply of the database")?;
+        let (answer, _) =
+            decoded.with_context(|| format!("{name}: the reply of the database is incomplete"))?;
         let refused = answer.elements().chain([answer]).find_map(|part| part.error());
         if let Some(why) = refused {
             bail!("{name}: {}", String::from_utf8_lossy(why));
@@ -172,8 +174,11 @@ impl Client {
         let (mut rest, mut changed) = (&said[..], Vec::new());
         while let Some((push, bytes)) = frame::decode(rest, &Limits::default())? {
             rest = &rest[bytes..];
-            let names = push.elements().nth(1).context("a push that names no keys")?;
-            ensure!(!names.is_null(), "everything was dropped");
+            let names = push
+                .elements()
+                .nth(1)
+                .context("expected an invalidation message with keys, got one without")?;
+            ensure!(!names.is_null(), "all keys were invalidated (FLUSHALL or FLUSHDB)");
             let keys = names.elements().filter_map(|name| name.payload()?.strip_prefix(PREFIX));
             changed.extend(keys.filter_map(|key| Key::try_from(key).ok()));
         }

@@ -81,7 +81,7 @@ pub(super) struct Orchestrator {
 impl Orchestrator {
     pub(super) fn new(place: Place) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(Self { place, runtime: runtime.context("cannot prepare to ask the orchestrator")? })
+        Ok(Self { place, runtime: runtime.context("cannot start the client of the orchestrator")? })
     }
 
     /// Asks for `memory_bytes` in place of `present_bytes`; what was granted.
@@ -117,15 +117,15 @@ impl Orchestrator {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(serde_json::to_vec(rescale)?)))?;
         tokio::spawn(connection);
-        let response = sender.send_request(request).await.context("no answer")?;
+        let response = sender.send_request(request).await.context("no reply")?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
         if status != StatusCode::OK {
-            bail!("it answered {status}: {}", String::from_utf8_lossy(&body).trim());
+            bail!("expected status 200, got {status}: {}", String::from_utf8_lossy(&body).trim());
         }
         let granted: Granted = serde_json::from_slice(&body)
-            .context("expected {\"granted_bytes\": …} as docs/formats/rescale.md says")?;
+            .context("expected {\"granted_bytes\": …}, see docs/formats/rescale.md")?;
         Ok(granted.granted_bytes)
     }
 }

@@ -111,7 +111,7 @@ impl Ring {
         if let Err(error) = self.ring.submit() {
             // What was not taken stays in the ring for the next time.
             self.pushed = true;
-            tracing::debug!("the kernel takes nothing now: {error}");
+            tracing::debug!("io_uring accepts no request, retrying: {error}");
         }
     }
 
@@ -148,7 +148,7 @@ impl Ring {
         let arguments = types::SubmitArgs::new().timespec(&timespec);
         match self.ring.submitter().submit_with_args(1, &arguments) {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {
-                tracing::debug!("waiting for the disk: {error}");
+                tracing::debug!("io_uring: cannot wait for completions: {error}");
                 thread::sleep(timeout);
             }
             _ => {}
@@ -158,7 +158,7 @@ impl Ring {
     /// Waits for the end of at least one.
     pub(super) fn wait(&self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
-            tracing::debug!("waiting for the disk: {error}");
+            tracing::debug!("io_uring: cannot wait for completions: {error}");
         }
     }
 }

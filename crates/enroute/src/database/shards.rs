@@ -114,18 +114,18 @@ fn check_presence(
     if missing.is_empty() || !begun || accept_data_loss {
         for name in &missing {
             if begun {
-                tracing::error!("{name} is missing and is made anew: what it held is lost");
+                tracing::error!("{name} is missing: an empty one is created, its keys are lost");
             }
             FileDevice::open_in(directory, name).with_context(|| {
-                format!("cannot make {}", directory.path().join(name).display())
+                format!("cannot create {}", directory.path().join(name).display())
             })?;
         }
         return Ok(());
     }
     let (shown, count) = (directory.path().display(), listed.len());
     bail!(
-        "{shown} has no {}, expected {count} shards: put back what is missing, or start with \
-         --accept-data-loss to go on without the keys in it",
+        "{shown} has no {}, expected {count} shards: restore what is missing, or start with \
+         --accept-data-loss to continue without the keys in it",
         missing.join(", ")
     );
 }
@@ -155,13 +155,14 @@ fn open_shard(
         if !accept_data_loss {
             bail!(
                 "{} holds shard {identity:08x}, expected {listed:08x}: it is another shard's directory, \
-                 or of another database; put the right one back, or start with --accept-data-loss to \
-                 serve what is there",
+                 or of another database; restore the right one, or start with --accept-data-loss to \
+                 serve this one",
                 path.display()
             );
         }
         tracing::error!(
-            "{name} is shard {identity:08x}, where {listed:08x} was: its keys are lost"
+            "{name} holds shard {identity:08x}, expected {listed:08x}: the keys of the expected \
+             shard are lost"
         );
     }
     if let Some((file, offset)) = store.recovery().cut {

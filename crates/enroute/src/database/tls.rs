@@ -51,7 +51,11 @@ impl Tls {
             }
         };
         let config = builder.with_single_cert(chain, secret).with_context(|| {
-            format!("{} and {} do not belong together", certificate.display(), key.display())
+            format!(
+                "the certificate {} and the key {} do not match",
+                certificate.display(),
+                key.display()
+            )
         })?;
         Ok(Self { config: Arc::new(config), knows_clients: authority.is_some() })
     }

@@ -105,7 +105,9 @@ impl Worker {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         }
         let ring = Ring::new()
-            .inspect_err(|error| tracing::debug!("no io_uring, threads read: {error}"))
+            .inspect_err(|error| {
+                tracing::debug!("io_uring is unavailable, disk-reader threads are used: {error}")
+            })
             .ok();
         if let Some(ring) = &ring {
             epoll::add(&epoll, ring, EventData::new_u64(RING), EventFlags::IN)?;
@@ -157,7 +159,9 @@ impl Worker {
         loop {
             events.clear();
             if let Err(error) = self.wait(&mut events) {
-                tracing::error!("a worker cannot wait for its sockets and ends: {error}");
+                tracing::error!(
+                    "a worker stopped: epoll_wait failed: {error}; its clients are closed"
+                );
                 return;
             }
             self.take_reads();
@@ -387,7 +391,7 @@ impl Worker {
         let full = !connection.may_execute();
         match connection.send(&self.shared) {
             Err(error) => {
-                tracing::debug!("client connection lost: {error}");
+                tracing::debug!("client connection failed: {error}");
                 self.close(slot);
             }
             Ok(_) if connection.is_over() => self.close(slot),
@@ -419,7 +423,7 @@ impl Worker {
         if let Err(error) =
             epoll::modify(&self.epoll, connection, EventData::new_u64(slot as u64), flags)
         {
-            warn!("cannot wait for a client: {error}");
+            warn!("closing a client: epoll_ctl failed: {error}");
             self.close(slot);
         }
     }

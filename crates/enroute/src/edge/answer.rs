@@ -105,13 +105,13 @@ impl Connection {
         let (room, body) =
             (self.room_for(of_head).await?, body.with(self.room_for(of_body).await?));
         if matches!(head.method, Method::CONNECT | Method::TRACE) {
-            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "this edge has no such method"));
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "unsupported method"));
         }
         let target = self.target(&head)?;
         check_framing(&head.headers)?;
         let limit = self.shared.limits.request_bytes_max;
         if body.size_hint().lower() > limit as u64 {
-            let why = format!("a body of more than {limit} bytes");
+            let why = format!("expected a body of at most {limit} bytes (request_bytes_max)");
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
         }
         let has_body = !body.is_end_stream();
@@ -137,7 +137,7 @@ impl Connection {
         let room = self.shared.room.admit(bytes).await;
         room.ok_or_else(|| {
             self.shared.stats.no_room.count();
-            refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is on its way here; try again")
+            refuse(StatusCode::SERVICE_UNAVAILABLE, "the edge is overloaded; try again")
         })
     }
 
@@ -151,7 +151,7 @@ impl Connection {
         let client = self.peer.ip().to_string();
         let added = Added { host: &target.host, client: &client, via: VIA };
         let headers = forwarded(&head.method, &head.headers, added);
-        let bad = || refuse(StatusCode::BAD_REQUEST, "a header that cannot be passed on");
+        let bad = || refuse(StatusCode::BAD_REQUEST, "a header that cannot be forwarded");
         let mut headers = headers.ok_or_else(bad)?;
         if !has_body && head.method.is_safe() {
             headers.remove(header::CONTENT_LENGTH);
@@ -220,7 +220,7 @@ impl Connection {
             None => stats.misses.count(),
         }
         if wanted.receiver.only_if_cached() {
-            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "it is not stored"));
+            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "only-if-cached: no stored response"));
         }
         let marked = self.shared.marks.is_marked(&wanted.key, now());
         // Its answer is this client's alone, or a whole one would be fetched for nothing.
@@ -250,7 +250,10 @@ impl Connection {
     /// The answer of the origin where there is no room for a copy of what is stored.
     async fn uncopied(&self, method: &Method, wanted: &Wanted) -> Answer {
         if wanted.receiver.only_if_cached() {
-            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "no memory for a copy of it"));
+            return Err(refuse(
+                StatusCode::GATEWAY_TIMEOUT,
+                "only-if-cached: no memory to serve the stored response",
+            ));
         }
         let reason = "bypass; detail=no-memory";
         self.pass(method.clone(), wanted, full(Bytes::new()), reason).await
@@ -378,14 +381,17 @@ fn check_framing(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     let is_chunked = |line: &HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"chunked");
     let codings = || headers.get_all(header::TRANSFER_ENCODING).into_iter();
     if codings().count() > 1 || !codings().all(is_chunked) {
-        return Err(refuse(StatusCode::NOT_IMPLEMENTED, "chunked is the one transfer coding here"));
+        return Err(refuse(StatusCode::NOT_IMPLEMENTED, "expected the transfer coding chunked"));
     }
     let via = headers
         .get_all(header::VIA)
         .into_iter()
         .flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
     if via.filter(|hop| hop.trim_ascii() == VIA.as_bytes()).count() >= HOPS_MAX {
-        return Err(refuse(StatusCode::LOOP_DETECTED, "it came here from here"));
+        return Err(refuse(
+            StatusCode::LOOP_DETECTED,
+            "the request has passed this edge before (Via)",
+        ));
     }
     Ok(())
 }

@@ -253,5 +253,7 @@ impl memory::Stored for Content {
 
 fn decode(bytes: &Bytes) -> Option<Record> {
     let record = Record::decode(bytes);
-    record.inspect_err(|error| warn!("a stored response is not used: {error}")).ok()
+    record
+        .inspect_err(|error| warn!("a stored response cannot be read and is not used: {error}"))
+        .ok()
 }

@@ -107,7 +107,7 @@ impl Database {
             anyhow::Ok(replies)
         });
         let asked = asked.await.unwrap_or_else(|_| bail_late());
-        asked.inspect_err(|error| warn!("the database {} fails: {error:#}", self.address)).ok()
+        asked.inspect_err(|error| warn!("the content database {} failed: {error:#}; content is stored in memory only until it answers", self.address)).ok()
     }
 
     async fn replies(&self, stream: &mut TcpStream, count: usize) -> anyhow::Result<Vec<u8>> {
@@ -118,7 +118,7 @@ impl Database {
                     break;
                 };
                 if let Some(error) = reply.error() {
-                    bail!("it answered {}", String::from_utf8_lossy(error));
+                    bail!("unexpected reply: {}", String::from_utf8_lossy(error));
                 }
                 (whole, seen) = (whole + used, seen + 1);
             }
@@ -127,7 +127,7 @@ impl Database {
             }
             replies.reserve(READ_BYTES);
             let read = stream.read_buf(&mut replies).await?;
-            (read > 0).then_some(()).context("it closed the connection")?;
+            (read > 0).then_some(()).context("the database closed the connection")?;
         }
     }
 
@@ -137,7 +137,7 @@ impl Database {
 }
 
 fn bail_late<T>() -> anyhow::Result<T> {
-    bail!("no answer within {PATIENCE:?}")
+    bail!("no reply within {PATIENCE:?}")
 }
 
 /// More than the lengths and line ends around one value take.

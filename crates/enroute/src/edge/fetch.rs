@@ -154,7 +154,7 @@ impl Fetch {
     async fn judge(&self, answer: Response<FromOrigin>, asked: Duration) -> (Own, Outcome) {
         if is_failure(answer.status()) {
             let (outcome, status) = (Outcome::Failed(self.stored.clone(), None), answer.status());
-            let own = self.covered(&format!("it said {status}"));
+            let own = self.covered(&format!("it answered with status {status}"));
             return (own.unwrap_or_else(|| Own::Response(answer.map(passing))), outcome);
         }
         let (head, body) = answer.into_parts();
@@ -194,7 +194,10 @@ impl Fetch {
             Ok(Ok(Read::InPart(body, why))) => {
                 match why {
                     Why::TooLong => self.too_long().await,
-                    Why::NoRoom => debug!("{} is not stored: no room", self.wanted.target),
+                    Why::NoRoom => debug!(
+                        "{} is not stored: no memory is available for its body",
+                        self.wanted.target
+                    ),
                 }
                 let own = Own::Response(Response::from_parts(head, passing(body)));
                 return (own, Outcome::NotShared);
@@ -202,7 +205,7 @@ impl Fetch {
             Ok(Err(_)) => StatusCode::BAD_GATEWAY,
             Err(_) => StatusCode::GATEWAY_TIMEOUT,
         };
-        info!("{} is not answered: its body broke off", self.wanted.target);
+        info!("{} is not answered: the origin ended the response body early", self.wanted.target);
         shared.stats.origin_failures.count();
         (Own::Failed(status), Outcome::Failed(None, Some(status)))
     }
@@ -222,13 +225,16 @@ impl Fetch {
     fn covered(&self, why: &str) -> Option<Own> {
         let entry = Arc::clone(self.stored.as_ref()?);
         entry.release(&self.wanted.receiver, content::Ground::OriginFailed, now()).ok()?;
-        info!("{} is answered from storage, the origin failed: {why}", self.wanted.target);
+        info!("{} is answered from storage because the origin failed: {why}", self.wanted.target);
         self.shared.stats.origin_failures.count();
         Some(Own::Entry { entry, how: How::CoversError, cookies: Vec::new() })
     }
 
     async fn too_long(&self) {
-        debug!("{}: longer than {} bytes", self.wanted.target, self.site.body_bytes_max);
+        debug!(
+            "{} is not stored: its body is longer than {} bytes (body_max)",
+            self.wanted.target, self.site.body_bytes_max
+        );
         self.withdraw().await;
         self.mark(marks::ANSWERS);
     }

@@ -44,7 +44,7 @@ impl PrivateKeySource for KeyServer {
             let secret = asked.await?;
             let length = secret.len();
             secret.try_into().map_err(|_| {
-                KeyFailure(format!("a premaster secret of {length} bytes, expected 48"))
+                KeyFailure(format!("expected a premaster secret of 48 bytes, got {length}"))
             })
         })
     }
@@ -53,7 +53,7 @@ impl PrivateKeySource for KeyServer {
 /// The same question in the key server's terms.
 fn operation(algorithm: SignatureAlgorithm, signed: Signed) -> Result<Operation, String> {
     let scheme = Scheme::numbered(algorithm.code())
-        .ok_or_else(|| format!("{algorithm:?} is unknown to key servers"))?;
+        .ok_or_else(|| format!("key servers do not support {algorithm:?}"))?;
     Ok(match signed {
         Signed::ServerKeyExchange { client_random, server_random, parameters } => {
             Operation::ServerKeyExchange {
@@ -65,7 +65,7 @@ fn operation(algorithm: SignatureAlgorithm, signed: Signed) -> Result<Operation,
         }
         Signed::CertificateVerify { transcript_hash } => Operation::CertificateVerify {
             transcript_hash: TranscriptHash::new(&transcript_hash)
-                .ok_or("a transcript hash of another length than SHA-256's and SHA-384's")?,
+                .ok_or("expected a transcript hash of 32 or 48 bytes")?,
             scheme,
         },
     })

@@ -88,7 +88,7 @@ async fn accept(
         }
         Err(error) => {
             if !is_of_one_connection(&error) {
-                warn!("the edge cannot accept a connection: {error}");
+                warn!("the edge cannot accept a connection, retrying: {error}");
                 sleep(ACCEPT_PAUSE).await;
             }
             None
@@ -124,7 +124,7 @@ async fn shake_hands(
         }
         Ok(Err(failure @ HandshakeFailure { key_failed: true, .. })) => {
             stats.handshakes_without_key.count();
-            warn!(%peer, "handshake refused with internal_error: {failure}");
+            warn!(%peer, "handshake failed with alert internal_error: {failure}");
             None
         }
         Ok(Err(failure)) => {
@@ -134,7 +134,7 @@ async fn shake_hands(
         }
         Err(_) => {
             stats.handshakes_failed.count();
-            info!(%peer, "handshake failed: no end after {limit:?}");
+            info!(%peer, "handshake failed: not finished within {limit:?} (handshake_timeout)");
             None
         }
     }
@@ -159,7 +159,7 @@ async fn converse(
         () = open.account.ending() => return,
     };
     if let Err(error) = ended {
-        debug!(%peer, "connection: {error}");
+        debug!(%peer, "connection failed: {error}");
     }
 }
 
@@ -213,7 +213,7 @@ async fn serve_requests(
             tokio::select! {
                 ended = conversation => ended,
                 () = stalled(connection, limits.idle_timeout) => {
-                    info!(%peer, "connection ended: its client takes nothing of an answer");
+                    info!(%peer, "connection closed: its client reads nothing of a response");
                     Ok(())
                 }
             }

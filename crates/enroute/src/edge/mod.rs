@@ -102,7 +102,7 @@ impl Default for Limits {
 pub struct Site {
     /// Its name, `shop.example`, or `*.example` for all names one label below.
     pub domain: String,
-    /// Who is asked for what is not stored.
+    /// The origin, which is asked for responses that are not stored.
     pub origin: Origin,
     /// Longest body that is stored.
     pub body_bytes_max: usize,
@@ -265,7 +265,10 @@ impl Edge {
         let limit = self.shared.limits.drain_timeout;
         let drained = self.runtime.block_on(async { tokio::time::timeout(limit, idle).await });
         if drained.is_err() {
-            tracing::warn!("{} connections were still busy", self.shared.connections());
+            tracing::warn!(
+                "closing {} connections that are still busy after drain_timeout",
+                self.shared.connections()
+            );
         }
         self.runtime.shutdown_background();
     }

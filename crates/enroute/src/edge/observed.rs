@@ -63,30 +63,20 @@ impl Observed for Shared {
         metric(
             "ended_for_room_total",
             "counter",
-            "Connections ended because they kept the most of what was on its way.",
+            "Connections closed because they had the most data in transit.",
             self.room.ended.value(),
         );
         let on_its_way = self.room.clients().bytes() as u64;
         metric(
             "on_its_way_bytes",
             "gauge",
-            "Memory of requests and answers under way.",
+            "Memory of requests and responses in transit.",
             on_its_way,
         );
         metric("content_items", "gauge", "Records of content held in memory.", sizes.items as u64);
         metric("content_bytes", "gauge", "Memory accounted to content.", sizes.bytes as u64);
-        metric(
-            "content_limit_bytes",
-            "gauge",
-            "Memory for content at most.",
-            sizes.bytes_max as u64,
-        );
-        metric(
-            "content_evictions_total",
-            "counter",
-            "Records that left to make room.",
-            sizes.evictions,
-        );
+        metric("content_limit_bytes", "gauge", "Memory limit of content.", sizes.bytes_max as u64);
+        metric("content_evictions_total", "counter", "Records that were evicted.", sizes.evictions);
         // As other exporters have it: what is left is this less `time()`.
         let name = "enroute_edge_certificate_not_after_seconds";
         let _ = writeln!(text, "# HELP {name} Until when a certificate is good, since 1970.");

@@ -75,15 +75,16 @@ pub(super) enum Failure {
     Unreachable(Uri, String),
     #[error("the origin {0} did not answer within {1:?}")]
     TimedOut(Uri, Duration),
-    #[error("the origin {0} sent what cannot be passed on: {1}")]
+    #[error("the origin {0} sent a response that cannot be forwarded: {1}")]
     Unusable(Uri, &'static str),
     #[error(
-        "the origin {0} was not asked: it has been answering {1} requests for {2:?}, and that is \
-         origin_connections_max"
+        "the origin {0} was not asked: {1} requests to it (origin_connections_max) have been in progress for \
+         {2:?}"
     )]
     Busy(Uri, usize, Duration),
     #[error(
-        "the origin {0} has answered, and there is no memory to pass it on: see Memory in the guide"
+        "the origin {0} has answered, but no memory is available to forward the response; raise `memory` of \
+         [edge.content]"
     )]
     NoRoom(Uri),
 }
@@ -112,7 +113,8 @@ impl Origin {
         let turns_max = limits.origin_connections_max;
         let connect_timeout = limits.connect_timeout;
         let authority = base.authority().cloned();
-        let authority = authority.ok_or_else(|| anyhow::anyhow!("{base} names no host"))?;
+        let authority =
+            authority.ok_or_else(|| anyhow::anyhow!("{base}: expected a URL with a host"))?;
         let client = |kept: usize, carries_bodies: bool| {
             let connector = Connector { tls: tls.cloned(), connect_timeout, carries_bodies };
             Client::builder(TokioExecutor::new())
@@ -259,7 +261,12 @@ impl tower_service::Service<Uri> for Connector {
     fn call(&mut self, target: Uri) -> Connecting {
         let connector = self.clone();
         Box::pin(async move {
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
+            let late = |_| {
+                io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "connecting took longer than connect_timeout",
+                )
+            };
             let connected = timeout(connector.connect_timeout, connector.connect(&target));
             connected.await.map_err(late)?.map(TokioIo::new)
         })

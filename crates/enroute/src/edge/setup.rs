@@ -40,7 +40,10 @@ impl EdgeDocument {
             database.map(|place| Database::new(place.host_port.clone(), record_bytes_max));
         let content = Content::new(ContentLimits { bytes_max, record_bytes_max }, database);
         let socket = TcpListener::bind(self.listen).with_context(|| {
-            format!("cannot listen on {}: is another server there already?", self.listen)
+            format!(
+                "cannot listen on {}; check that no other process uses the address",
+                self.listen
+            )
         })?;
         Ok(Setup { socket, workers, limits, content, sites })
     }
@@ -127,7 +130,7 @@ fn tls(
             Key::Local(key.with_context(|| path.display().to_string())?)
         }
         KeyPlace::KeyServer(address) => {
-            let Some(identity) = identity else { bail!("there is no [edge.identity]") };
+            let Some(identity) = identity else { bail!("expected [edge.identity], found none") };
             let client = match clients.get(address) {
                 Some(client) => client.clone(),
                 None => client(address, identity)?,

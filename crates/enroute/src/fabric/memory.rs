@@ -53,7 +53,7 @@ pub fn check<'a>(
     fits(needed, &format!(" for {jobs} at a time"), advice)
 }
 
-/// Refuses a trace of so many rows, before they are there.
+/// Refuses a trace of this many rows before they are generated.
 ///
 /// # Errors
 ///

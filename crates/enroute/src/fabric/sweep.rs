@@ -128,7 +128,10 @@ impl Sweep {
         let experiments = document.experiments(base).map_err(|(span, error)| {
             error.context(format!("{name}:{}", crate::config::place(&text, Some(span))))
         })?;
-        ensure!(!experiments.is_empty(), "{name}: an empty list makes an empty grid");
+        ensure!(
+            !experiments.is_empty(),
+            "{name}: expected at least one value in each list, found an empty list"
+        );
         Ok(Self { experiments, directory: directory.to_owned() })
     }
 
@@ -140,10 +143,15 @@ impl Sweep {
     pub fn run(&self, jobs: usize, stop: &AtomicBool) -> anyhow::Result<Ended> {
         let directory = &self.directory;
         fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let lock = File::create(directory.join("lock")).context("cannot lock the results")?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-            .with_context(|| format!("another sweep writes to {}", directory.display()))?;
+            .with_context(|| {
+                format!(
+                    "another sweep writes to {}; wait for it, or use another --output",
+                    directory.display()
+                )
+            })?;
         let (json, csv) = (directory.join("results.jsonl"), directory.join("results.csv"));
         let (journal, done) = Journal::open(&json)?;
         let is_done =

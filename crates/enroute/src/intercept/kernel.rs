@@ -133,12 +133,12 @@ fn routes_of(family: &str, mark: u32) -> anyhow::Result<Vec<String>> {
 }
 
 fn require_rights() -> anyhow::Result<()> {
-    let rights =
-        rustix::thread::capabilities(None).context("cannot ask for this process' rights")?;
+    let rights = rustix::thread::capabilities(None)
+        .context("cannot read the capabilities of this process")?;
     ensure!(
         rights.effective.contains(CapabilitySet::NET_ADMIN),
-        "only root (or who has CAP_NET_ADMIN) may look at or change what is diverted; `print` shows \
-         the rules to anybody"
+        "apply, remove and status need root or CAP_NET_ADMIN; `print` shows the rules without \
+         privileges"
     );
     Ok(())
 }
@@ -154,14 +154,17 @@ fn run(tool: &str, arguments: &[&str], input: &str) -> anyhow::Result<String> {
         .spawn()
         .with_context(|| format!("cannot run {}", program.display()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).with_context(|| format!("{tool} does not listen"))?;
+        stdin
+            .write_all(input.as_bytes())
+            .with_context(|| format!("cannot write to the standard input of {tool}"))?;
     }
     let output = child.wait_with_output().with_context(|| format!("cannot run {tool}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("`{tool} {}` failed: {}", arguments.join(" "), said.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{tool} printed no text"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("{tool}: expected text in UTF-8 on its standard output"))
 }
 
 /// Administrators' tools are often not on other users' PATH.
@@ -170,7 +173,7 @@ fn find(tool: &str) -> anyhow::Result<PathBuf> {
     let places = env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     let found = places.map(|place| place.join(tool)).find(|program| program.is_file());
     let package = if tool == "nft" { "nftables" } else { "iproute2" };
-    found.with_context(|| format!("{tool} is not installed; it comes with the package {package}"))
+    found.with_context(|| format!("{tool} is not installed; install the package {package}"))
 }
 
 #[cfg(test)]

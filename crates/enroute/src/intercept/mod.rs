@@ -24,9 +24,9 @@ pub use kernel::{Status, apply, remove, status};
 /// How a connection is diverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// The destination is rewritten; refused while no cache listens
+    /// Rewrite the destination; new connections are refused while no cache listens
     Redirect,
-    /// The packet is handed over as it is; passes directly while no cache listens
+    /// Deliver the packet unchanged; new connections go to the database while no cache listens
     Tproxy,
 }
 
@@ -72,11 +72,13 @@ impl Plan {
         let passes_through = !self.local.as_ref().is_some_and(|local| local.only);
         match self.mode {
             Mode::Tproxy if self.local.is_some() => {
-                bail!("tproxy takes only what passes through; say --mode redirect with --local");
+                bail!(
+                    "mode tproxy diverts forwarded connections only; use --mode redirect with --local"
+                );
             }
             Mode::Redirect if passes_through && self.to.ip().is_loopback() => bail!(
-                "what comes in on an interface cannot be redirected to {}: let the cache listen on \
-                 {}:{port} and say --to {}:{port}, or say --mode tproxy",
+                "connections that arrive on an interface cannot be redirected to {}: let the cache listen on \
+                 {}:{port} and set --to {}:{port}, or use --mode tproxy",
                 self.to,
                 self.anywhere(),
                 self.anywhere(),
@@ -84,7 +86,10 @@ impl Plan {
             ),
             Mode::Redirect | Mode::Tproxy => {}
         }
-        ensure!(self.mark != 0, "--mark 0 is what every packet has; say another number");
+        ensure!(
+            self.mark != 0,
+            "--mark: expected a number other than 0, which all unmarked packets have"
+        );
         for origin in &self.origins {
             ensure!(
                 origin.address.is_ipv4() == self.to.is_ipv4(),

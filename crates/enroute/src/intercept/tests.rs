@@ -79,7 +79,7 @@ fn what_does_not_fit_together_is_refused() {
         (plan(Mode::Redirect, "127.0.0.1:27018"), "0.0.0.0:27018"),
         (Plan { local, ..plan(Mode::Tproxy, "127.0.0.1:27018") }, "--mode redirect"),
         (Plan { origins, ..plan(Mode::Redirect, "0.0.0.0:27018") }, "different families"),
-        (Plan { mark: 0, ..plan(Mode::Tproxy, "0.0.0.0:27018") }, "--mark 0"),
+        (Plan { mark: 0, ..plan(Mode::Tproxy, "0.0.0.0:27018") }, "--mark: expected"),
     ] {
         let error = plan.check().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -72,12 +72,18 @@ impl Log {
         let finished = lines.write(&file);
         if file.is_at(&self.path)? {
             return finished.with_context(|| {
-                format!("{shown} cannot be written; make room, or move it to another file system, then send SIGHUP")
+                format!(
+                    "cannot write {shown}; free some space, or move the file to another file \
+                         system, then send SIGHUP"
+                )
             });
         }
         let new = Held::open(&self.path)?;
         if new.metadata()?.len() > 0 {
-            bail!("{shown}: not a new file and not the old one; move it aside");
+            bail!(
+                "{shown}: expected the open audit log or an empty file, found another file; move \
+                 it away"
+            );
         }
         lines.begin_file()?;
         // The old one may be removed already, and hold the room that the new one needs.
@@ -164,7 +170,8 @@ impl Lines {
         let mut chain = self.written.clone();
         let mut unwritten = chain.begin_file(now()?);
         for line in self.unwritten.split_inclusive(|byte| *byte == b'\n') {
-            let line = chain.append_again(line).context("a line of the audit log is no line")?;
+            let line =
+                chain.append_again(line).context("the audit log contains an invalid line")?;
             unwritten.extend_from_slice(&line);
         }
         (self.chain, self.unwritten) = (chain, unwritten);
@@ -194,7 +201,8 @@ fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>
         let taken_back = file.metadata().and_then(|file_now| file.set_len(file_now.len() - begun));
         if let Err(error) = taken_back {
             tracing::error!(
-                "the audit log ends with part of a line, which cannot be taken back: {error}"
+                "the audit log ends with an incomplete line that cannot be removed: {error}; repair the file before the \
+                 next start"
             );
         }
     }
@@ -215,7 +223,7 @@ impl Held {
         match lock::hold(&file) {
             Ok(()) => Ok(Self(file)),
             Err(Refused::Held(holder)) => bail!(
-                "the audit log {shown} is in use by {holder}; stop it, or name another file with --audit"
+                "the audit log {shown} is in use by {holder}; stop that process, or use another --audit"
             ),
             Err(Refused::Failed(error)) => {
                 Err(error).with_context(|| format!("cannot lock the audit log {shown}"))
@@ -263,7 +271,10 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     let begin =
         tail[..tail.len() - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let chain = Chain::behind(&tail[begin..]).with_context(|| {
-        format!("{shown} cannot be continued; see `enroute keyserver audit`, then move it aside")
+        format!(
+            "cannot continue the audit log {shown}; verify it by `enroute keyserver audit \
+                 {shown}`, then move it away"
+        )
     })?;
     Ok((held, chain))
 }
@@ -277,7 +288,7 @@ pub fn verify(paths: &[PathBuf]) -> anyhow::Result<Chain> {
         chain
             .verify(&mut BufReader::with_capacity(1 << 20, file))
             .with_context(|| format!("cannot read {shown}"))?
-            .with_context(|| format!("{shown} was changed or is no audit log"))?;
+            .with_context(|| format!("{shown} was changed, or is not an audit log"))?;
     }
     Ok(chain)
 }

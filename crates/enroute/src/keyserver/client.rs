@@ -37,7 +37,7 @@ use wire::ski;
 
 use crate::private_file;
 
-/// Where the key server is and how both ends prove who they are.
+/// Address of the key server, and the certificates of both ends.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// Host and port, for example `keys.example:7443`.
@@ -75,7 +75,7 @@ pub enum Error {
     #[error("the key server did not answer within {0:?}")]
     TimedOut(Duration),
     /// An answer outside the protocol.
-    #[error("the key server's answer is not SKI: {0}")]
+    #[error("expected an SKI response from the key server, got another: {0}")]
     Malformed(String),
 }
 
@@ -122,7 +122,7 @@ impl Client {
         let name = configuration.server_name.as_deref().unwrap_or(host);
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let server_name = ServerName::try_from(name.clone())
-            .with_context(|| format!("{name} is no name a certificate can have"))?;
+            .with_context(|| format!("{name}: expected a DNS name or an IP address"))?;
         let target = format!("https://{}/", configuration.address).parse()?;
         let connections = (0..configuration.connections.max(1)).map(|_| Mutex::new(None)).collect();
         let shared = Shared {
@@ -208,7 +208,7 @@ impl Shared {
         let mut kept = match self.silent.load(Ordering::Relaxed) {
             false => slot.lock().await,
             true => {
-                slot.try_lock().context("nobody answered a moment ago; it is being tried again")?
+                slot.try_lock().context("the last attempt failed; another one is in progress")?
             }
         };
         if let Some(Connection { sender, doubt }) = kept.clone()
@@ -229,7 +229,10 @@ impl Shared {
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(self.server_name.clone(), stream).await?;
         let protocol = stream.get_ref().1.alpn_protocol();
-        ensure!(protocol == Some(b"h2"), "it does not speak HTTP/2");
+        ensure!(
+            protocol == Some(b"h2"),
+            "expected HTTP/2 (ALPN h2), which the server does not support"
+        );
         let mut builder = h2::client::Builder::new();
         let (sender, connection) = builder.enable_push(false).handshake(stream).await?;
         let doubt = Arc::new(Notify::new());
@@ -269,11 +272,11 @@ async fn drive(
     tokio::select! {
         ended = connection => {
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection to the key server broke");
+                tracing::debug!(%error, "connection to the key server failed");
             }
         }
         // Dropped, it ends all that wait for answers.
-        () = silence => tracing::debug!("a connection to the key server is silent"),
+        () = silence => tracing::debug!("connection to the key server closed: it does not answer"),
     }
 }
 
@@ -286,8 +289,9 @@ pub(super) fn tls(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Res
         .with_root_certificates(authorities(roots)?);
     let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
     let private = private_file::read_private_key(key)?;
-    tls.with_client_auth_cert(certificates(certificate)?, private)
-        .with_context(|| format!("{} and its key do not fit", certificate.display()))
+    tls.with_client_auth_cert(certificates(certificate)?, private).with_context(|| {
+        format!("the certificate {} and its key do not match", certificate.display())
+    })
 }
 
 /// The authorities in a PEM file, at least one.
@@ -307,9 +311,9 @@ pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
     let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .with_context(|| format!("{}: not PEM", path.display()))?;
+        .with_context(|| format!("{}: expected PEM", path.display()))?;
     if found.is_empty() {
-        bail!("{}: no certificate in it; expected BEGIN CERTIFICATE", path.display());
+        bail!("{}: expected BEGIN CERTIFICATE, found no certificate", path.display());
     }
     Ok(found)
 }

@@ -58,7 +58,9 @@ impl Database {
     /// Sends one command and waits for its answer; an error reply is an error.
     pub async fn ask(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
         match self.reply(arguments).await? {
-            Reply::Error(text) => bail!("the database at {} says: {text}", self.place.address()),
+            Reply::Error(text) => {
+                bail!("the database at {} replied with an error: {text}", self.place.address())
+            }
             reply => Ok(reply),
         }
     }
@@ -67,7 +69,7 @@ impl Database {
     pub async fn reply(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
         timeout(PATIENCE, self.exchange(arguments))
             .await
-            .unwrap_or_else(|_| Err(anyhow!("no answer within {PATIENCE:?}")))
+            .unwrap_or_else(|_| Err(anyhow!("no reply within {PATIENCE:?}")))
             .with_context(|| format!("the database at {}", self.place.address()))
     }
 
@@ -75,8 +77,8 @@ impl Database {
         let (answer, answered) = oneshot::channel();
         let command = Command { bytes: encode(arguments), answer };
         let queue = self.queue().await?;
-        queue.send(command).await.map_err(|_| anyhow!("the connection broke"))?;
-        answered.await.map_err(|_| anyhow!("the connection broke"))
+        queue.send(command).await.map_err(|_| anyhow!("the connection was lost"))?;
+        answered.await.map_err(|_| anyhow!("the connection was lost"))
     }
 
     /// The connection, made anew if it is gone. Who comes meanwhile waits for that one.
@@ -103,8 +105,11 @@ impl Database {
         if let Some((user, password)) = self.place.address().login() {
             let (answer, answered) = oneshot::channel();
             let bytes = encode(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
-            queue.send(Command { bytes, answer }).await.map_err(|_| anyhow!("it broke"))?;
-            if let Reply::Error(text) = answered.await.context("the connection broke")? {
+            queue
+                .send(Command { bytes, answer })
+                .await
+                .map_err(|_| anyhow!("the connection was lost"))?;
+            if let Reply::Error(text) = answered.await.context("the connection was lost")? {
                 bail!("login refused: {text}");
             }
         }
@@ -115,7 +120,7 @@ impl Database {
 fn spawn(serving: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(error) = serving.await {
-            tracing::warn!("the connection to the database ended: {error:#}");
+            tracing::warn!("connection to the database lost: {error:#}");
         }
     });
 }
@@ -144,16 +149,18 @@ async fn serve(
                 stream.flush().await?;
             }
             read = stream.read_buf(&mut unread) => {
-                ensure!(read? > 0, "the database closed it");
+                ensure!(read? > 0, "the database closed the connection");
                 let mut used = 0;
                 while let Some((frame, length)) = frame::decode(&unread[used..], &limits)? {
                     used += length;
-                    let answer = waiting.pop_front().context("an answer nobody asked for")?;
+                    let answer = waiting.pop_front().context("expected no reply, got one without \
+                                                              a request")?;
                     // Whoever lost patience is gone.
                     let _ = answer.send(reply(&frame));
                 }
                 unread.drain(..used);
-                ensure!(unread.len() < UNREAD_BYTES_MAX, "an answer longer than 1 MiB");
+                ensure!(unread.len() < UNREAD_BYTES_MAX, "expected a reply of at most 1 MiB, got \
+                                                          a longer one");
             }
         }
     }

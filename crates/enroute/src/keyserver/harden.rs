@@ -12,8 +12,8 @@ use tracing::warn;
 /// the first key is read; fails if the first two cannot be had.
 pub fn harden() -> anyhow::Result<()> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none).context("cannot forbid core dumps")?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
+    setrlimit(Resource::Core, none).context("cannot disable core dumps")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot disable core dumps")?;
     lock_memory();
     Ok(())
 }
@@ -31,13 +31,14 @@ fn lock_memory() {
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
     if getrlimit(Resource::Memlock).current.is_some() && !is_exempt {
         warn!(
-            "memory is not locked and keys may be swapped out: raise the limit (LimitMEMLOCK=infinity)"
+            "memory is not locked, keys may be swapped out: set LimitMEMLOCK=infinity or give \
+             CAP_IPC_LOCK"
         );
         return;
     }
     // ONFAULT: pages are locked as they come into use, not the whole of every thread's stack.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
-        warn!(%error, "memory is not locked and keys may be swapped out");
+        warn!(%error, "memory is not locked, keys may be swapped out");
     }
 }

@@ -79,11 +79,14 @@ impl Queue {
     fn serve(&self) {
         // Without it they only compete on equal terms.
         if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
-            tracing::warn!(%error, "slow operations run at normal priority");
+            tracing::warn!(%error, "cannot lower the priority of the threads for slow operations; \
+                                    they run at normal priority");
         }
         while let Some(job) = self.next() {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
-                tracing::error!("a slow operation panicked; its request gets no answer");
+                tracing::error!(
+                    "a slow operation panicked, its request fails; please report this as a bug"
+                );
             }
         }
     }

@@ -58,7 +58,10 @@ fn parse(text: &str) -> anyhow::Result<Policy> {
         let rate = edge.requests_per_second.map(rate).transpose()?;
         let name = edge.name.to_ascii_lowercase();
         if policy.edges.insert(name, Edge { rate, rules }).is_some() {
-            bail!("edge {:?} is there twice; give one edge several [[edge.allow]]", edge.name);
+            bail!(
+                "edge {:?} is configured twice; use several [[edge.allow]] in one [[edge]]",
+                edge.name
+            );
         }
     }
     Ok(policy)
@@ -92,7 +95,7 @@ fn key_id(text: &str) -> anyhow::Result<KeyId> {
 /// A second's worth may come at once.
 fn rate(per_second: f64) -> anyhow::Result<Rate> {
     if !per_second.is_finite() || per_second <= 0.0 {
-        bail!("a rate of {per_second} a second: expected more than 0");
+        bail!("requests per second: expected more than 0, got {per_second}");
     }
     Ok(Rate { per_second, burst: per_second.max(1.0) })
 }

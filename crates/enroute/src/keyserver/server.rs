@@ -57,7 +57,7 @@ const UNHEARD_BYTES_MAX: usize = 64 << 10;
 /// Longest wait at the end for answers to go out.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Where to listen and how to prove who is there.
+/// Address to listen on, and the certificates.
 pub struct Configuration {
     /// Where edges connect.
     pub listen: SocketAddr,
@@ -135,7 +135,7 @@ async fn sync_log(shared: &Shared) {
     loop {
         let ended = timeout(SYNC_EVERY, end.wait_for(|ended| *ended)).await.is_ok();
         if let Err(error) = shared.service.log().sync() {
-            error!("the audit log cannot be brought to the disk: {error}");
+            error!("cannot sync the audit log to disk: {error}");
         }
         if ended {
             return;
@@ -156,7 +156,7 @@ fn on_runtime(
 async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
-        Err(error) => return error!(%error, "cannot accept connections"),
+        Err(error) => return error!(%error, "cannot accept connections: the listener stopped"),
     };
     let mut end = shared.end.clone();
     let mut turn = 0;
@@ -168,14 +168,14 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                warn!(%error, "cannot accept a connection");
+                warn!(%error, "cannot accept a connection, retrying");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Relaxed);
-            warn!(%from, "turned away: {CONNECTIONS_MAX} connections are open");
+            warn!(%from, "connection rejected: {CONNECTIONS_MAX} connections are open, the maximum");
             continue;
         }
         turn = (turn + 1) % workers.len();
@@ -191,7 +191,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
     // Entropy is gathered for each thread when it first wants some: 25 ms, in which it serves nobody.
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     if random.fill(&mut [0]).is_err() {
-        error!("no entropy for the first signature");
+        error!("no entropy is available for the first signature of this thread");
     }
     let mut open = tokio::task::JoinSet::new();
     loop {
@@ -205,7 +205,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
                         Ok(()) => {}
                         // An edge that was let in before; whoever cares for it should hear of it.
                         Err(error) if is_of_time(&error) => {
-                            warn!(%from, "an edge is refused: {error:#}");
+                            warn!(%from, "edge rejected: {error:#}");
                         }
                         Err(error) => info!(%from, "connection closed: {error:#}"),
                     }
@@ -223,11 +223,11 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
     let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let admitted = timeout(PATIENCE, shared.foreigners.admit(Protocol::Tls, &mut stream)).await;
-    if !admitted.context("nothing was said in time")? {
+    if !admitted.context("the client sent nothing in time")? {
         return Ok(());
     }
     let handshake = timeout(PATIENCE, shared.tls.acceptor().accept(stream).into_fallible()).await;
-    let stream = match handshake.context("no handshake in time")? {
+    let stream = match handshake.context("the handshake was not finished in time")? {
         Ok(stream) => stream,
         Err((error, stream)) => {
             let _ = timeout(LINGER, hear_out(stream)).await;
@@ -307,11 +307,14 @@ fn is_of_time(error: &anyhow::Error) -> bool {
 /// The edge's name: the first DNS name in its certificate.
 fn edge_name(stream: &TlsStream<TcpStream>) -> anyhow::Result<String> {
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let certificate = certificates.first().context("no certificate of the edge")?;
+    let certificate =
+        certificates.first().context("expected a certificate of the edge, got none")?;
     let certificate = webpki::EndEntityCert::try_from(certificate)
         .map_err(|error| anyhow!("the edge's certificate: {error}"))?;
     let name = certificate.valid_dns_names().next();
-    let name = name.context("the edge's certificate has no DNS name (subjectAltName)")?;
+    let name = name.context(
+        "expected a DNS name (subjectAltName) in the certificate of the edge, found none",
+    )?;
     Ok(name.to_ascii_lowercase())
 }
 

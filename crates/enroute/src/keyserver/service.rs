@@ -147,7 +147,7 @@ impl Service {
         let outcome = match self.note(edge, request.as_ref().ok(), reason).await {
             Ok(()) => outcome.as_ref().map(|output| &output[..]).map_err(|failure| failure.refusal),
             Err(error) => {
-                error!("the audit log cannot be written, so requests are denied: {error}");
+                error!("cannot write the audit log, all requests are denied: {error}");
                 Err(Refusal::Denied)
             }
         };
@@ -201,7 +201,7 @@ impl Service {
             Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
             Ok(_) => return Err(Failure::new(Refusal::Unspecified, &"the database answers oddly")),
             Err(error) => {
-                warn!("a key could not be fetched: {error:#}");
+                warn!("cannot fetch a key from the database: {error:#}");
                 return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
             }
         };

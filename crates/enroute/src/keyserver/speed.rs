@@ -54,7 +54,7 @@ pub struct Padding {
 pub fn measure(each: Duration, samples: usize) -> anyhow::Result<Report> {
     let mut core = CpuSet::new();
     core.set(sched_getcpu());
-    sched_setaffinity(None, &core).context("cannot stay on one core")?;
+    sched_setaffinity(None, &core).context("cannot pin the thread to one core")?;
     let sign = |kind, scheme| {
         let operation = Operation::CertificateVerify {
             transcript_hash: TranscriptHash::Sha256([7; 32]),

@@ -39,7 +39,9 @@ impl Files {
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)
             .with_single_cert(certificates(&self.certificate)?, key)
-            .with_context(|| format!("{} and its key do not fit", self.certificate.display()))?;
+            .with_context(|| {
+                format!("the certificate {} and its key do not match", self.certificate.display())
+            })?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(tls)))
     }

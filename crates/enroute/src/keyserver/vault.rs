@@ -18,7 +18,7 @@ mod inventory;
 
 pub use inventory::{Listed, list, remove};
 
-/// The environment variable with the key-encryption keys, for those who have no file.
+/// Environment variable with the key-encryption keys, used without `--kek-file`.
 pub const KEK_VARIABLE: &str = "ENROUTE_KEK";
 /// Names one step of a scan asks for.
 const SCAN_COUNT: &[u8] = b"500";
@@ -32,7 +32,10 @@ pub fn keyring(path: Option<&Path>) -> anyhow::Result<Keyring> {
         }
         None => {
             let text = std::env::var(KEK_VARIABLE).map_err(|_| {
-                anyhow::anyhow!("no key-encryption key: say --kek-file or set {KEK_VARIABLE}")
+                anyhow::anyhow!(
+                    "expected a key-encryption key: set --kek-file or the environment \
+                                 variable {KEK_VARIABLE}"
+                )
             })?;
             (Zeroizing::new(text), KEK_VARIABLE.to_owned())
         }
@@ -99,12 +102,12 @@ pub struct Rotated {
     pub already: u64,
     /// Records that stay as they are, and why: they are damaged, or the keyring does not open them.
     pub left: Vec<(KeyId, String)>,
-    /// Places the database could not read, so that nobody knows whose records lie there.
+    /// Places that the database could not read; the names of their records are unknown.
     pub nameless: u64,
 }
 
-/// Seals every record under the keyring's first key; `progress` is told how many were looked at.
-/// One that is damaged does not keep the others from it.
+/// Seals every record under the keyring's first key; `progress` gets the number of records
+/// examined. A damaged record does not stop it.
 pub async fn rotate(
     keyring: &Keyring,
     database: &Database,
@@ -142,7 +145,7 @@ async fn rotate_one(
             rotated.left.push((id, text));
             return Ok(());
         }
-        Reply::Error(text) => bail!("the database says: {text}"),
+        Reply::Error(text) => bail!("the database replied with an error: {text}"),
         // It was deleted meanwhile.
         _ => return Ok(()),
     };
@@ -162,7 +165,7 @@ async fn rotate_one(
 /// say nothing of the kind.
 async fn passed_over(database: &Database) -> anyhow::Result<u64> {
     let Reply::Bytes(text) = database.ask(&[b"INFO", b"stats"]).await? else {
-        bail!("INFO gave no text");
+        bail!("INFO: expected a text, got another reply");
     };
     let text = String::from_utf8_lossy(&text);
     let said = text.lines().find_map(|line| line.strip_prefix("scan_passed_over:"));
@@ -172,9 +175,9 @@ async fn passed_over(database: &Database) -> anyhow::Result<u64> {
 async fn scan(database: &Database, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let pattern = b"enroute:key:*";
     let reply = database.ask(&[b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]).await?;
-    let Reply::List(parts) = reply else { bail!("SCAN gave no list") };
+    let Reply::List(parts) = reply else { bail!("SCAN: expected a list, got another reply") };
     let Ok([Reply::Bytes(next), Reply::List(names)]) = <[Reply; 2]>::try_from(parts) else {
-        bail!("SCAN gave no cursor and names");
+        bail!("SCAN: expected a cursor and names, got another reply");
     };
     let names = names.into_iter().filter_map(|name| match name {
         Reply::Bytes(name) => Some(name),
@@ -189,7 +192,7 @@ fn with_random<T>(
     let mut failure = None;
     let outcome = act(&mut |bytes| failure = getrandom(bytes).err().or(failure.take()));
     match failure {
-        Some(error) => Err(error.context("the system gives no random bytes")),
+        Some(error) => Err(error.context("cannot get random bytes from the system")),
         None => Ok(outcome?),
     }
 }

@@ -56,8 +56,9 @@ pub struct RelayConfig {
     /// Limit on the bytes one connection has on the way in one direction; `None` derives it from
     /// rate and delay. It acts as a window: no more than this leaves per one-way delay.
     pub window_bytes: Option<usize>,
-    /// So long before a departure the thread polls instead of sleeping, which costs processor
-    /// time for precision: a sleeping thread wakes up this late on a busy virtual machine.
+    /// The time before a departure for which the thread polls instead of sleeping, which costs
+    /// processor time for precision: a sleeping thread wakes up this late on a busy virtual
+    /// machine.
     pub spin: Duration,
 }
 

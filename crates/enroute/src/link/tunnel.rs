@@ -84,7 +84,8 @@ pub struct TunnelConfig {
     pub packet_bytes_max: u16,
     /// Limit on the bytes on the way in one direction; packets beyond it are dropped.
     pub buffer_bytes: usize,
-    /// So long before a departure the thread polls instead of sleeping; see `RelayConfig`.
+    /// The time before a departure for which the thread polls instead of sleeping; see
+    /// `RelayConfig`.
     pub spin: Duration,
 }
 

@@ -62,7 +62,9 @@ impl Budget {
         if gives_way && !self.gives_way {
             info!(
                 resident,
-                granted, wanted, "storage gives way: all else takes more than its base"
+                granted,
+                wanted,
+                "storage shrinks: the rest of the process exceeds its share of the memory"
             );
         }
         self.gives_way = gives_way;

@@ -75,9 +75,9 @@ impl Clients {
             let (all, share) = (self.bytes(), self.share);
             warn!(
                 %peer, closed,
-                "closing the client that keeps the most: {bytes} of the {all} bytes that all clients \
-                 keep waiting, and {share} may be; it should read replies sooner or ask for \
-                 less at once"
+                "closing the client with the largest buffers: {bytes} of {all} bytes of all clients, \
+                 whose limit is {share}; the client should read replies sooner or request less \
+                 at once"
             );
         }
     }

@@ -356,7 +356,7 @@ impl<F: Filter> Connection<F> {
     }
 
     fn lose_client(&mut self, error: &io::Error) {
-        debug!(peer = %self.peer, %error, "client connection lost");
+        debug!(peer = %self.peer, %error, "client connection failed");
         self.client_state = ClientState::Lost;
     }
 

@@ -28,7 +28,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(
-                "no origin can be reached, the connecting thread cannot start: {error}"
+                "cannot start the thread that connects to origins, no origin can be reached: {error}"
             );
             return;
         }

@@ -46,7 +46,7 @@ pub(super) fn run(
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!("the thread that watches origins cannot start: {error}");
+            tracing::error!("cannot start the thread for feeds and origin identity: {error}");
             return;
         }
     };
@@ -85,8 +85,8 @@ async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut fe
                 if told.as_ref() != Some(&why) {
                     warn!(
                         origin = %source.origin,
-                        "feed lost, nothing is cached until it is back: {why}; trying again after \
-                         {RETRY:?}, and ever more rarely, up to {RETRY_MAX:?}"
+                        "feed lost, nothing is cached until it is re-established: {why}; retrying after \
+                         {RETRY:?}, then at growing intervals of up to {RETRY_MAX:?}"
                     );
                     told = Some(why);
                 }
@@ -123,12 +123,12 @@ async fn listen(
                 count => feed.receive(&buffer[..count], storage, now())?,
             },
             () = tokio::time::sleep_until(shared.start + feed.poll_timeout()) => {
-                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "it fell silent");
+                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "no reply on the feed connection");
             }
         }
         shared.post.deliver(storage.woken());
         if feed.is_open() && !stood {
-            info!("feed stands: writes around the cache are seen");
+            info!("feed established: the origin reports writes that bypass the cache");
         }
     }
 }

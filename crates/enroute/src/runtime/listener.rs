@@ -52,7 +52,7 @@ impl Protocol {
 pub struct Listener {
     /// What its clients speak.
     pub protocol: Protocol,
-    /// Who answers what storage does not.
+    /// The origin.
     pub origin: Arc<Origin>,
     /// Behind each connection stands the address its client wanted to reach, not `origin`.
     pub diverted: bool,
@@ -136,7 +136,7 @@ impl Listener {
             return Ok(behind);
         }
         let original = original_destination(stream, self.address)?;
-        debug!(%original, "diverted here");
+        debug!(%original, "diverted connection accepted");
         Ok(behind.at(original))
     }
 
@@ -175,13 +175,14 @@ pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]
             for (stream, peer) in arrivals(socket, listener).take(ACCEPTED_AT_ONCE) {
                 if !listener.enter() {
                     warn!(%peer, listen = %listener.address, limit = listener.connections_max,
-                        "turned away: connections_max is reached");
+                        "connection rejected: connections_max is reached");
                     continue;
                 }
                 let behind = match listener.behind(&stream) {
                     Ok(behind) => behind,
                     Err(error) => {
-                        warn!(%peer, listen = %listener.address, "cannot serve the connection: {error}");
+                        warn!(%peer, listen = %listener.address, "connection closed: cannot set \
+                                                                  up its socket: {error}");
                         listener.left();
                         continue;
                     }
@@ -192,7 +193,7 @@ pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]
             }
         }
     }
-    info!("draining: no new connections");
+    info!("draining: new connections are no longer accepted");
 }
 
 /// Clients taken from one listener before the others have their turn.
@@ -207,7 +208,7 @@ fn arrivals(
         Ok(accepted) => Some(accepted),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         Err(error) => {
-            warn!(listen = %listener.address, "cannot accept a connection: {error}");
+            warn!(listen = %listener.address, "cannot accept a connection, retrying: {error}");
             // Out of descriptors, most likely: others must close first.
             std::thread::sleep(super::TICK);
             None

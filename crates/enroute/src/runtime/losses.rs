@@ -68,8 +68,8 @@ impl Losses {
         if let Some(left_out) = self.0.lock().add(cause) {
             warn!(
                 origin, %peer, command, closed, left_out,
-                "the answer to a write was lost: what it can touch is not cached until `quarantine` is over; \
-                 GET /stats names every cause"
+                "the reply to a write was lost: the scope of the write is not cached until `quarantine` has elapsed; \
+                 GET /stats lists all causes"
             );
         }
     }

@@ -166,7 +166,7 @@ impl Runtime {
         self.shared.post.wake_all();
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a thread of the cache panicked");
+                tracing::error!("a thread of the cache panicked; please report this as a bug");
             }
         }
     }
@@ -230,7 +230,8 @@ fn tell_strangers(shared: &Shared) {
             tracing::warn!(
                 listen = %listener.address,
                 node,
-                "clients go around the cache: no listener has this node of the cluster as its origin"
+                "clients bypass the cache: no listener has this cluster node as its origin; add a \
+                 [[listener]] for it"
             );
         }
     }

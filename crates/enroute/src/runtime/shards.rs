@@ -175,7 +175,7 @@ impl Handle {
         Self { shards, stats, woken: Vec::new() }
     }
 
-    /// Sessions to be told that the fill they waited for is over.
+    /// Sessions to notify that the fill they waited for has ended.
     pub fn woken(&mut self) -> &mut Vec<Ticket> {
         &mut self.woken
     }

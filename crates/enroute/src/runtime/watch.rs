@@ -179,14 +179,15 @@ impl Watcher {
     /// The origin has said who it is.
     fn answered(&mut self, verdict: Verdict) {
         if self.source.origin.set_fault(None) {
-            info!(origin = %self.source.origin, "the origin speaks the expected protocol now");
+            info!(origin = %self.source.origin, "the origin now speaks the expected protocol");
         }
         // Who went on before the first answer may have stored what an earlier process said.
         let loose = !std::mem::take(&mut self.loose).is_empty();
         if verdict == Verdict::Changed {
             warn!(
                 origin = %self.source.origin,
-                "the origin is another process or has other data than before: its stored answers are dropped"
+                "the identity of the origin has changed (restart, failover or restored data): all its entries are \
+                 dropped"
             );
         }
         if verdict == Verdict::Changed || loose {

@@ -151,7 +151,7 @@ pub(super) fn run(
     let reactor = match reactor {
         Ok(reactor) => reactor,
         Err(error) => {
-            tracing::error!("a worker cannot start: {error}");
+            tracing::error!("cannot start a worker: {error}");
             return;
         }
     };
@@ -172,7 +172,7 @@ pub(super) fn run(
     let (seats, called, alarms) = (Slab::new(), Vec::new(), BTreeSet::new());
     let mut round = Round { index, seats, called, alarms, seated: 0, full: false };
     if let Err(error) = round.serve(&mut worker, &inbox) {
-        tracing::error!("a worker ended: {error}");
+        tracing::error!("a worker stopped: {error}; its clients are closed");
     }
     round.close(&mut worker);
 }
@@ -188,7 +188,9 @@ impl Round {
                 }
                 if now >= until {
                     let limit = worker.shared.limits.drain_timeout;
-                    warn!("closing connections that were still busy after {limit:?}");
+                    warn!(
+                        "closing connections that are still busy after {limit:?} (drain_timeout)"
+                    );
                     return Ok(());
                 }
             }
@@ -304,7 +306,7 @@ impl Round {
                 self.called.push(number);
             }
             Err(error) => {
-                warn!(%peer, "cannot serve the connection: {error}");
+                warn!(%peer, "connection closed: cannot set up its socket: {error}");
                 listener.left();
             }
         }

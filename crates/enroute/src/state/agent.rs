@@ -91,7 +91,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// An agent that will serve who connects to `listener`.
+    /// An agent for the clients of `listener`.
     ///
     /// # Errors
     /// The sockets could not be set up.
@@ -138,7 +138,7 @@ impl Service {
         self.address
     }
 
-    /// Serves until `end` is set and everybody has heard what was due.
+    /// Serves until `end` is set and all outstanding replies are written.
     ///
     /// # Errors
     /// The system does not let it wait for its sockets.
@@ -150,7 +150,7 @@ impl Service {
                 let until = *drain_until.get_or_insert_with(|| self.now() + DRAIN_LIMIT);
                 self.close_idle();
                 if self.clients == 0 || self.now() >= until {
-                    info!(clients = self.clients, "the agent ends");
+                    info!(clients = self.clients, "agent stopped");
                     return Ok(());
                 }
             }
@@ -298,7 +298,7 @@ impl Service {
                 self.make_room();
             }
             Err(error) => {
-                tracing::debug!(peer = %seat.peer, "client connection lost: {error}");
+                tracing::debug!(peer = %seat.peer, "client connection failed: {error}");
                 self.close(client);
             }
         }
@@ -326,7 +326,7 @@ impl Service {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(peer = %seat.peer, "client connection lost: {error}");
+                    tracing::debug!(peer = %seat.peer, "client connection failed: {error}");
                     return self.close(client);
                 }
             }
@@ -342,19 +342,23 @@ impl Service {
         while self.accepts {
             match self.listener.accept() {
                 Ok((stream, peer)) if self.clients >= self.setup.clients_max => {
-                    warn!(%peer, limit = self.setup.clients_max, "turned away: clients_max is reached");
+                    warn!(%peer, limit = self.setup.clients_max, "connection rejected: \
+                                                                  --clients-max is reached");
                     let _ =
                         io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
                 }
                 Ok((stream, peer)) => {
                     if let Err(error) = self.seat(stream, peer) {
-                        warn!(%peer, "cannot serve the connection: {error}");
+                        warn!(%peer, "connection closed: cannot set up its socket: {error}");
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.accepts = false,
                 Err(error) => {
                     // The listener tells only what is new: who waits already is tried again later.
-                    warn!("cannot accept a connection: {error}; raise `ulimit -n`?");
+                    warn!(
+                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
+                         open files is reached"
+                    );
                     return;
                 }
             }

@@ -60,7 +60,8 @@ impl<'a> Bus<'a> {
         match heard {
             Ok(heard) if heard.contains(&source) => Ok(()),
             Ok(_) => bail!(
-                "not all nodes have heard within {LIMIT:?} what {} said over their bus: look at `CLUSTER LINKS` there",
+                "messages of {} over the cluster bus did not reach all nodes within {LIMIT:?}: check `CLUSTER LINKS` \
+                 there",
                 self.view.member(source)?.address
             ),
             Err(why) => bail!("{why}"),
@@ -73,7 +74,7 @@ impl<'a> Bus<'a> {
         let listen = |&(_, member): &(Number, &state::members::Member)| -> anyhow::Result<Node> {
             let mut node = self.cluster.connect(member.address)?;
             node.ask(&["SUBSCRIBE", &channel]).with_context(|| {
-                format!("moves need PUBLISH, SUBSCRIBE and channels {CHANNEL}*")
+                format!("slot moves need the rights +publish, +subscribe and channels {CHANNEL}*")
             })?;
             Ok(node)
         };

@@ -29,7 +29,7 @@ use super::{
 pub struct Access {
     /// Nodes to begin with.
     pub seeds: Vec<SocketAddr>,
-    /// Whom to be at all nodes, if they ask.
+    /// Login at the nodes, the same at all of them.
     pub login: Option<Login>,
 }
 
@@ -69,7 +69,7 @@ impl View {
     pub(super) fn member(&self, node: Number) -> anyhow::Result<&Member> {
         let member = self.members.get(usize::from(node.0)).and_then(Option::as_ref);
         member.with_context(|| {
-            format!("node number {} is no primary of the cluster any more", node.0)
+            format!("node number {} is no longer a primary of the cluster", node.0)
         })
     }
 
@@ -211,7 +211,10 @@ impl Cluster {
             }
         }
         if found.is_empty() {
-            bail!("no node is a primary: is the cluster set up? `redis-cli --cluster check` says");
+            bail!(
+                "expected at least one primary in the cluster, found none; run `redis-cli \
+                 --cluster check`"
+            );
         }
         let (gone, there): (Vec<&Member>, Vec<_>) = told.iter().partition(|one| one.failing);
         self.access.seeds = there.into_iter().chain(gone).map(|member| member.address).collect();
@@ -270,7 +273,7 @@ impl Cluster {
     }
 
     fn anybody(&self) -> anyhow::Result<Vec<Member>> {
-        let mut why = anyhow!("no node is known; name one with --cluster");
+        let mut why = anyhow!("no node is known; set --cluster");
         for seed in &self.access.seeds {
             match self.members_at(*seed) {
                 Ok(members) => return Ok(members),
@@ -335,7 +338,9 @@ impl Cluster {
             .iter()
             .map(|reply| match reply {
                 Reply::Integer(keys) => Ok(u64::try_from(*keys).unwrap_or_default()),
-                other => bail!("{address} does not count keys: {other:?}"),
+                other => {
+                    bail!("{address}: CLUSTER COUNTKEYSINSLOT: expected a number, got {other:?}")
+                }
             })
             .collect()
     }
@@ -345,6 +350,7 @@ impl Cluster {
 pub(super) fn nobodys(slot: Slot) -> String {
     let slot = slot.number();
     format!(
-        "nobody owns slot {slot}, or its owner does not answer: enroute state doctor says, and mends it"
+        "slot {slot} has no owner, or its owner does not reply: run `enroute state doctor` to \
+         diagnose and repair"
     )
 }

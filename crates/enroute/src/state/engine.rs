@@ -47,13 +47,13 @@ pub(super) fn relocate(
             && value(job, "operation").as_deref() == Some("EXPORT")
             && value(job, "slot_ranges").is_some_and(|found| ranges.contains(&found))
     };
-    debug!(slot = slot.number(), %source, "the engine moves it");
+    debug!(slot = slot.number(), %source, "slot move started by the engine");
     loop {
         let jobs = jobs(cluster, source)?;
         let job = jobs.list().iter().find(is_ours);
         match job.and_then(|job| value(job, "state")).as_deref() {
             Some("success") => {
-                info!(slot = slot.number(), took = ?start.elapsed(), "a slot's move is over");
+                info!(slot = slot.number(), took = ?start.elapsed(), "slot move finished");
                 return Ok(End::Moved);
             }
             Some("failed" | "cancelled") => {
@@ -61,10 +61,7 @@ pub(super) fn relocate(
             }
             Some(_) if start.elapsed() > LIMIT => return Ok(End::Open),
             Some(_) => thread::sleep(LOOK_PAUSE),
-            None => bail!(
-                "{source} knows nothing of the move of slot {} it was asked for",
-                slot.number()
-            ),
+            None => bail!("{source} does not list the requested move of slot {}", slot.number()),
         }
     }
 }

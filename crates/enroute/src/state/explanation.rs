@@ -38,35 +38,42 @@ pub(super) fn explanation(
         lines.push(format!("of {count} nodes these are the best, and where it is"));
     }
     lines.push(match why {
-        None => "nothing was decided".to_owned(),
-        Some(Stays::Unchanged) => "stays: used as when it was looked at last".to_owned(),
+        None => "not reviewed yet".to_owned(),
+        Some(Stays::Unchanged) => "stays: its accesses have not changed since the last \
+                                   review"
+            .to_owned(),
         Some(Stays::Best) => "stays: it is where its accesses wait least".to_owned(),
         Some(Stays::Pinned) => "stays: pinned".to_owned(),
         Some(Stays::NotWorthIt { saves_us, needs_us }) => {
             format!(
-                "stays: a move saves {saves_us:.0} us while it lasts; worth it from {needs_us:.0} us on"
+                "stays: a move would save {saves_us:.0} us within the dwell time; at least \
+                 {needs_us:.0} us are required"
             )
         }
         Some(Stays::Full) => {
-            "stays: nodes where its accesses would wait less have no room".to_owned()
+            "stays: the nodes where its accesses would wait less have no room (maxmemory, \
+             --load-max)"
+                .to_owned()
         }
         Some(Stays::Wanted { reviews }) => {
             format!("about to move: wanted elsewhere in {reviews} reviews in a row")
         }
         Some(Stays::CoolsDown { until }) => {
             format!(
-                "stays: it moved lately; looked at again in {:.1} s",
+                "stays: it moved recently; next review in {:.1} s",
                 until.saturating_sub(now).as_secs_f64()
             )
         }
         Some(Stays::NotMoved { until }) => {
             format!(
-                "stays: its move did not come about; looked at again in {:.1} s",
+                "stays: its last move failed; next review in {:.1} s",
                 until.saturating_sub(now).as_secs_f64()
             )
         }
-        Some(Stays::Budget) => "waits: enough other slots are moving".to_owned(),
-        Some(Stays::Moving) => "on its way".to_owned(),
+        Some(Stays::Budget) => {
+            "waits: the maximum number of moves (--moves-max) is reached".to_owned()
+        }
+        Some(Stays::Moving) => "moving".to_owned(),
     });
     lines.join("\n")
 }

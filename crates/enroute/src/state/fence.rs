@@ -101,7 +101,8 @@ fn raise_at(
         }
         if Instant::now() > until {
             bail!(
-                "{node} still has a subscriber of {}, on a connection without that name: close it (CLIENT LIST TYPE pubsub)",
+                "{node} still has a subscriber of {}, on a connection without that name: find it by `CLIENT LIST TYPE \
+                 pubsub` and close it",
                 others.join(" and of ")
             );
         }
@@ -114,7 +115,8 @@ fn stands_at(cluster: &Cluster, node: SocketAddr, channel: &str) -> anyhow::Resu
     let said = cluster.ask(node, &["PUBSUB", "NUMSUB", channel])?;
     if said.list().last() != Some(&Reply::Integer(1)) {
         bail!(
-            "{node} lost {channel} at once: another placer raises a fence, or the node has restarted"
+            "{node} lost the subscription of {channel} at once: another placer raised its fence, or the node has \
+             restarted"
         );
     }
     Ok(())

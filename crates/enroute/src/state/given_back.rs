@@ -24,7 +24,7 @@ pub(super) fn read(
     let reply = run(actor, target, READ, slot, source, &words)?;
     let said = reply.list();
     if said.len() != keys.len() * 2 {
-        bail!("{target} tells {} values of {} keys", said.len() / 2, keys.len());
+        bail!("{target}: expected the values of {1} keys, got {0}", said.len() / 2, keys.len());
     }
     let value = |(key, said): (&Vec<u8>, &[Reply])| match said {
         // It has expired.
@@ -33,7 +33,7 @@ pub(super) fn read(
             let (key, value) = (key.clone(), value.clone());
             Some(Ok(Value { key, value, expires_ms: u64::try_from(*expires).unwrap_or(0) }))
         }
-        other => Some(Err(anyhow::anyhow!("{target} tells no value: {other:?}"))),
+        other => Some(Err(anyhow::anyhow!("{target}: expected a value, got {other:?}"))),
     };
     keys.iter().zip(said.chunks_exact(2)).filter_map(value).collect()
 }
@@ -79,5 +79,5 @@ fn run(
     let number = slot.number().to_string();
     let words = [&[number.as_bytes(), other.as_bytes()], words].concat();
     let reply = actor.run(node, script, &words).and_then(note::done);
-    reply.with_context(|| format!("{node} does not give slot {number} back"))
+    reply.with_context(|| format!("{node} failed to give back slot {number}"))
 }

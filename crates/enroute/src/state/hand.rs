@@ -32,14 +32,20 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 /// What is open, one line each.
 fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<String> {
     let at = |node: state::Node| {
-        view.member(node)
-            .map_or_else(|_| "a node that is gone".to_owned(), |member| member.address.to_string())
+        view.member(node).map_or_else(
+            |_| "a node that left the cluster".to_owned(),
+            |member| member.address.to_string(),
+        )
     };
     let line = |slot: &Slot, node: state::Node, claim: &Claim| {
         let what = match claim {
-            Claim::Migrating(to) => format!("is leaving {} for {}", at(node), at(*to)),
+            Claim::Migrating(to) => format!("is open: moving from {} to {}", at(node), at(*to)),
             Claim::Importing(from, keys) => {
-                format!("is coming to {} from {}, {keys} keys are there", at(node), at(*from))
+                format!(
+                    "is open: moving to {} from {}, {keys} keys have arrived",
+                    at(node),
+                    at(*from)
+                )
             }
             Claim::Holding(keys) => {
                 format!("has {keys} keys at {}, which does not own it", at(node))
@@ -47,7 +53,7 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
         };
         format!("slot {} {what}", slot.number())
     };
-    let lost = view.lost.iter().map(|slot| format!("slot {} is nobody's", slot.number()));
+    let lost = view.lost.iter().map(|slot| format!("slot {} has no owner", slot.number()));
     let claims = claims.iter().flat_map(|(slot, claims)| {
         let said = claims.iter().filter(|(_, claim)| *claim != Claim::Holding(0));
         said.map(|(node, claim)| line(slot, *node, claim))
@@ -55,11 +61,11 @@ fn findings(view: &View, claims: &[(Slot, Vec<(state::Node, Claim)>)]) -> Vec<St
     lost.chain(claims).collect()
 }
 
-/// Finds slots that a crash left open and, unless it is only to `look`, ends their moves. What was
-/// found, and what is still open.
+/// Finds open and lost slots and, unless `look` is set, repairs them. Returns what was found and
+/// what is still open.
 ///
 /// # Errors
-/// A node does not answer, so that nobody knows; or a placer leads, which mends by itself.
+/// A node does not reply; or a placer leads, which repairs slots by itself.
 pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let mut cluster = Cluster::new(access);
     let view = cluster.view()?;
@@ -119,8 +125,11 @@ fn hold(lease: &Lease, cluster: &Cluster, view: &View) -> anyhow::Result<()> {
             if let Some(obstacle) = lease.obstacle() {
                 bail!("{obstacle}");
             }
-            let holder = Lease::holder(cluster, view)?.unwrap_or_else(|| "nobody".to_owned());
-            bail!("{holder} may move slots now, and mends what is open by itself; stop it first");
+            let holder =
+                Lease::holder(cluster, view)?.unwrap_or_else(|| "an unknown placer".to_owned());
+            bail!(
+                "{holder} holds the placer lease and resumes open slot moves by itself; stop it first"
+            );
         }
         thread::sleep(PAUSE);
     }
@@ -156,7 +165,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
                 None => waiting.push(one.slot),
                 Some(None) => {}
                 Some(Some(why)) => {
-                    left.push(format!("slot {} did not move: {why}", one.slot.number()));
+                    left.push(format!("slot {} was not moved: {why}", one.slot.number()));
                 }
             }
         }
@@ -164,8 +173,8 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
             begun = Instant::now();
         } else if begun.elapsed() > SETTLE_LIMIT {
             bail!(
-                "a slot stays open (enroute state doctor), or the nodes do not agree on their epochs: look at \
-                 CLUSTER INFO of each, and try again"
+                "a slot stays open, or the nodes disagree on their epochs: run `enroute state doctor`, check CLUSTER \
+                 INFO of each node, then try again"
             );
         } else {
             thread::sleep(PAUSE);
@@ -178,7 +187,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
 /// What is to move, of these slots, to the node at `to`.
 fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move>> {
     let target = view.primaries().find(|(_, member)| member.address == to);
-    let (to, _) = target.with_context(|| format!("{to} is no primary of the cluster"))?;
+    let (to, _) = target.with_context(|| format!("{to} is not a primary of the cluster"))?;
     let way = |&slot: &Slot| {
         let from = view.owner(slot);
         let from = from.with_context(|| nobodys(slot))?;
@@ -188,7 +197,7 @@ fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move
     Ok(moves.into_iter().filter(|one| one.from != to).collect())
 }
 
-/// Where a slot is, who uses it, and what would move it.
+/// The owner of a slot, the hosts that use it, and what would move it.
 ///
 /// # Errors
 /// The cluster does not answer.
@@ -199,15 +208,15 @@ pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
         .owner(slot)
         .map(|owner| view.member(owner).map(|member| member.address))
         .transpose()?;
-    let owner = owner.map_or_else(|| "nobody's".to_owned(), |owner| format!("at {owner}"));
+    let owner = owner.map_or_else(|| "has no owner".to_owned(), |owner| format!("is at {owner}"));
     let status = status_in(&cluster, &view)?;
     let known = status.as_ref().and_then(|status| status.why.get(&(slot.number() as u16)));
     let text = match (known, status.is_some()) {
         (Some(why), _) => why.as_str(),
-        (None, true) => "stays: nobody uses it, or many others are used more",
+        (None, true) => "stays: it is not used, or many other slots are used more",
         (None, false) => "stays: no placer runs (enroute state placer)",
     };
-    Ok(format!("slot {} is {owner}\n{text}", slot.number()))
+    Ok(format!("slot {} {owner}\n{text}", slot.number()))
 }
 
 /// What the placer last saw and did.
@@ -231,10 +240,8 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
     if let Some(status) = status_in(&cluster, &view)? {
         lines.push(format!("agents: {}", status.agents.join(", ")));
         let (used, copied) = (status.slots_in_use, status.copied);
-        lines.push(format!(
-            "slots in use: {used}; read everywhere, so agents keep copies: {copied}"
-        ));
-        lines.push(format!("accesses wait {:.1} ms each second", status.waits_us / 1e3));
+        lines.push(format!("slots in use: {used}; slots that agents keep copies of: {copied}"));
+        lines.push(format!("accesses wait {:.1} ms per second", status.waits_us / 1e3));
         lines.push(format!("moves: {}, failed: {}", status.moves, status.moves_failed));
         lines.extend(status.latest.iter().map(|line| format!("  {line}")));
     }
@@ -243,7 +250,7 @@ pub fn status(access: &Access) -> anyhow::Result<String> {
 
 fn status_in(cluster: &Cluster, view: &View) -> anyhow::Result<Option<Status>> {
     let text = cluster.ask_owner(view, TAG.as_bytes(), &["GET", STATUS])?.text();
-    text.map(|text| serde_json::from_str(&text).context("the placer's status cannot be read"))
+    text.map(|text| serde_json::from_str(&text).context("cannot read the status of the placer"))
         .transpose()
 }
 
@@ -259,8 +266,8 @@ pub fn advise_tags(access: &Access) -> anyhow::Result<Vec<String>> {
     let mut uses: BTreeMap<Slot, BTreeMap<String, Vec<(u64, String)>>> = BTreeMap::new();
     for pair in reply.list().chunks_exact(2) {
         let (Some(host), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
-        let report: Report =
-            serde_json::from_str(&text).with_context(|| format!("the report of {host}"))?;
+        let report: Report = serde_json::from_str(&text)
+            .with_context(|| format!("cannot read the report of agent {host}"))?;
         for (key, times) in report.hot {
             let slot = Slot::of(key.as_bytes());
             uses.entry(slot).or_default().entry(key).or_default().push((times, host.clone()));

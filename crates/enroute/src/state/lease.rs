@@ -96,7 +96,7 @@ impl Lease {
             Ok(Reply::Text(_)) if ask == Ask::Take => (Answer::Held, None),
             Ok(reply) => (Answer::Refused, reply.text()),
             Err(error) => {
-                warn!("cannot renew the lease: {error:#}");
+                warn!("cannot take or renew the placer lease: {error:#}");
                 state.obstacle = Some(format!("{error:#}"));
                 (Answer::Unknown, None)
             }
@@ -105,7 +105,10 @@ impl Lease {
             state.fence = None;
             let leads = leads.map(|holder| named(&holder)).filter(|name| !name.is_empty());
             let leads = leads.unwrap_or_else(|| "unknown: the lease is gone".to_owned());
-            warn!(name = self.name, leads, "another placer leads now; this one stops");
+            warn!(
+                name = self.name,
+                leads, "another placer leads now; this placer stops moving slots"
+            );
         }
         answer == Answer::Held
     }
@@ -123,7 +126,7 @@ impl Lease {
                     name = self.name,
                     token = token.number,
                     fenced_off = off,
-                    "this placer leads"
+                    "this placer leads now"
                 );
                 state.fenced_off.extend(fence.fenced_off.iter().cloned());
                 state.fence = Some(fence);
@@ -136,7 +139,7 @@ impl Lease {
             Err(error) => {
                 warn!(
                     name = self.name,
-                    "cannot raise the fence at all primaries, no slot moves: {error:#}"
+                    "cannot raise the fence at all primaries, no slot is moved: {error:#}"
                 );
                 state.obstacle =
                     Some(format!("cannot raise the fence at all primaries: {error:#}"));
@@ -184,7 +187,7 @@ impl Lease {
         if state.rules.release() {
             let words = ["EVAL", RELEASE, "1", PLACER, &self.holder];
             if let Err(error) = cluster.ask_owner(view, PLACER.as_bytes(), &words) {
-                warn!("cannot release the lease, it runs out by itself: {error:#}");
+                warn!("cannot release the placer lease, it expires by itself: {error:#}");
             }
         }
     }
@@ -194,7 +197,8 @@ impl Lease {
         let state = self.state.lock();
         let token = state.rules.token(self.start.elapsed());
         let fence = state.fence.as_ref().filter(|fence| Some(fence.token) == token);
-        let fence = fence.context("no step is taken without the lease and its fence")?;
+        let fence =
+            fence.context("expected the lease and its fence, found none: no step is taken")?;
         Ok((fence.token, fence.channel.clone()))
     }
 
@@ -204,8 +208,8 @@ impl Lease {
             name = self.name,
             %node,
             token = token.number,
-            "fenced off: the node refuses this placer's steps, because another placer has taken over or the node has \
-             restarted; asking for the lease again"
+            "fenced off: the node refuses the steps of this placer, because another placer has taken over or \
+             the node has restarted; requesting the lease again"
         );
     }
 }
@@ -271,10 +275,10 @@ impl Actor<'_> {
         command.extend(words.iter().map(AsRef::as_ref));
         // Without it a node that does not own the slot refuses access to its keys.
         let replies = ask(&[vec![b"ASKING"], command])?;
-        match replies.into_iter().next_back().context("no answer")? {
+        match replies.into_iter().next_back().context("expected a reply, got none")? {
             Reply::Error(error) if error.starts_with(FENCED) => {
                 self.lease.refused(token, node);
-                bail!("{node} refuses a step: {error}")
+                bail!("{node} refuses the step: {error}")
             }
             reply => Ok(reply),
         }

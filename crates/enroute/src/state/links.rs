@@ -178,9 +178,9 @@ impl Links {
     fn lose(&mut self, at: usize, why: &str, agent: &mut Agent, now: Duration) {
         if let Some(link) = self.links.get_mut(at).and_then(Option::take) {
             if link.connected {
-                warn!(node = %link.address, "connection lost: {why}");
+                warn!(node = %link.address, "connection to the node lost: {why}");
             } else if self.gone.insert(link.address) {
-                warn!(node = %link.address, "cannot connect, trying again: {why}");
+                warn!(node = %link.address, "cannot connect to the node, retrying: {why}");
             }
             agent.lost(at, why, now);
         }

@@ -68,7 +68,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     let moved: Vec<Moved> = moved.map(|(one, _)| (one.slot, one.from, one.to)).collect();
     tell(actor, &moved);
     if !moved.is_empty() {
-        info!(moved = moved.len(), lanes = lanes.len(), took = ?start.elapsed(), "a batch is over");
+        info!(moved = moved.len(), lanes = lanes.len(), took = ?start.elapsed(), "batch of slot moves finished");
     }
     ended
 }
@@ -78,8 +78,8 @@ pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
     match ended {
         Ok(End::Moved) => None,
         Ok(End::Refused(why)) => Some(why),
-        Ok(End::Stayed) => Some("it was given up".to_owned()),
-        Ok(End::Open) => Some("it is open, and will be gone on with".to_owned()),
+        Ok(End::Stayed) => Some("the move was given up".to_owned()),
+        Ok(End::Open) => Some("the slot move is left open; will retry".to_owned()),
         Err(error) => Some(format!("{error:#}")),
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
     let resumed = |(slot, claims): &(Slot, Vec<(Number, Claim)>)| {
         let migration = view.resume(*slot, claims, turn())?;
-        info!(slot = slot.number(), ?claims, "going on with a move that was left open");
+        info!(slot = slot.number(), ?claims, "resuming an open slot move");
         Some(migration)
     };
     let migrations: Vec<Migration> = claims.iter().filter_map(resumed).collect();
@@ -102,7 +102,7 @@ pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
             (bus, takers) = (Bus::new(cluster, view, sources()), BTreeSet::new());
         }
         if let Err(error) = bus.is_heard(from, turn()) {
-            warn!(slot = slot.number(), "it stays open for now: {error:#}");
+            warn!(slot = slot.number(), "slot move left open; will retry: {error:#}");
             continue;
         }
         takers.insert(to);
@@ -133,7 +133,7 @@ fn tell(actor: Actor<'_>, moved: &[Moved]) {
                 return;
             }
             if let Err(error) = actor.run(member.address, TELL, &news.concat()) {
-                warn!("{} was not told what has moved: {error:#}", member.address);
+                warn!("cannot announce moved slots to node {}: {error:#}", member.address);
                 return;
             }
         }
@@ -163,13 +163,14 @@ fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
     let slot = migration.slot();
     loop {
         if let Some(end) = migration.end() {
-            info!(slot = slot.number(), ?end, took = ?start.elapsed(), "a slot's move is over");
+            info!(slot = slot.number(), ?end, took = ?start.elapsed(), "slot move finished");
             return end;
         }
         if !actor.may() {
             warn!(
                 slot = slot.number(),
-                "stopped in the middle of a move; who is placer next goes on"
+                "slot move interrupted: the lease is lost or the process ends; the next placer \
+                 resumes it"
             );
             return End::Open;
         }
@@ -179,7 +180,7 @@ fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
             continue;
         };
         let outcome = take(actor, &migration, node, &step).unwrap_or_else(|error| {
-            warn!(slot = slot.number(), "a step of a move failed: {error:#}");
+            warn!(slot = slot.number(), "step of a slot move failed: {error:#}");
             migration::Outcome::Failed
         });
         migration.step(outcome, start.elapsed());
@@ -204,7 +205,7 @@ fn take(
     let third = view.primaries().find(bounces).map(|(node, _)| node);
     let (to_id, third) = (id(to)?, id(third.unwrap_or(to))?);
     let sends = Sends { to: &to_id, third: &third };
-    debug!(slot = slot.number(), %address, ?step, "step");
+    debug!(slot = slot.number(), %address, ?step, "slot move step");
     match step {
         Step::Import { from } => {
             let words = [slot.number().to_string(), id(*from)?];

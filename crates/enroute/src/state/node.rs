@@ -78,7 +78,7 @@ impl Node {
         let mut node = Self { address, stream, input: Vec::new() };
         if let Some(Login { user, password }) = login {
             node.ask(&[b"AUTH", &user[..], &password[..]])
-                .context("look at --user and --password-file")?;
+                .context("login failed: check --user and --password-file")?;
         }
         Ok(node)
     }
@@ -103,7 +103,7 @@ impl Node {
         match self.exchange(&command, 1)?.pop() {
             Some(Reply::Error(error)) => bail!("{} refuses {shown}: {error}", self.address),
             Some(reply) => Ok(reply),
-            None => bail!("{} does not answer {shown}", self.address),
+            None => bail!("{} does not reply to {shown}", self.address),
         }
     }
 
@@ -127,11 +127,11 @@ impl Node {
     /// asked for again after an error.
     pub(super) fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
         self.stream.set_read_timeout(Some(limit))?;
-        self.exchange(&[], 1)?.pop().context("nothing was heard")
+        self.exchange(&[], 1)?.pop().context("expected a message, got none")
     }
 
     fn exchange(&mut self, commands: &[u8], count: usize) -> anyhow::Result<Vec<Reply>> {
-        let lost = || format!("the node {} does not answer", self.address);
+        let lost = || format!("the node {} does not reply", self.address);
         self.stream.write_all(commands).with_context(lost)?;
         let until = Instant::now() + LIMIT;
         let mut replies = Vec::with_capacity(count);
@@ -151,10 +151,10 @@ impl Node {
                 return Ok(replies);
             }
             if Instant::now() > until {
-                return Err(anyhow!("it took longer than {LIMIT:?}").context(lost()));
+                return Err(anyhow!("no reply within {LIMIT:?}").context(lost()));
             }
             let got = match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(anyhow!("it closed the connection").context(lost())),
+                Ok(0) => return Err(anyhow!("the node closed the connection").context(lost())),
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(anyhow!(error).context(lost())),

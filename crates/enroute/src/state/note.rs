@@ -133,7 +133,9 @@ impl<'a> Note<'a> {
                 Some(why) => Ok(Outcome::Refused(format!("{target} refuses keys: {why}"))),
                 None => bail!("{source} refuses MIGRATE: {error}"),
             },
-            other => bail!("{source} does not say what came of a MIGRATE: {other:?}"),
+            other => {
+                bail!("{source}: MIGRATE: expected a number of keys or an error, got {other:?}")
+            }
         }
     }
 
@@ -165,7 +167,7 @@ impl<'a> Note<'a> {
         let mut pause = BUS_PAUSE;
         while done(self.actor.run(node, OWN, &words)?)? == Reply::Integer(0) {
             if start.elapsed() > BUS_LIMIT {
-                bail!("{node} waits for an answer of {other} over their bus");
+                bail!("{node} got no reply from {other} over the cluster bus within {BUS_LIMIT:?}");
             }
             thread::sleep(pause);
             pause *= 2;
@@ -198,7 +200,7 @@ fn fence(node: &mut Node) -> anyhow::Result<()> {
 
 pub(super) fn done(reply: Reply) -> anyhow::Result<Reply> {
     match reply {
-        Reply::Error(error) => bail!("a step is refused: {error}"),
+        Reply::Error(error) => bail!("the node refuses the step: {error}"),
         reply => Ok(reply),
     }
 }

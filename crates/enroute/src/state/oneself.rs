@@ -36,7 +36,7 @@ pub(super) fn tell(
 ) -> anyhow::Result<(Option<Member>, u64)> {
     let reply = cluster.ask(address, &["EVAL_RO", TELL, "0"])?;
     let [line, Reply::Integer(latest)] = reply.list() else {
-        bail!("{address} does not say which node it is: {reply:?}");
+        bail!("{address}: expected its own line of CLUSTER NODES, got {reply:?}");
     };
     let own = members::read(&line.text().unwrap_or_default(), address).pop();
     Ok((own, latest.unsigned_abs()))
@@ -54,6 +54,6 @@ pub(super) fn has_others_keys(cluster: &Cluster, member: &Member) -> anyhow::Res
     let words = ["EVAL_RO", OTHERS, "0"].map(str::to_owned).into_iter().chain(bounds);
     match cluster.ask(member.address, &words.collect::<Vec<_>>())? {
         Reply::Integer(keys) => Ok(keys != 0),
-        other => bail!("{} does not count its keys: {other:?}", member.address),
+        other => bail!("{}: expected a number of keys, got {other:?}", member.address),
     }
 }

@@ -40,7 +40,7 @@ pub struct Config {
     pub name: String,
     /// Between two reviews.
     pub period: Duration,
-    /// After so long a change in accesses has come through by half.
+    /// Half-life of the access-rate average.
     pub half_life: Duration,
     /// When a slot moves.
     pub initiator: initiator::Config,
@@ -119,11 +119,11 @@ impl Placer {
             match self.cluster.view() {
                 Ok(found) => {
                     if let Err(error) = self.round(&found) {
-                        warn!("no review this time: {error:#}");
+                        warn!("placement review skipped: {error:#}");
                     }
                     view = Some(found);
                 }
-                Err(error) => warn!("the cluster cannot be seen: {error:#}"),
+                Err(error) => warn!("cannot read the state of the cluster: {error:#}"),
             }
             thread::sleep(self.config.period.saturating_sub(begun.elapsed()));
         }
@@ -165,7 +165,7 @@ impl Placer {
             let (Some(name), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
             match serde_json::from_str::<Report>(&text) {
                 Ok(report) => fresh.push((name, report)),
-                Err(error) => warn!(agent = name, "its report cannot be read: {error}"),
+                Err(error) => warn!(agent = name, "invalid report of an agent ignored: {error}"),
             }
         }
         self.delays.resize(self.hosts.len(), view.members.len());
@@ -235,7 +235,7 @@ impl Placer {
     fn close(&mut self, view: &View) -> anyhow::Result<()> {
         let claims = self.cluster.claims(view, false)?;
         for (slot, why) in mover::close(self.actor(view), &claims) {
-            warn!(slot = slot.number(), "back where it was: {why}");
+            warn!(slot = slot.number(), "slot move rolled back: {why}");
             self.refusals.insert(slot, why);
         }
         Ok(())
@@ -293,7 +293,7 @@ impl Placer {
         if chosen != before && !self.config.dry_run {
             let numbers: Vec<String> =
                 chosen.iter().map(|slot| slot.number().to_string()).collect();
-            info!("slots to keep copies of: {}", numbers.join(", "));
+            info!("slots that agents keep copies of: {}", numbers.join(", "));
             let words = ["SET", COPIES, &numbers.join(",")];
             self.cluster.ask_owner(view, TAG.as_bytes(), &words)?;
         }

@@ -75,7 +75,7 @@ impl Reporter {
         let Some((reported, taken)) = next(&heard) else { return };
         let refused = reported.error();
         if let Some(error) = refused.filter(|_| !self.warned) {
-            warn!("a report was not taken: {}", String::from_utf8_lossy(error));
+            warn!("report to the placer rejected by its node: {}", String::from_utf8_lossy(error));
         }
         self.warned = refused.is_some();
         let copies = heard.get(taken..).and_then(next);

@@ -16,7 +16,7 @@ use super::{CONTROL_PORT_ABOVE, now, secret};
 /// Longest wait for a packet, so that a signal is seen.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Serves `store` until told to stop; messages that `takes` refuses are dropped.
+/// Serves `store` until `stop` is set; messages that `takes` refuses are dropped.
 ///
 /// # Errors
 /// The socket is gone, or the store cannot do what it is asked.
@@ -41,7 +41,7 @@ pub fn serve(
                     agent.receive(from, &message, store, now());
                 }
                 Ok(_) => {}
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             },
             Err(error) if is_nothing(&error) => {}
             Err(error) => return Err(error).context("cannot receive"),

@@ -20,8 +20,8 @@ pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> anyhow::Result<String> {
     let after = plane.counts()?;
     let mut out = format!("in      {}\n", describe(plane, frame));
     let verdict = match outcome.verdict {
-        TRANSMIT => "sent back: answered here",
-        PASS if outcome.frame == frame => "passes, byte for byte",
+        TRANSMIT => "answered by the program",
+        PASS if outcome.frame == frame => "passed unchanged",
         PASS => "passes, tagged",
         _ => "dropped",
     };
@@ -76,15 +76,20 @@ pub fn frame_of(argument: &str) -> anyhow::Result<Vec<u8>> {
         // Magic, versions, zone, accuracy, length, link type; then time, length, length.
         let bytes = match file.get(..4) {
             Some([0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]) => file.get(32..36),
-            _ => bail!("{argument} is no capture in pcap format of this machine's byte order"),
+            _ => bail!(
+                "{argument}: expected a capture in pcap format, in the byte order of this machine"
+            ),
         };
         let bytes = bytes.and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes);
         let frame = file.get(40..40 + bytes as usize).filter(|frame| !frame.is_empty());
-        return Ok(frame.with_context(|| format!("{argument} holds no packet"))?.to_vec());
+        return Ok(frame
+            .with_context(|| format!("{argument}: expected at least one packet, found none"))?
+            .to_vec());
     }
     let digits: Vec<u8> = argument.bytes().filter(u8::is_ascii_hexdigit).collect();
     let pairs = digits.chunks_exact(2).map(|pair| {
-        u8::from_str_radix(&String::from_utf8_lossy(pair), 16).context("not hexadecimal")
+        u8::from_str_radix(&String::from_utf8_lossy(pair), 16)
+            .context("expected hexadecimal digits")
     });
     let frame: Vec<u8> = pairs.collect::<anyhow::Result<_>>()?;
     if frame.len() < 14 {

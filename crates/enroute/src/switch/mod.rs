@@ -117,7 +117,7 @@ impl Switch {
         let control = UdpSocket::bind((any, port))
             .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
         let ask =
-            UdpSocket::bind((any, 0)).context("cannot open a socket to ask memcached with")?;
+            UdpSocket::bind((any, 0)).context("cannot open a socket for requests to memcached")?;
         for socket in [&control, &ask] {
             set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
         }
@@ -148,7 +148,7 @@ impl Switch {
         self.plane.shared().wall_ns.store((wall.saturating_sub(now())).as_nanos() as u64, Relaxed);
     }
 
-    /// Works until told to stop.
+    /// Runs until `stop` is set.
     ///
     /// # Errors
     /// The kernel refuses something it never should.
@@ -178,7 +178,7 @@ impl Switch {
         self.step(Event::Tick)
     }
 
-    /// Caches `keys` before anybody asks for them, for as long as `wait` allows: how many are served.
+    /// Caches `keys` in advance, within `wait`; returns how many are cached.
     ///
     /// # Errors
     /// As for [`Switch::run`].
@@ -227,7 +227,7 @@ impl Switch {
         while let Some((bytes, from)) = receive(&self.control, &mut buffer)? {
             match Message::decode(&buffer[..bytes]) {
                 Ok(message) => self.step(Event::Message(from, message))?,
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             }
         }
         Ok(())
@@ -246,7 +246,7 @@ impl Switch {
                     let Question { place, version, epoch, asked } = question;
                     self.step(Event::Item { place, version, epoch, asked, item })?;
                 }
-                Err(error) => tracing::debug!("{from}: {error}"),
+                Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             }
         }
         Ok(())

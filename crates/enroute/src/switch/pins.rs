@@ -93,13 +93,14 @@ fn file(pins: &Path) -> PathBuf {
 /// There is none.
 pub fn saved(pins: &Path) -> anyhow::Result<Saved> {
     let text = fs::read(file(pins)).with_context(|| {
-        format!("no data plane at {}; `enroute switch attach` makes one", pins.display())
+        format!("no data plane is loaded at {}; run `enroute switch attach`", pins.display())
     })?;
-    let saved: Saved = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is damaged", file(pins).display()))?;
+    let saved: Saved = serde_json::from_slice(&text).with_context(|| {
+        format!("{} is damaged; run `enroute switch attach` to replace it", file(pins).display())
+    })?;
     ensure!(
         saved.layout == LAYOUT,
-        "the data plane at {} is another version's; `enroute switch attach` makes a new one",
+        "the data plane at {} belongs to another version; run `enroute switch attach` to replace it",
         pins.display()
     );
     Ok(saved)
@@ -110,9 +111,9 @@ pub fn saved(pins: &Path) -> anyhow::Result<Saved> {
 /// # Errors
 /// It is not, and none can be mounted.
 pub fn mount(pins: &Path) -> anyhow::Result<()> {
-    let root = pins.parent().context("--pins is no directory below a BPF file system")?;
+    let root = pins.parent().context("--pins: expected a directory below a BPF file system")?;
     if !root.exists() {
-        bail!("{} does not exist; create it, or choose --pins elsewhere", root.display());
+        bail!("{} does not exist; create it, or use another --pins", root.display());
     }
     let is_bpf = |path: &Path| statfs(path).is_ok_and(|found| found.f_type == BPF_FS_MAGIC);
     if !is_bpf(root) {

@@ -23,8 +23,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Carries the load out on this thread; `read` is given a key and says who answered. Once
-    /// `stop` is true no further read starts. Watch `recorder` meanwhile.
+    /// Carries the load out on this thread; `read` gets a key and returns what answered it. Once
+    /// `stop` is true no further read starts. Read `recorder` from another thread.
     ///
     /// # Errors
     /// The first one of `read`, which ends the load.

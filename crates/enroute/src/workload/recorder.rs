@@ -10,7 +10,7 @@ const LATENCY_MAX: Duration = Duration::from_secs(3600);
 /// Latencies are kept to this many significant digits.
 const DIGITS: u8 = 3;
 
-/// Who answered.
+/// Source of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The cache.

@@ -16,7 +16,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// So many keys; `skew` 0 is uniform.
+    /// A distribution over this many keys; `skew` 0 is uniform.
     #[must_use]
     pub fn new(keys: u64, skew: f64) -> Self {
         let exact = keys.min(EXACT);

@@ -1,6 +1,6 @@
 //! The hashes, in multiplications and shifts only. `docs/formats/hotkey.md` is the contract.
 
-/// There are so many row hashes, for sketch and filter each.
+/// Number of row hashes, for sketch and filter each.
 pub const ROWS_MAX: usize = 8;
 
 const WORD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -68,7 +68,8 @@ impl Cache {
         self.lines.get(self.index(hash)).copied().unwrap_or_default()
     }
 
-    /// The mapping of `vip`. A hit sets the line's access bit, a miss clears it, whoever owns it.
+    /// The mapping of `vip`. A hit sets the line's access bit, a miss clears it, whichever mapping
+    /// it holds.
     pub fn get(&mut self, vip: u32, hash: u32) -> Option<u32> {
         let index = self.index(hash);
         let line = self.lines.get_mut(index)?;

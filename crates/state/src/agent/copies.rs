@@ -28,7 +28,7 @@ use wire::resp::{Frame, Limits, Version, frame};
 
 use crate::slot::{SLOTS, Slot};
 
-/// After a ping was sent that was answered, copies are trusted for so long.
+/// How long copies are valid after an answered ping was sent.
 pub const COPY_LEASE: Duration = Duration::from_secs(1);
 /// A longer answer is not copied.
 const COPY_BYTES_MAX: usize = 64 << 10;

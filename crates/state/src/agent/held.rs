@@ -52,7 +52,7 @@ impl Agent {
         self.copies.bytes()
     }
 
-    /// Lets copies take so many bytes.
+    /// Sets the memory for copies, in bytes.
     pub fn grant(&mut self, bytes: usize) {
         self.copies.grant(bytes);
     }
@@ -104,9 +104,9 @@ impl Agent {
         }
         let most = self.limits.reply_bytes_max;
         let text = format!(
-            "ERR the command was executed, and its answer of {bytes} bytes dropped: an answer through the agent may take \
-             {most} bytes, and {PRESSED_BYTES_MAX} while all clients keep too much waiting; ask for less at once, or \
-             ask the node"
+            "ERR the command was executed, and its reply of {bytes} bytes was dropped: expected at most {most} bytes, and \
+             at most {PRESSED_BYTES_MAX} while the buffers of all clients are full; request less at once, or connect \
+             to the node"
         );
         let mut answer = Vec::new();
         response::write_error(&mut answer, text.as_bytes());

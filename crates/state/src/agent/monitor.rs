@@ -149,7 +149,7 @@ impl Monitor {
 }
 
 impl super::Agent {
-    /// From now on it counts and measures nothing: for who runs no placer, and for what that costs.
+    /// Disables counting and measuring, for clusters without a placer and for measuring their cost.
     pub fn blind(&mut self) {
         self.monitor.blind = true;
     }

@@ -87,11 +87,12 @@ pub(super) fn route(request: &Request<'_>) -> Route {
         }
         Effect::Connection => refused(
             name,
-            "changes a connection that others share; connect to a node of the cluster",
+            "changes a connection that all clients share; connect to a node of the cluster",
         ),
         _ if waits(command, request) => refused(
             name,
-            "would make others wait who share the connection; poll without waiting, or connect to a node",
+            "would block other clients that share the connection; poll without waiting, or \
+             connect to a node",
         ),
         _ if name == "migrate" || name == "restore-asking" => {
             refused(name, "moves keys between nodes; that is the placer's (enroute state placer)")
@@ -158,7 +159,7 @@ fn unknown(request: &Request<'_>) -> Route {
     Route::Refused(match command::lookup(request.name()) {
         Some(_) => format!("ERR unknown subcommand '{}' of '{name}'", shown(request.argument(1))),
         None => format!(
-            "ERR unknown command '{name}': the agent cannot tell which keys it names; send it to a node"
+            "ERR unknown command '{name}': the agent cannot determine its keys; send it to a node"
         ),
     })
 }

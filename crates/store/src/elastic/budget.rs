@@ -71,7 +71,7 @@ impl Elastic {
     }
 
     /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
-    /// that whoever measures the process does not take it for something that is there.
+    /// that it is not taken for resident memory when the process is measured.
     pub fn bytes_held(&self) -> usize {
         let memory = self.memory.stats().accounted_bytes;
         self.log.bytes() + self.bytes_used() + self.table.bytes() + memory

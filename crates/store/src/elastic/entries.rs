@@ -11,9 +11,9 @@ use super::{Elastic, Error, Fetch, Fresh, Load, Record};
 const FETCHED_AHEAD: usize = 16;
 
 impl Elastic {
-    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be written,
-    /// too. For a command that is executed soon: give the result to [`Elastic::prefetch_item`] when
-    /// others were prefetched meanwhile.
+    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be
+    /// written, too. For a command that is executed soon: give the result to
+    /// [`Elastic::prefetch_item`] after others were prefetched.
     pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
         let hash = self.hash(key);
         if writes {

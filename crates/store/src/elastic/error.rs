@@ -15,7 +15,9 @@ pub enum Error {
         segment_bytes: u64,
     },
     /// More is written than the device takes; try again after the next completion.
-    #[error("the disk is behind by {buffered_bytes} bytes of writes; try again")]
+    #[error(
+        "{buffered_bytes} bytes of writes wait for the disk, too many to add another; try again"
+    )]
     Busy {
         /// Bytes waiting to be written.
         buffered_bytes: usize,
@@ -40,7 +42,7 @@ pub enum Error {
         reason: String,
     },
     /// What was read is not what was written.
-    #[error("{file} is damaged at offset {offset}: {found}; restore it from a copy")]
+    #[error("{file} is damaged at offset {offset}: {found}; restore it from a backup")]
     Damaged {
         /// The damaged file.
         file: FileName,
@@ -51,7 +53,8 @@ pub enum Error {
     },
     /// Files that the manifest lists are not there.
     #[error(
-        "{} missing: the manifest lists {}; put back what is missing, or start with --accept-data-loss to go on without the entries in it",
+        "{} missing: the manifest lists {}; restore what is missing, or start with \
+         --accept-data-loss to continue without its entries",
         missing(files), if files.len() == 1 { "it" } else { "them" }
     )]
     Missing {
@@ -59,7 +62,7 @@ pub enum Error {
         files: Vec<FileName>,
     },
     /// The store is being closed.
-    #[error("the store is being closed: nothing more is written")]
+    #[error("the store is closing: no further writes are accepted")]
     Closed,
     /// The key was not loaded before, or what was loaded was let go.
     #[error("the key is not loaded: call load first, in the same command")]
@@ -71,7 +74,7 @@ pub enum Error {
         entries: u64,
     },
     /// The key passes `key_bytes_max`.
-    #[error("key of {got} bytes passes key_bytes_max = {limit}")]
+    #[error("key: expected at most {limit} bytes (key_bytes_max), got {got}")]
     KeyTooLong {
         /// Its length in bytes.
         got: usize,
@@ -79,7 +82,7 @@ pub enum Error {
         limit: usize,
     },
     /// The value passes `value_bytes_max`.
-    #[error("value of {got} bytes passes value_bytes_max = {limit}")]
+    #[error("value: expected at most {limit} bytes (value_bytes_max), got {got}")]
     ValueTooLong {
         /// Its length in bytes.
         got: usize,

@@ -11,8 +11,8 @@ pub struct Config {
     pub lease: Duration,
     /// How much longer nothing is assumed of it: clocks, and a packet on a processor.
     pub margin: Duration,
-    /// Without an answer of the switch, it is asked again after so long, and each time after twice
-    /// as long as before,
+    /// Without an answer of the switch, it is asked again after this time, then each time after
+    /// twice the previous time,
     pub resend: Duration,
     /// but never longer.
     pub resend_max: Duration,

@@ -60,7 +60,7 @@ pub struct Agent {
 impl Agent {
     /// An agent that knows nothing: an earlier one may have left keys in the switch, so writes wait
     /// until the controller knows this one's generation or until what it was promised has ended.
-    /// `secret` is a number that nobody can guess, and no agent before had.
+    /// `secret` is an unpredictable number that no earlier agent used.
     pub fn new(
         config: Config,
         controller: SocketAddr,
@@ -93,7 +93,7 @@ impl Agent {
         self.stats = Stats::default();
     }
 
-    /// Takes one message from anybody.
+    /// Processes one message of any sender.
     pub fn receive(
         &mut self,
         from: SocketAddr,
@@ -146,7 +146,7 @@ impl Agent {
         }
     }
 
-    /// The next datagram to send, and to whom.
+    /// The next datagram to send, and its destination.
     pub fn poll_output(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         self.output.pop_front()
     }
@@ -173,8 +173,8 @@ impl Agent {
         }
     }
 
-    /// Somebody changed the key's value around the agent. The switch serves the old one until it is
-    /// told, which is now, or once it has answered what it was told before.
+    /// The value of the key was changed without the agent. The switch serves the old one until it
+    /// is informed: now, or after it has answered the previous message.
     pub fn changed(&mut self, key: Key, store: &mut impl Store, now: Duration) {
         self.lapse(store, now);
         let Some(cached) = self.cached.get_mut(&key) else { return };

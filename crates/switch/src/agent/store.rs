@@ -7,9 +7,9 @@ use std::{
 
 use wire::netcache::Key;
 
-/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`] the
-/// key first. Who wrote what last is kept with the values and lives as long: a write may arrive
-/// again after the agent was restarted, and must not be applied again.
+/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`]
+/// the key first. The last writer of each value is kept with it and lives as long: a write may
+/// arrive again after the agent was restarted, and must not be applied again.
 pub trait Store {
     /// The value, if there is one.
     fn read(&self, key: &Key) -> Option<Vec<u8>>;

@@ -45,10 +45,10 @@ pub struct Config {
     pub fill_wait: Duration,
     /// memcached: a key is not asked for more often, however often it is written.
     pub ask_every: Duration,
-    /// memcached: an item without end is asked for again after so long.
+    /// memcached: interval at which an item without expiry is requested again.
     pub item_lives_max: Duration,
-    /// Decides which keys are compared, and what versions and questions begin with: a number that nobody can guess,
-    /// as who knows these is believed.
+    /// Decides which keys are compared, and what versions and questions begin with: an
+    /// unpredictable number, because messages that contain it are trusted.
     pub seed: u64,
 }
 

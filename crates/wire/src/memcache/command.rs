@@ -53,8 +53,8 @@ const BLANKS_MAX: usize = 3;
 const BLANKS_BEFORE_MAX: usize = 128;
 const FLAG_BYTES_MAX: usize = 128;
 
-/// Reads one packet's payload: every line in it is taken for a command, for nobody knows which are
-/// data.
+/// Reads one packet's payload: every line in it is taken for a command, because data blocks cannot
+/// be recognized.
 pub fn written(payload: &[u8]) -> Written {
     let mut keys = Vec::new();
     let mut rest = payload;

@@ -168,7 +168,7 @@ pub fn beginning(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The length in bytes of the frame that `bytes` begins with, or `None` while not even the length
-/// is there. Enough to stream through a large reply that nobody will keep.
+/// is there. Enough to stream a large reply that is not stored.
 ///
 /// # Errors
 /// When the length is no frame's, or passes the limit.

@@ -76,7 +76,7 @@ impl<'a> Request<'a> {
         self.command.map_or(Effect::Write(Scope::Everything), |command| command.effect)
     }
 
-    /// Whether a reply will come; if not, nobody will ever say how the command went.
+    /// Whether a reply will come; without one the outcome of the command stays unknown.
     pub fn acknowledged(&self) -> bool {
         !self.flags.more_to_come()
     }

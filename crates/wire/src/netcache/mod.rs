@@ -59,9 +59,10 @@ pub struct Message<'a> {
     pub op: Op,
     /// Bits beside it.
     pub flags: Flags,
-    /// What the switch added so that the datagram's checksum stays as it was; 0 from anybody else.
+    /// What the switch added so that the datagram's checksum stays as it was; 0 from any other
+    /// sender.
     pub balance: u16,
-    /// Chosen by who asks, returned in the answer.
+    /// Chosen by the sender, returned in the answer.
     pub sequence: u32,
     /// The key, or what stands for it.
     pub key: Key,

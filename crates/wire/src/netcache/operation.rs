@@ -3,7 +3,7 @@
 //! The build script of `switch` includes this file and writes the same for the data plane in C, and a test
 //! holds `docs/protocols/netcache.md` against it. It uses nothing but `std`, therefore.
 
-/// Who sends messages, and who takes them.
+/// Senders and receivers of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Party {
     /// Reads and writes keys.
@@ -16,8 +16,9 @@ pub enum Party {
     Controller,
 }
 
-/// How far the tag of a write may be ahead of the newest version that the agent knows: so many writes of one
-/// key may pass the data plane one after the other and be lost. What is further ahead was not handed out by it.
+/// How far the tag of a write may be ahead of the newest version that the agent knows: this many
+/// writes of one key may pass the data plane one after the other and be lost. What is further ahead
+/// was not handed out by it.
 pub const TAGS_AHEAD_MAX: u64 = 1 << 24;
 
 macro_rules! operations {
@@ -33,12 +34,12 @@ macro_rules! operations {
             /// All of them, in the order of their numbers, which begin at 1.
             pub const ALL: &[Op] = &[$(Op::$name),*];
 
-            /// Who alone may send it.
+            /// Its only permitted sender.
             pub fn sender(self) -> Party {
                 match self { $(Op::$name => Party::$from,)* }
             }
 
-            /// Whom it is for.
+            /// Its receiver.
             pub fn receiver(self) -> Party {
                 match self { $(Op::$name => Party::$to,)* }
             }

@@ -27,9 +27,10 @@ pub(super) const TURN: usize = READS + 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Placement {
-    /// Where the hash puts it; functions ask that node themselves, as clients that know clusters do
+    /// State stays where the hash places it; functions connect to that node directly, like
+    /// cluster-aware clients
     Hash,
-    /// With who uses it most; functions ask the agent beside them
+    /// State moves to the host that uses it most; functions connect to the agent on their host
     Following,
 }
 
@@ -49,23 +50,24 @@ pub(crate) struct Function(pub(crate) Vec<Stay>);
 /// Functions on four hosts, and how the state under them is placed.
 #[derive(Debug, Clone, Args, Serialize)]
 pub(crate) struct Scenario {
-    /// A function: when it is where, in seconds, hosts from 1 to 4; repeatable
+    /// A function: the hosts (1 to 4) it runs on, and from which second. Repeatable
     #[arg(long = "function", value_name = "SECONDS:HOST,…", required = true)]
     pub(crate) functions: Vec<Function>,
 
-    /// Accesses a second that each function wants: it makes fewer where they take longer
+    /// Maximum rate of each function, in accesses per second; it is lower where accesses take
+    /// longer
     #[arg(long, value_name = "COUNT", default_value_t = 55.0)]
     pub(crate) rate: f64,
 
-    /// Seconds until all functions end
+    /// Duration in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: f64,
 
-    /// Round trip between two hosts
+    /// Round-trip time between two hosts
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub(crate) rtt: String,
 
-    /// Where the state lies
+    /// Placement of the state
     #[arg(long, value_enum)]
     pub(crate) placement: Placement,
 }

@@ -69,7 +69,7 @@ impl Addresses {
         self.known.is_empty()
     }
 
-    /// The addresses met since the last call that nobody stands for, each once in a life.
+    /// Addresses without a listener that were met since the last call, each reported once.
     #[must_use]
     pub fn take_strangers(&self) -> Vec<String> {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -111,7 +111,7 @@ pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             let wanted = size(wanted)?;
             if !call.server.host.has_orchestrator() {
                 return Err(Failure(
-                    "ERR there is no orchestrator to ask; see --orchestrator".into(),
+                    "ERR no orchestrator is configured; set --orchestrator".into(),
                 ));
             }
             call.server.parameters.memory_bytes_wanted.store(wanted, Relaxed);
@@ -164,7 +164,8 @@ pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let resident = call.server.host.resident_bytes();
     let budget = call.server.parameters.memory_bytes.load(Relaxed);
     call.reply.verbatim(&format!(
-        "{resident} bytes are resident of a budget of {budget}. `enroute db advise` says what other budgets would give."
+        "{resident} bytes are resident of a budget of {budget}. `enroute db advise` shows the \
+         effect of other budgets."
     ));
     Ok(())
 }

@@ -12,29 +12,30 @@ use wire::resp::request;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  What every size would give, and the smallest that answers 95 of 100 lookups from memory:
+  All sizes, and the smallest with a hit ratio of at least 95 %:
     enroute db advise --connect 127.0.0.1:6379 --hit-ratio 0.95
 
-  The smallest of which lookups wait 20 µs for the disk on average:
+  All sizes, and the smallest with an average disk wait of at most 20 µs:
     enroute db advise --latency 20us";
 
-/// Ask a running database what every memory size would give
+/// Print the hit ratio and disk wait that a running database would have with other memory sizes
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where it listens; it must ask for no encryption
+    /// Address of the database; TLS is not supported
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     connect: SocketAddr,
 
-    /// Name the smallest size that answers this share of lookups from memory
+    /// Also print the smallest size with at least this hit ratio, from 0 to 1, for example 0.95
     #[arg(long, value_name = "SHARE")]
     hit_ratio: Option<f64>,
 
-    /// Name the smallest size of which lookups wait no longer for the disk on average: 50us, 1ms
+    /// Also print the smallest size with at most this average wait for the disk, for example 50us
+    /// or 1ms
     #[arg(long, value_name = "TIME", conflicts_with = "hit_ratio")]
     latency: Option<String>,
 
-    /// Password of the default user
+    /// Password of the user `default`. `ps` shows it to every user of the machine
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
 }
@@ -47,8 +48,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 #[allow(clippy::print_stdout, reason = "the advice is what was asked for")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let address = arguments.connect;
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)
-        .with_context(|| format!("cannot reach {address}: is `enroute db` running there?"))?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).with_context(|| {
+        format!("cannot connect to {address}; check that `enroute db` runs there")
+    })?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream);
     if let Some(password) = &arguments.password {
@@ -71,7 +73,8 @@ fn ask(reader: &mut BufReader<TcpStream>, words: &[&str]) -> anyhow::Result<Stri
     let line = line.trim_end();
     if let Some(length) = line.strip_prefix('$') {
         let length = length.parse::<usize>().ok().filter(|&length| length <= ANSWER_BYTES_MAX);
-        let mut text = vec![0; length.context("expected the length of an answer")? + 2];
+        let mut text =
+            vec![0; length.context("expected a reply of up to 1 MiB, got another length")? + 2];
         reader.read_exact(&mut text)?;
         text.truncate(text.len() - 2);
         return Ok(String::from_utf8_lossy(&text).into_owned());

@@ -32,31 +32,31 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  A database that takes what memory its goal needs, 4 GiB at most, in a group with that limit:
+  Grant up to 4 GiB to a database that adjusts its memory to a latency target:
     enroute db orchestrator --cgroup /sys/fs/cgroup/database --max 4GiB
     enroute db --autoscale p99=1ms,max=8GiB --orchestrator http://127.0.0.1:9130/rescale
 
-  What it is asked: docs/formats/rescale.md.";
+docs/formats/rescale.md describes the requests.";
 
-/// Grant a database the memory it asks for, by the limit of a cgroup
+/// Run the reference orchestrator: grant memory to databases by setting the limit of a cgroup
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where databases ask; whoever reaches it may ask
+    /// Address for requests of databases, HTTP. It has no authentication: use a loopback address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9130")]
     listen: SocketAddr,
 
-    /// Directory of the cgroup the database is in, of either version
+    /// Directory of the database's cgroup, version 1 or 2
     #[arg(long, value_name = "DIRECTORY")]
     cgroup: PathBuf,
 
-    /// The most memory granted; the group's limit is an eighth above what is granted, for what the
-    /// kernel keeps for the process
+    /// Maximum grant. The limit of the cgroup is set to 9/8 of the grant, to leave room for memory
+    /// that the kernel keeps for the process
     #[arg(long, value_name = "SIZE")]
     max: config::Bytes,
 
-    /// A further name by which databases may ask, besides addresses, localhost and the machine's name; may be
-    /// given several times
+    /// Additional host name accepted in the Host header, besides IP addresses, localhost and the
+    /// machine's name. Repeatable
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
 }
@@ -88,7 +88,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     eprintln!("http://{}/rescale grants memory", listener.local_addr()?);
     std::thread::Builder::new().name("receiver".into()).spawn(move || {
         if let Err(error) = runtime.block_on(receiver.serve(&listener)) {
-            tracing::error!("no more requests are taken: {error}");
+            tracing::error!(
+                "cannot accept connections: {error}; no more requests are answered, \
+                             restart the orchestrator"
+            );
         }
     })?;
     end.wait(None);
@@ -101,7 +104,8 @@ fn limit_of(cgroup: &Path) -> anyhow::Result<PathBuf> {
     match files.into_iter().find(|file| file.is_file()) {
         Some(file) => Ok(file),
         None => bail!(
-            "{} is no cgroup with a memory limit: neither memory.max nor memory.limit_in_bytes is there",
+            "--cgroup: expected a directory with memory.max or memory.limit_in_bytes, found \
+             neither in {}",
             cgroup.display()
         ),
     }
@@ -118,8 +122,10 @@ impl Receiver {
                 .serve_connection(TokioIo::new(stream), service_fn(|request| self.answer(request)));
             match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%peer, "connection: {error}"),
-                Err(_) => debug!(%peer, "connection: no end after {CONNECTION_TIMEOUT:?}"),
+                Ok(Err(error)) => debug!(%peer, "connection failed: {error}"),
+                Err(_) => {
+                    debug!(%peer, "connection closed: not finished within {CONNECTION_TIMEOUT:?}")
+                }
             }
         }
     }
@@ -143,10 +149,10 @@ impl Receiver {
             return Err((status, why.to_owned()));
         }
         if request.uri().path() != "/rescale" {
-            return Err((StatusCode::NOT_FOUND, "there is only POST /rescale".to_owned()));
+            return Err((StatusCode::NOT_FOUND, "unknown path: expected POST /rescale".to_owned()));
         }
         if request.method() != Method::POST {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "/rescale answers to POST".to_owned()));
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "expected method POST".to_owned()));
         }
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
         let body = body.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?.to_bytes();
@@ -160,7 +166,7 @@ impl Receiver {
         let limit_bytes = granted_bytes + granted_bytes / 8;
         if let Err(error) = fs::write(&self.limit, limit_bytes.to_string()) {
             let why = format!("{}: {error}", self.limit.display());
-            warn!(limit_bytes, "the limit stays as it was: {why}");
+            warn!(limit_bytes, "cannot set the memory limit of the cgroup, request refused: {why}");
             return Err((StatusCode::SERVICE_UNAVAILABLE, why));
         }
         info!(
@@ -168,7 +174,7 @@ impl Receiver {
             asked_bytes = asked.memory_bytes,
             granted_bytes,
             limit_bytes,
-            "granted: {}",
+            "memory granted: {}",
             asked.reason
         );
         Ok(Granted { granted_bytes })

@@ -8,34 +8,34 @@ use crate::fabric::{setting::Source, trace};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  A trace like the paper's, from another seed:
+  A trace with the paper's parameters and another seed:
     enroute fabric generate hadoop --seed 7 --output hadoop-7.csv.gz
 
-  Calls between 410,865 containers, a hundredth of the time:
+  Calls between 410,865 containers, for 1/100 of the paper's time:
     enroute fabric generate rpc --topology ft16-400k --share 0.01 --output rpc.csv
 
-  And run it:
+  Run it:
     enroute fabric run --topology ft16-400k --trace rpc.csv";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// hadoop, websearch, rpc, microbursts, video or incast
+    /// Workload: hadoop, websearch, rpc, microbursts, video or incast
     workload: String,
 
-    /// The fabric whose VMs send: ft8-10k, ft16-400k or a TOML file
+    /// Topology of the sending VMs: ft8-10k, ft16-400k or a TOML file
     #[arg(long, default_value = "ft8-10k", value_name = "NAME")]
     topology: String,
 
-    /// How much of the paper's length
+    /// Length of the workload, as a factor of the paper's
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     share: f64,
 
-    /// What repeats it
+    /// Seed of the random numbers; the same seed gives the same trace
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
 
-    /// The trace; packed if it ends in .gz
+    /// Trace file; compressed if the name ends in .gz
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }

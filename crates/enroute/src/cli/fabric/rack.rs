@@ -19,73 +19,75 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  What 128 servers answer under Zipf 0.99 with the hottest 10,000 items in the switch; and without:
+  Throughput of 128 servers under Zipf 0.99, with the hottest 10,000 items cached, and without:
     enroute fabric rack
     enroute fabric rack --cached 0
 
-  One query in ten a write, written keys as skewed as those read:
+  10 % writes, with the same skew as reads:
     enroute fabric rack --writes 0.1 --write-skew 0.99
 
-  What is lost, and how long answers take, where clients ask 2 billion queries a second:
+  Loss and latency at 2 billion queries per second:
     enroute fabric rack --qps 2000000000
 
-  For other programs, as JSON on standard output:
+  The result as JSON on standard output:
     enroute fabric rack --skew 0.95 --json
 
-The same rack with the real program in the kernel: enroute switch rack --help";
+`enroute switch rack` runs the same rack with the XDP program.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Storage servers; each key belongs to one
+    /// Number of servers; each key belongs to one
     #[arg(long, value_name = "COUNT", default_value_t = Rack::default().servers)]
     servers: u32,
 
-    /// What one server answers, queries a second
+    /// Capacity of one server, in queries per second
     #[arg(long, value_name = "COUNT", default_value_t = Rack::default().server_qps)]
     server_qps: u64,
 
-    /// Queries that wait at one server before more are dropped
+    /// Queue length of a server, in queries; further ones are dropped
     #[arg(long, value_name = "COUNT", default_value_t = Rack::default().server_queue)]
     server_queue: u32,
 
-    /// From the switch to a server and through it, without waiting
+    /// Time from the switch to a server and through it, without queueing
     #[arg(long, value_name = "TIME", default_value = "7us", value_parser = parse_duration)]
     server_latency: Duration,
 
-    /// From a server back to the switch, which answers nothing for a written item until then
+    /// Time from a server back to the switch; until then the switch does not answer reads of a
+    /// written item
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_duration)]
     update_latency: Duration,
 
-    /// Hottest items in the switch; 0 caches nothing
+    /// Number of hottest items in the switch; 0 disables the cache
     #[arg(long, value_name = "COUNT", default_value_t = Rack::default().cached)]
     cached: u64,
 
-    /// Keys there are
+    /// Number of keys
     #[arg(long, value_name = "COUNT", default_value_t = Rack::default().keys)]
     keys: u64,
 
-    /// The exponent of their popularity; 0 is uniform
+    /// Zipf exponent of the popularity of reads; 0 is uniform
     #[arg(long, value_name = "NUMBER", default_value_t = Rack::default().skew)]
     skew: f64,
 
-    /// Share of writes
+    /// Share of writes, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = Rack::default().writes)]
     writes: f64,
 
-    /// The exponent of the written keys' popularity
+    /// Zipf exponent of the popularity of writes; 0 is uniform
     #[arg(long, value_name = "NUMBER", default_value_t = Rack::default().write_skew)]
     write_skew: f64,
 
-    /// Queries a second of all clients [default: as many as lose 0.5 %, which is searched]
+    /// Queries per second of all clients [default: the rate with 0.5 % loss, by a search of
+    /// thirteen runs]
     #[arg(long, value_name = "COUNT")]
     qps: Option<u64>,
 
-    /// Queries of a run, many beside what all queues hold; the search makes thirteen runs
+    /// Number of queries of a run; choose it much larger than all queues together
     #[arg(long, value_name = "COUNT", default_value_t = 400_000)]
     queries: u64,
 
-    /// What repeats it
+    /// Seed of the random numbers; the same seed gives the same result
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -141,7 +143,7 @@ fn searched(rack: &Rack, arguments: &Arguments) -> anyhow::Result<(u64, RackMetr
     })?;
     match found {
         Some(found) => Ok(found),
-        None => bail!("stopped before the end; nothing is said"),
+        None => bail!("stopped before the end; no result is printed"),
     }
 }
 

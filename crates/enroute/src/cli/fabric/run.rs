@@ -24,19 +24,19 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  The paper's Hadoop trace, switches caching half of all addresses between them:
+  The Hadoop trace of the SwitchV2P paper, with caches for half of all addresses:
     enroute fabric run --scheme switchv2p --topology ft8-10k --trace hadoop.csv.gz --cache 50%
 
-  The same as the authors' published code does it, without one of its quirks:
+  The same by the authors' published code, without one of its quirks:
     enroute fabric run --trace hadoop.csv.gz --model published --quirk one-shot-vector=off
 
-  Table 4: 64 senders, one receiver that moves (the trace says nothing of UDP, so we do):
+  Table 4: 64 senders, one receiver that moves (the trace does not state its protocol):
     enroute fabric run --trace incast.csv.gz --protocol udp --cache 960 --migrate 5200:68@500us
 
-  What gateways and switches did in each 5 us of it:
+  Counters of gateways and switches, every 5 us:
     enroute fabric run --trace incast --series incast.jsonl --every 5us
 
-  For other programs, as JSON on standard output:
+  The result as JSON on standard output:
     enroute fabric run --trace microbursts --share 0.1 --json";
 
 #[derive(Debug, Args)]
@@ -49,15 +49,15 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Add the result to this file of JSON lines; FILE.csv beside it is written anew
+    /// Append the result to this file of JSON lines, and rewrite FILE.csv beside it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write the run over time to this file: a line of JSON for each moment, totals up to then
+    /// Write the run over time to this file: one JSON line per interval, with cumulative totals
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
 
-    /// Simulated time between two lines of --series; after 65,536 lines there are no more
+    /// Interval of --series, in simulated time; at most 65,536 lines are written
     #[arg(long, default_value = "10us", value_name = "TIME", value_parser = parse_duration)]
     every: Duration,
 }
@@ -117,7 +117,7 @@ pub(super) fn watched(experiment: &Experiment) -> anyhow::Result<Outcome> {
     })?;
     match outcome {
         Some(outcome) => Ok(outcome),
-        None => bail!("stopped before the end; nothing is written"),
+        None => bail!("stopped before the end; no result is written"),
     }
 }
 

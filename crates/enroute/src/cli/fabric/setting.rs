@@ -15,33 +15,35 @@ use crate::{
 #[derive(Debug, Args)]
 #[group(id = "setting")]
 pub(super) struct Arguments {
-    /// How virtual addresses are resolved: nocache, locallearning, gwcache, bluebird, ondemand,
-    /// direct, controller, switchv2p, or switchv2p-no-... without one of its parts
+    /// Scheme of address resolution: nocache, locallearning, gwcache, bluebird, ondemand, direct,
+    /// controller, switchv2p, or switchv2p-no-invalidations, switchv2p-tor-only, …;
+    /// docs/guide/fabric.md lists all
     #[arg(long, default_value = "switchv2p", value_name = "NAME")]
     scheme: String,
 
-    /// ft8-10k, ft16-400k or a TOML file
+    /// Topology: ft8-10k, ft16-400k or a TOML file
     #[arg(long, default_value = "ft8-10k", value_name = "NAME")]
     topology: String,
 
-    /// A trace file (.csv or .csv.gz), or a workload to draw: hadoop, websearch, rpc, microbursts,
+    /// Trace file (.csv or .csv.gz), or workload to generate: hadoop, websearch, rpc, microbursts,
     /// video, incast
     #[arg(long, value_name = "FILE")]
     trace: String,
 
-    /// Cache memory of all switches together: a share of all addresses, or entries
+    /// Cache memory of all switches together: a percentage of all addresses, or a number of entries
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     cache: String,
 
-    /// Whose rules: the paper's text or the authors' published code
+    /// Rules of the switches: those of the paper's text, or of the authors' published code
     #[arg(long, default_value = "paper", value_name = "paper|published")]
     model: String,
 
-    /// One deviation of the published code, set otherwise than the model has it; repeatable
+    /// Set one quirk of the published code differently from --model; a wrong name prints the list.
+    /// Repeatable
     #[arg(long, value_name = "NAME=on|off", value_parser = parse_quirk)]
     quirk: Vec<(String, bool)>,
 
-    /// What a row of the trace is, unless the trace says so: a tcp flow or a udp datagram
+    /// Meaning of a row of the trace, if the trace does not state it: a TCP flow or a UDP datagram
     #[arg(long, default_value = "tcp", value_name = "tcp|udp")]
     protocol: String,
 
@@ -49,23 +51,24 @@ pub(super) struct Arguments {
     #[arg(long, default_value = "cubic", value_name = "NAME")]
     transport: String,
 
-    /// A VM that moves to another server; repeatable
+    /// Move a VM to another server at this simulated time, for example 5200:68@500us. Repeatable
     #[arg(long, value_name = "VM:SERVER@TIME")]
     migrate: Vec<String>,
 
-    /// Probability of a learning packet, for each packet a gateway ToR sees [default: 0.005]
+    /// Probability of a learning packet for each packet that a gateway ToR sees [default: 0.005]
     #[arg(long, value_name = "P")]
     learn_probability: Option<f64>,
 
-    /// How often the controller solves its program, in simulated time [default: 150us]
+    /// Interval at which the controller solves its integer program, in simulated time; scheme
+    /// controller only [default: 150us]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     controller_interval: Option<Duration>,
 
-    /// Of a workload that is drawn: how much of the paper's length
+    /// Length of a generated workload, as a factor of the paper's
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     share: f64,
 
-    /// What repeats the run
+    /// Seed of the random numbers; the same seed gives the same result
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
 }

@@ -10,10 +10,10 @@ use crate::fabric::sweep::Sweep;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Everything experiment.toml combines, on all cores; results in experiment.results/:
+  All combinations in experiment.toml, on all cores; results go to experiment.results/:
     enroute fabric sweep experiment.toml
 
-  The file, of which every combination is run (all but schemes and traces have defaults):
+  A file; every combination is a run. All lists except schemes and traces have defaults:
     schemes = [\"nocache\", \"gwcache\", \"switchv2p\"]
     traces = [\"hadoop.csv.gz\"]
     topologies = [\"ft8-10k\"]
@@ -21,20 +21,20 @@ EXAMPLES:
     models = [\"paper\", \"published\"]
     seeds = [1, 2, 3]
 
-Ctrl-C ends it; what is finished is kept, and the same command goes on from there.";
+Ctrl-C ends the sweep; finished runs are kept, and the same command resumes it.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The experiment file
+    /// Experiment file, TOML
     file: PathBuf,
 
-    /// Where results.jsonl, results.csv and costs.jsonl go [default: FILE with the extension
+    /// Directory for results.jsonl, results.csv and costs.jsonl [default: FILE with the extension
     /// .results]
     #[arg(long, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
 
-    /// Runs at a time [default: the machine's cores]
+    /// Number of simultaneous runs [default: one per core]
     #[arg(long, value_name = "COUNT")]
     jobs: Option<NonZeroUsize>,
 }
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         directory.join("results.csv").display()
     );
     if ended.left > 0 {
-        bail!("stopped with {} runs left; the same command goes on from here", ended.left);
+        bail!("stopped with {} runs left; run the same command to resume", ended.left);
     }
     Ok(())
 }

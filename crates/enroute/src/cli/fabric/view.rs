@@ -9,10 +9,10 @@ use crate::fabric::{memory, page};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  How an incast and a move of its receiver look:
+  An incast whose receiver moves:
     enroute fabric view --trace incast --cache 960 --migrate 5200:68@500us --output incast.html
 
-  And show it in the browser:
+  Open the page in the browser:
     enroute fabric view --trace hadoop --share 0.02 --open";
 
 #[derive(Debug, Args)]
@@ -21,11 +21,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     setting: setting::Arguments,
 
-    /// The page: one file that needs nothing else
+    /// Page to write: one HTML file without external parts
     #[arg(long, short, default_value = "fabric.html", value_name = "FILE")]
     output: PathBuf,
 
-    /// Show it in the browser
+    /// Open the page in the browser
     #[arg(long)]
     open: bool,
 }

@@ -13,11 +13,11 @@ use crate::keyserver::{
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The key server, HOST:PORT
+    /// Address of the key server, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     server: String,
 
-    /// The name in the key server's certificate [default: HOST]
+    /// Name in the key server's certificate [default: the host of --server]
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
 
@@ -25,39 +25,39 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     authorities: PathBuf,
 
-    /// The edge's own certificate, PEM
+    /// Certificate of the edge, PEM
     #[arg(long, value_name = "FILE")]
     certificate: PathBuf,
 
-    /// The key of --certificate, PEM
+    /// Private key of --certificate, PEM
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
 
-    /// Which key to sign with, by its id
+    /// Id of the key to sign with, as `enroute keyserver list` shows it
     #[arg(long, value_name = "ID", value_parser = key_id)]
     spki: KeyId,
 
-    /// How to sign: a TLS 1.3 signature scheme
+    /// TLS 1.3 signature scheme
     #[arg(long, default_value = "ecdsa_secp256r1_sha256", value_name = "SCHEME", value_parser = scheme)]
     scheme: Scheme,
 
-    /// Connections of each thread
+    /// Number of connections of each thread
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     connections: usize,
 
-    /// Threads that send
+    /// Number of sending threads
     #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "COUNT")]
     threads: NonZeroUsize,
 
-    /// Requests a second; each thread then keeps a core busy [default: as many as are answered]
+    /// Requests per second; each thread then keeps one core busy [default: maximum throughput]
     #[arg(long, value_name = "COUNT")]
     rate: Option<f64>,
 
-    /// Requests under way at once
+    /// Maximum number of outstanding requests
     #[arg(long, default_value_t = 64, value_name = "COUNT")]
     outstanding: usize,
 
-    /// How long
+    /// Duration in seconds
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
     seconds: f64,
 }

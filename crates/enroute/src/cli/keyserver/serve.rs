@@ -22,47 +22,49 @@ use crate::keyserver::{
     vault::keyring,
 };
 
-/// Keys that stay parsed unless somebody says otherwise.
+/// Default of `--keys-max`.
 const KEYS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("above zero");
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Where edges connect; port 0 picks a free one
+    /// Address that edges connect to; port 0 picks a free port, which is printed
     #[arg(long, default_value = "127.0.0.1:7443", value_name = "ADDRESS")]
     listen: SocketAddr,
 
     #[command(flatten)]
     vault: Vault,
 
-    /// The key server's own certificate and chain, PEM
+    /// Certificate chain of the key server, PEM
     #[arg(long, value_name = "FILE")]
     certificate: PathBuf,
 
-    /// The key of --certificate, PEM
+    /// Private key of --certificate, PEM
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
 
-    /// Authorities whose certificates edges must have, PEM
+    /// Authorities that must have signed an edge's certificate, PEM
     #[arg(long, value_name = "FILE")]
     edge_authorities: PathBuf,
 
-    /// What each edge may do, TOML; without it nothing is allowed, so there is no server
+    /// Policy file, TOML: which edge may use which key by which operation. What no rule allows is
+    /// denied
     #[arg(long, value_name = "FILE")]
     policy: PathBuf,
 
-    /// Where every use of a key is written; begun if it is not there
+    /// Audit log: every use of a key is written here before it is answered. Created if missing; one
+    /// key server per log
     #[arg(long, value_name = "FILE")]
     audit: PathBuf,
 
-    /// Keys kept parsed in memory
+    /// Maximum number of keys kept parsed in memory; beyond it the least recently used is dropped
     #[arg(long, default_value_t = KEYS_MAX, value_name = "COUNT")]
     keys_max: NonZeroUsize,
 
-    /// Threads that serve connections [default: one for each core]
+    /// Number of threads that serve connections [default: one per core]
     #[arg(long, value_name = "COUNT")]
     workers: Option<NonZeroUsize>,
 
-    /// Threads for RSA and P-384 operations [default: one for each core]
+    /// Number of threads for RSA and P-384 operations [default: one per core]
     #[arg(long, value_name = "COUNT")]
     slow_workers: Option<NonZeroUsize>,
 }
@@ -136,7 +138,7 @@ impl Reloaded {
         self.service.replace(policy, keyring);
         self.tls.replace(acceptor);
         self.watch.replace(vec![life]);
-        info!("SIGHUP: policy, key-encryption keys, certificates and audit log read again");
+        info!("SIGHUP: policy, key-encryption keys and certificates reloaded, audit log reopened");
         Ok(())
     }
 }

@@ -22,16 +22,18 @@ pub(super) struct Import {
     #[command(flatten)]
     vault: Vault,
 
-    /// The keys are for this name only, *.NAME for one label below it; repeatable [default: any]
+    /// Restrict the keys to this server name; *.NAME allows any one label before NAME. Repeatable
+    /// [default: any name]
     #[arg(long, value_name = "NAME")]
     server_name: Vec<String>,
 
-    /// Overwrite the record of a key that is stored already, its server names included; without this it is
-    /// left as it is, and the command fails
+    /// Overwrite existing records of these keys, including their server names. Without this option
+    /// an existing record is kept and the command fails
     #[arg(long)]
     replace: bool,
 
-    /// Private keys in PKCS #8, PEM or DER
+    /// Private keys in PKCS #8, PEM or DER. A file that other users of the machine can read is
+    /// refused
     #[arg(value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
 }
@@ -91,7 +93,7 @@ pub(super) struct Remove {
     #[command(flatten)]
     storage: Storage,
 
-    /// Ids of the keys, as `list` shows them
+    /// Ids of the keys, as `enroute keyserver list` shows them
     #[arg(value_name = "ID", required = true, value_parser = key_id)]
     keys: Vec<KeyId>,
 }
@@ -105,9 +107,12 @@ pub(super) fn remove(arguments: &Remove) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         for id in &arguments.keys {
             if !vault::remove(*id, &database).await? {
-                bail!("{id}: the database has no record of this key; see `enroute keyserver list`");
+                bail!(
+                    "{id}: the database has no record of this key; `enroute keyserver list` \
+                       shows all keys"
+                );
             }
-            eprintln!("removed {id}; send SIGHUP to key servers, so that they forget it");
+            eprintln!("removed {id}; send SIGHUP to the key servers, which may keep it in memory");
         }
         Ok(())
     })
@@ -127,37 +132,38 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     let began = Instant::now();
     let show = |done: u64| {
         if done.is_multiple_of(500) {
-            progress.show(&[format!("{done} records looked at")], began.elapsed());
+            progress.show(&[format!("{done} records examined")], began.elapsed());
         }
     };
     let rotated = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
     let Rotated { anew, already, left, nameless } = rotated;
-    eprintln!("{anew} records sealed anew, {already} were already under the first key");
+    eprintln!("{anew} records sealed under the first key, {already} were already");
     if left.is_empty() && nameless == 0 {
         return Ok(());
     }
     for (id, why) in &left {
-        eprintln!("not sealed anew: {id}: {why}");
+        eprintln!("record not sealed: {id}: {why}");
     }
     if nameless > 0 {
         eprintln!(
-            "places of which the names of their keys cannot be read: {nameless}; the database's log says where"
+            "entries whose key name the database cannot read: {nameless}; the log of the database \
+             names their places"
         );
     }
     bail!(
-        "records not under the first key: {}; keep the older keys, import these again or restore them, \
-         then rotate once more",
+        "records not sealed under the first key-encryption key: {}; keep the older keys, import or restore \
+         these records, then run `enroute keyserver rotate` again",
         left.len() as u64 + nameless
     )
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Audit {
-    /// Fail unless the last file ends with this many lines
+    /// Fail unless the last log ends with this line number; detects missing lines at the end
     #[arg(long, value_name = "COUNT", requires = "head")]
     count: Option<u64>,
 
-    /// Fail unless the last line has this chain value
+    /// Fail unless the last line has this chain value, 64 hexadecimal digits
     #[arg(long, value_name = "HASH", requires = "count")]
     head: Option<String>,
 
@@ -184,5 +190,8 @@ pub(super) fn audit(arguments: &Audit) -> anyhow::Result<()> {
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")
 }

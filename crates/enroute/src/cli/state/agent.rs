@@ -21,37 +21,37 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  Any client, plain or cluster-aware, finds every key of the cluster at one address:
+  All keys of the cluster at one address, for any client:
     enroute state agent --listen 127.0.0.1:6380 --cluster 10.0.0.1:6379,10.0.0.2:6379
     redis-cli -p 6380 incr visits
     redis-benchmark -p 6380 -t get,set";
 
-/// Serve the applications of one host: every key of the cluster at one address
+/// Run an agent: serve all keys of the cluster to the applications of one host
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where clients connect
+    /// Address that clients connect to. Clients are not authenticated: use a loopback address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
     listen: SocketAddr,
 
     #[command(flatten)]
     nodes: super::Nodes,
 
-    /// Its name among agents [default: the machine's, and the port]
+    /// Name of the agent, unique in the cluster [default: host name and port]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// How often it reports who used what, and how long round trips took; 0: never, and neither counts,
-    /// measures nor copies anything
+    /// Interval between reports to the placer of slot accesses and round-trip times. 0 disables
+    /// reports, measurements and copies: the agent then only routes
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     report_period: Duration,
 
-    /// Clients served at once
+    /// Maximum number of connected clients; more are rejected
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = cache::at_least_one())]
     clients_max: usize,
 
-    /// Memory for copies. The whole process takes at most a sixteenth more and 96 MiB, of which 64 MiB are for what all
-    /// clients together keep waiting; the client that keeps the most is closed before they keep more
+    /// Memory for copies of slots that several hosts read. The process uses at most this, plus 1/16
+    /// of it, plus 96 MiB, of which 64 MiB are for client buffers
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     memory: Bytes,
 }
@@ -62,20 +62,21 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
-    let listener = TcpListener::bind(listen).with_context(|| {
-        format!("cannot listen on {listen}; give another address with --listen")
-    })?;
+    let listener = TcpListener::bind(listen)
+        .with_context(|| format!("cannot listen on {listen}; set another address with --listen"))?;
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
     let address = listener.local_addr().context("the socket has no address")?;
     if !address.ip().is_loopback() {
         let acts = match &cluster.login {
-            Some(_) => format!("acts there as the user {}", arguments.nodes.user),
-            None => "may read and write everything there".to_owned(),
+            Some(_) => {
+                format!("has the rights of the user {} at the cluster", arguments.nodes.user)
+            }
+            None => "can read and write everything at the cluster".to_owned(),
         };
         tracing::warn!(
-            "the agent asks its clients for no password and logs in at the cluster for them: whoever reaches \
-             {address} {acts}. Listen on 127.0.0.1, or let a firewall decide who reaches it"
+            "the agent does not authenticate its clients: every client that can connect to \
+             {address} {acts}. Listen on 127.0.0.1, or restrict access by a firewall"
         );
     }
     let setup = Setup {
@@ -89,5 +90,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let service = Service::new(listener, setup).context("cannot set up the sockets")?;
     let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     eprintln!("redis://{} -> {nodes}", service.address());
-    service.run(&end).context("the agent cannot go on")
+    service.run(&end).context("the agent stopped")
 }

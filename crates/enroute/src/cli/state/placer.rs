@@ -16,71 +16,74 @@ use crate::{
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  One leads, the other takes over when it is gone:
+  Two placers; one leads, the other takes over when the first fails:
     enroute state placer --cluster 10.0.0.1:6379 &
     enroute state placer --cluster 10.0.0.2:6379 &
 
-  What it would do, without doing it:
+  Log what would move without moving it:
     enroute state placer --cluster 10.0.0.1:6379 --dry-run
 
-  Keys that stay where they are:
+  Slots that are never moved:
     enroute state placer --cluster 10.0.0.1:6379 --pin '{billing}' --pin 866
 
-  A node about to be taken away gets nothing more:
+  Move no slots to a node that will be removed:
     enroute state placer --cluster 10.0.0.1:6379 --exclude 10.0.0.3:6379";
 
-/// Move slots to the nodes where their accesses wait least
+/// Run a placer: move slots to the nodes where their accesses wait least
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     nodes: super::Nodes,
 
-    /// Its name among placers [default: the machine's, and the process's number]
+    /// Name of the placer, unique in the cluster [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Between two reviews
+    /// Interval between placement reviews
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     period: Duration,
 
-    /// After so long a slow change in who uses a slot has come through by half; a sudden one is seen at once
+    /// Half-life of the access-rate average; a longer one ignores more noise and detects slow
+    /// changes later. Sudden changes are detected by the next reports in either case
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     half_life: Duration,
 
-    /// A slot is looked at again when this share of its accesses, in percent, is new or gone
+    /// Review a slot when its accesses have changed by more than this percentage since its last
+    /// review; 0 reviews it on every change
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     threshold: u32,
 
-    /// How long a slot is expected to be used as it is now: in that time a move has to pay
+    /// Time for which an access pattern is expected to last. A move must save more than it costs
+    /// within this time; a shorter one moves fewer slots
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     dwell: Duration,
 
-    /// What a move costs, as time that accesses wait for it
+    /// Cost of a move, as the total time that accesses wait for it; a higher one moves fewer slots
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     move_cost: Duration,
 
-    /// A slot that has moved stays for so long; for twice as long each time it goes back
+    /// Time for which a slot that has moved stays; doubled each time it moves back soon, up to 1 h
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     cool_down: Duration,
 
-    /// Moves at most in ten seconds
+    /// Maximum number of moves in 10 s; 0 moves nothing
     #[arg(long, value_name = "COUNT", default_value_t = initiator::Config::default().moves_max)]
     moves_max: usize,
 
-    /// Accesses a second that slots are planned to bring to a node at most [default: no limit]
+    /// Maximum planned load of a node, in accesses per second [default: unlimited]
     #[arg(long, value_name = "COUNT")]
     load_max: Option<f64>,
 
-    /// A slot that stays where it is, by its number or by a key in it; may be given several times
+    /// Never move this slot, given by its number or a key in it. Repeatable
     #[arg(long, value_name = "SLOT|KEY")]
     pin: Vec<String>,
 
-    /// A node that no slot moves to; may be given several times
+    /// Move no slot to this node. Repeatable
     #[arg(long, value_name = "HOST:PORT")]
     exclude: Vec<String>,
 
-    /// Say what would move, and move nothing
+    /// Log what would move, and move nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -116,7 +119,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
-    eprintln!("placer {} listens to what agents report", config.name);
+    eprintln!("placer {} started, waiting for reports of agents", config.name);
     Placer::new(&access, config).run(&end);
     Ok(())
 }

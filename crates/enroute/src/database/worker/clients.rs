@@ -53,7 +53,10 @@ impl Worker {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    warn!("cannot accept a connection: {error}; raise `ulimit -n`?");
+                    warn!(
+                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
+                         open files is reached"
+                    );
                     std::thread::sleep(ACCEPT_PAUSE);
                     return;
                 }
@@ -65,12 +68,13 @@ impl Worker {
         let server = &self.shared.server;
         if server.clients.len() >= server.parameters.clients_max.load(Relaxed) {
             server.stats.rejected.fetch_add(1, Relaxed);
-            warn!(%peer, "turned away: maxclients is reached");
+            warn!(%peer, "connection rejected: the maximum number of clients (--clients-max) is \
+                          reached");
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
             return;
         }
         if let Err(error) = self.enter(stream, peer) {
-            warn!(%peer, "cannot serve the connection: {error}");
+            warn!(%peer, "connection closed: cannot set up its socket: {error}");
         }
     }
 
@@ -128,8 +132,8 @@ impl Worker {
         if let Some(connection) = &self.connections[greediest] {
             warn!(
                 peer = %connection.peer(),
-                "closing the client that keeps the most: {} of the {bytes} bytes that all clients \
-                 keep waiting, and {bytes_max} may be (maxmemory-clients)",
+                "closing the client with the largest buffers: {} of {bytes} bytes of all clients, \
+                 whose limit is {bytes_max} (maxmemory-clients)",
                 connection.kept_bytes()
             );
         }

@@ -29,9 +29,9 @@ const VISIT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What the columns of the table mean.
 pub const EXPLANATION: &str = "
-returning: pages to a visitor whose TLS session goes on (each page a connection of its own); new:
-pages to first visitors, each of whom needs the key; a failure is the TLS alert internal_error.
-full, resumed, refused: what the edge counted; hits: pages it had nearby.";
+returning: pages to a visitor that resumes its TLS session (each page over its own connection); new:
+pages to new visitors, each of which needs the private key; a failure is the TLS alert internal_error.
+full, resumed, refused: handshakes that the edge counted; hits: pages that it had stored.";
 
 /// Runs the demonstration with this many keys in the database; `stop` ends it early.
 ///
@@ -40,7 +40,7 @@ full, resumed, refused: what the edge counted; hits: pages it had nearby.";
 pub fn run(keys: usize, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     visitors::look_for_curl()?;
     let mut stage = Stage::set(keys, stop)?;
-    eprintln!("a browser's first look:\n  {}", visitors::first_look(&stage)?);
+    eprintln!("first page of a browser:\n  {}", visitors::first_look(&stage)?);
     let mut table = Table::new([
         "key_server",
         "returning_ok",
@@ -74,7 +74,7 @@ pub fn run(keys: usize, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
             thread::sleep(VISIT_INTERVAL);
         }
         if let Some(said) = last_failure {
-            eprintln!("  a new visitor was told: {said}");
+            eprintln!("  a new visitor got: {said}");
         }
         let (after, pages) = (stage.counted()?, returning.pages());
         let counted = |name: &str| after(name) - before(name);

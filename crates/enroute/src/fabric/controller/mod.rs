@@ -26,7 +26,7 @@ mod solver {
 
     /// Refused before: see [`super::SOLVER`].
     pub(super) fn solve(_: &Program) -> anyhow::Result<Choice> {
-        anyhow::bail!("this build has no solver")
+        anyhow::bail!("this build does not include a solver; build with --features highs")
     }
 }
 

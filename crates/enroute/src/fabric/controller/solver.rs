@@ -44,7 +44,7 @@ pub(super) fn solve(program: &Program) -> anyhow::Result<Choice> {
     let status = solved.status();
     ensure!(
         matches!(status, HighsModelStatus::Optimal | HighsModelStatus::ReachedSolutionLimit),
-        "the controller's program has no solution: HiGHS says {status:?}"
+        "the integer program of the controller has no solution: HiGHS returned {status:?}"
     );
     let values = solved.get_solution();
     let gap = solved.mip_gap();

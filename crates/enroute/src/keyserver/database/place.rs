@@ -93,17 +93,19 @@ impl Place {
         let tls = match (address.scheme, roots) {
             (TLS, Some(roots)) => tls(roots, identity)?,
             (TLS, None) => bail!(
-                "{address}: say --database-authorities FILE, those that may have signed the \
-                 database's certificate"
+                "{address}: expected --database-authorities FILE, with the authorities that may have signed \
+                 the certificate of the database"
             ),
             (_, None) => return Ok(Self { address, tls: None }),
             // Whoever names authorities does not want to talk to just anybody.
-            (_, Some(_)) => bail!("{address}: with --database-authorities say {TLS}, not {PLAIN}"),
+            (_, Some(_)) => {
+                bail!("{address}: expected {TLS} with --database-authorities, got {PLAIN}")
+            }
         };
-        let (name, _) = address.host.rsplit_once(':').context("an address has a port")?;
+        let (name, _) = address.host.rsplit_once(':').context("expected HOST:PORT")?;
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let server_name = ServerName::try_from(name.clone())
-            .with_context(|| format!("{name} is no name a certificate can have"))?;
+            .with_context(|| format!("{name}: expected a DNS name or an IP address"))?;
         Ok(Self { address, tls: Some((TlsConnector::from(Arc::new(tls)), server_name)) })
     }
 

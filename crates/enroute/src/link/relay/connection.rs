@@ -179,7 +179,8 @@ impl Connection {
     /// The far side does not take the connection: the client hears of it one round trip after it
     /// asked.
     fn refuse(&mut self, error: Errno, now: Duration) {
-        tracing::warn!(%error, "cannot connect to the far side, so the client is reset; is it up?");
+        tracing::warn!(%error, "cannot connect to the address of --to, client reset; check that a \
+                                server listens there");
         self.down.ending = Some((Ending::Reset, now.max(self.established_at)));
         self.up.dead = true;
         self.server.failed = false;

@@ -114,7 +114,7 @@ impl Worker {
         loop {
             events.clear();
             if let Err(error) = self.wait(&mut events) {
-                tracing::error!(%error, "the relay cannot wait for its sockets and ends");
+                tracing::error!(%error, "the relay stopped: epoll_wait failed");
                 return;
             }
             for event in &events {
@@ -220,7 +220,9 @@ impl Worker {
             match self.listener.accept() {
                 Ok((client, from)) => match self.open(client, now) {
                     Ok(()) => tracing::debug!(%from, "accepted"),
-                    Err(error) => tracing::warn!(%error, %from, "cannot relay this connection"),
+                    Err(error) => {
+                        tracing::warn!(%error, %from, "connection closed: cannot set up its sockets")
+                    }
                 },
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.acceptable = false,
                 Err(error)
@@ -229,7 +231,8 @@ impl Worker {
                         ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                     ) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept now, retrying; raise `ulimit -n`?");
+                    tracing::warn!(%error, "cannot accept a connection, retrying; raise `ulimit \
+                                            -n` if the limit of open files is reached");
                     self.acceptable = false;
                     self.accept_again_at = Some(now + ACCEPT_RETRY);
                 }

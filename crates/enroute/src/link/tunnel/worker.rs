@@ -86,7 +86,7 @@ impl Worker {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             if let Err(error) = self.wait() {
-                tracing::error!(%error, "the tunnel cannot wait for its devices and ends");
+                tracing::error!(%error, "the tunnel stopped: cannot wait for its devices");
                 return;
             }
             if !self.obey() {
@@ -94,7 +94,7 @@ impl Worker {
             }
             self.apply_cuts();
             if let Err(error) = self.pass(&mut buffer) {
-                tracing::error!(%error, "a device of the tunnel is gone, so the tunnel ends");
+                tracing::error!(%error, "the tunnel stopped: one of its devices is gone");
                 return;
             }
         }
@@ -233,7 +233,8 @@ impl Direction {
             match rustix::io::write(sink, &packet.bytes) {
                 Ok(count) => add(&counters.bytes, count.saturating_sub(HEADER_BYTES) as u64),
                 Err(error) => {
-                    tracing::debug!(%error, "the far kernel does not take a packet");
+                    tracing::debug!(%error, "packet dropped: the kernel of the far side does not \
+                                             accept it");
                     add(&counters.dropped, 1);
                 }
             }

@@ -50,13 +50,13 @@ impl Placer {
         self.initiator.ended(slot, refusal.is_none(), self.start.elapsed());
         let line = match refusal {
             None => {
-                info!("moved: {line}");
+                info!("slot moved: {line}");
                 self.status.moves += 1;
                 self.refusals.remove(&slot);
                 line
             }
             Some(why) => {
-                warn!("not moved: {line}: {why}");
+                warn!("slot not moved: {line}: {why}");
                 self.status.moves_failed += 1;
                 self.refusals.insert(slot, why.clone());
                 format!("failed: {line}: {why}")

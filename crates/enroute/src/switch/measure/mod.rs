@@ -24,17 +24,17 @@ pub struct Reading {
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum What {
-    /// Nanoseconds a packet, by `BPF_PROG_TEST_RUN`.
+    /// Nanoseconds per packet, by `BPF_PROG_TEST_RUN`
     Packets,
-    /// Answers a second to a flood over a veth pair, with and without the program.
+    /// Replies per second to a flood over a veth pair, with and without the program
     Veth,
-    /// memcached's answers a second to what is not cached, with and without the program.
+    /// Replies per second of memcached to requests for uncached keys, with and without the program
     Misses,
-    /// Microseconds to an answer where memcached is behind a link of 300 µs.
+    /// Reply time in microseconds, with memcached behind a link of 300 µs
     Link,
 }
 
-/// Measures `rounds` times, each thing once a round; `show` is told what is being done.
+/// Measures `rounds` times, each thing once a round; `show` gets the name of each step.
 ///
 /// # Errors
 /// There is no data plane, or the kernel refuses.

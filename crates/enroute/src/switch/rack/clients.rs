@@ -205,7 +205,7 @@ impl Clients {
                 }
             }
         }
-        bail!("servers took no write in {} s", WRITES_MAX.as_secs())
+        bail!("servers acknowledged no write within {} s", WRITES_MAX.as_secs())
     }
 
     /// Asks at one rate until this window is over: one that began late ends in time all the same.

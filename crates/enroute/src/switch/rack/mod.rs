@@ -71,9 +71,9 @@ pub struct Config {
     pub settle_s: u32,
     /// Seconds measured.
     pub seconds: u32,
-    /// How popularity changes meanwhile.
+    /// How popularity changes during the run.
     pub change: Change,
-    /// Decides who asks for what.
+    /// Seed of the random queries.
     pub seed: u64,
 }
 
@@ -119,12 +119,15 @@ pub struct Outcome {
     pub seconds: Vec<Second>,
 }
 
-/// Builds the rack, runs it, and takes it down; `show` is told every second.
+/// Builds the rack, runs it, and takes it down; `show` is called every second.
 ///
 /// # Errors
 /// This is not root, or the kernel refuses something.
 pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Result<Outcome> {
-    ensure!(config.servers > 0 && config.server_qps > 0, "a rack needs servers that answer");
+    ensure!(
+        config.servers > 0 && config.server_qps > 0,
+        "--servers and --server-qps: expected more than 0"
+    );
     let namespaces = Namespaces::build()?;
     let stop = Arc::new(AtomicBool::new(false));
     let servers: SocketAddr = (SERVERS, PORT).into();

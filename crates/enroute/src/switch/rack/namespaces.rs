@@ -47,8 +47,9 @@ impl Namespaces {
         let namespaces = Self { id };
         let switch = namespaces.name(End::Switch);
         for end in [End::Client, End::Switch, End::Servers] {
-            ip(&["netns", "add", &namespaces.name(end)])
-                .context("network namespaces need root and iproute2")?;
+            ip(&["netns", "add", &namespaces.name(end)]).context(
+                "cannot create network namespaces; root and the package iproute2 are required",
+            )?;
         }
         for (end, here, net) in [(End::Client, "client0", 1), (End::Servers, "server0", 2)] {
             let far = namespaces.name(end);
@@ -71,9 +72,10 @@ impl Namespaces {
         std::thread::scope(|scope| {
             let forwarding = scope.spawn(|| {
                 namespaces.enter(End::Switch)?;
-                std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot forward")
+                std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")
+                    .context("cannot enable IP forwarding")
             });
-            forwarding.join().map_err(|_| anyhow::anyhow!("cannot forward"))?
+            forwarding.join().map_err(|_| anyhow::anyhow!("cannot enable IP forwarding"))?
         })?;
         Ok(namespaces)
     }

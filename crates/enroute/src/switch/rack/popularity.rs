@@ -20,13 +20,13 @@ const HOTTEST: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It does not.
+    /// It does not change
     None,
-    /// 200 cold keys become the hottest every ten seconds.
+    /// Every 10 s, 200 cold keys become the hottest
     HotIn,
-    /// 200 of the hottest 10,000 are replaced by cold keys every second.
+    /// Every second, cold keys replace 200 of the hottest 10,000
     Random,
-    /// The 200 hottest become cold every second.
+    /// Every second, the 200 hottest keys become cold
     HotOut,
 }
 
