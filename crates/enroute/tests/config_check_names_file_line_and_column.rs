@@ -153,9 +153,9 @@ fn a_file_without_listener_says_what_to_write() {
 }
 
 #[test]
-fn a_good_file_is_called_good() {
+fn a_good_file_is_called_valid() {
     let (code, text) = check(GOOD);
-    assert_eq!((code, text.contains("good; 1 listener")), (Some(0), true), "{text}");
+    assert_eq!((code, text.contains("valid; 1 listener")), (Some(0), true), "{text}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ async fn serve(
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%peer, "admin connection failed: {error}"),
                 Err(_) => {
-                    debug!(%peer, "admin connection closed: not finished within {CONNECTION_TIMEOUT:?}")
+                    debug!(%peer, "admin connection closed: not finished within {CONNECTION_TIMEOUT:?}");
                 }
             }
             drop(permit);

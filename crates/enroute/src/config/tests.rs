@@ -98,8 +98,13 @@ fn an_original_origin_stands_where_it_can() {
     let named = listener("redis://0.0.0.0:6380", "redis://original:6379", "").unwrap();
     assert!(!named.listeners[0].origin.is_original());
     for (listen, origin, more, expected) in [
-        ("redis://original", "redis://db", "", "x:2:10: only an origin"),
-        ("redis://0.0.0.0:6380", "redis://original", "feed = {}", "x:4:8: a feed comes from one"),
+        ("redis://original", "redis://db", "", "x:2:10: expected HOST:PORT; only `origin`"),
+        (
+            "redis://0.0.0.0:6380",
+            "redis://original",
+            "feed = {}",
+            "x:4:8: `feed` cannot be combined with origin",
+        ),
     ] {
         let error = listener(listen, origin, more).unwrap_err();
         assert!(error.contains(expected), "{error}");

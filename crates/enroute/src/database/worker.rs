@@ -106,7 +106,7 @@ impl Worker {
         }
         let ring = Ring::new()
             .inspect_err(|error| {
-                tracing::debug!("io_uring is unavailable, disk-reader threads are used: {error}")
+                tracing::debug!("io_uring is unavailable, disk-reader threads are used: {error}");
             })
             .ok();
         if let Some(ring) = &ring {

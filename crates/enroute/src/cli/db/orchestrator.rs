@@ -124,7 +124,7 @@ impl Receiver {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%peer, "connection failed: {error}"),
                 Err(_) => {
-                    debug!(%peer, "connection closed: not finished within {CONNECTION_TIMEOUT:?}")
+                    debug!(%peer, "connection closed: not finished within {CONNECTION_TIMEOUT:?}");
                 }
             }
         }

@@ -221,7 +221,7 @@ impl Worker {
                 Ok((client, from)) => match self.open(client, now) {
                     Ok(()) => tracing::debug!(%from, "accepted"),
                     Err(error) => {
-                        tracing::warn!(%error, %from, "connection closed: cannot set up its sockets")
+                        tracing::warn!(%error, %from, "connection closed: cannot set up its sockets");
                     }
                 },
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.acceptable = false,
