@@ -314,7 +314,7 @@ fn what_is_read_everywhere_is_found_and_copied() {
             });
         }
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            until(&|said| said.contains("agents keep copies: 1"));
+            until(&|said| said.contains("agents keep copies of: 1"));
         }));
         over.store(true, Relaxed);
         found.expect("the placer finds it");
@@ -325,5 +325,5 @@ fn what_is_read_everywhere_is_found_and_copied() {
         until_copied(&mut connection(agent.address()), &nodes);
     }
     // Nobody reads it any more.
-    until(&|said| said.contains("agents keep copies: 0"));
+    until(&|said| said.contains("agents keep copies of: 0"));
 }
