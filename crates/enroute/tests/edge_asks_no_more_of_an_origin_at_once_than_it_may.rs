@@ -104,7 +104,10 @@ fn where_none_comes_they_are_told() {
     until("all turns are taken", || sent.load(SeqCst) == TURNS);
     assert_eq!(edge.curl(SHOP, "/again", &[]).status, 503);
     let line = edge.enroute.stderr_line("origin_connections_max");
-    assert!(line.contains("4 requests to it (origin_connections_max) have been in progress"), "{line}");
+    assert!(
+        line.contains("4 requests to it (origin_connections_max) have been in progress"),
+        "{line}"
+    );
     assert_eq!(sent.load(SeqCst), TURNS);
     drop(holding);
     until("it is served again", || edge.curl(SHOP, "/again", &[]).status == 200);
