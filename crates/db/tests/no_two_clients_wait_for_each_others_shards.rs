@@ -23,7 +23,7 @@ use store::{
 const SHARDS: usize = 3;
 /// In different shards.
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-/// In so many orders, unless `ORDERS` says how many.
+/// Number of orders tried, unless `ORDERS` sets it.
 const ORDERS: usize = 1_000;
 /// The same where each begins with a store that is filled.
 const ORDERS_FILLED: usize = 60;

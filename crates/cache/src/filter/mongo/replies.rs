@@ -38,7 +38,7 @@ impl Mongo {
         let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
         let header = header(head, length);
         // Some servers answer what asks for no answer. The client is told, as it would be without
-        // us, and nobody else takes that for his reply.
+        // us, and no other request takes that for its reply.
         let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
         let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
             self.reply_answers = false;
