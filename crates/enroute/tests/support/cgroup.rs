@@ -1,8 +1,10 @@
 //! A control group of the test's own, with a memory limit.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,17 +54,25 @@ impl Cgroup {
             };
             Some((Path::new(root).join(group.trim_start_matches('/')), names))
         });
+        // Tests of one process run side by side, and may ask for the same name.
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let mut failures = String::new();
         for (parent, names) in places {
-            let directory = parent.join(format!("enroute-test-{}-{name}", process::id()));
-            if fs::create_dir(&directory).is_err() {
+            let directory = parent.join(format!("enroute-test-{}-{number}-{name}", process::id()));
+            if let Err(error) = fs::create_dir(&directory) {
+                let _ = write!(failures, "; {}: {error}", directory.display());
                 continue;
             }
             let group = Self { directory, names };
             if group.directory.join(names.limit).is_file() {
                 return Some(group);
             }
+            let _ = write!(failures, "; {}: has no {}", group.path().display(), names.limit);
         }
-        absent("no control group with a memory limit can be made: that needs root")
+        absent(&format!(
+            "no control group with a memory limit can be made, which needs root{failures}"
+        ))
     }
 
     pub fn path(&self) -> &Path {
