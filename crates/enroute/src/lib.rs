@@ -22,7 +22,6 @@
 //! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
-//! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
@@ -35,7 +34,7 @@
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed again in the files which need it, `link/tunnel/device.rs`,
+// Allowed again in the files which need it, `switch/rack/arrival.rs`, `memory/heap.rs`,
 // `database/ring.rs` and `lock.rs`.
 #![deny(unsafe_code)]
 
@@ -52,7 +51,6 @@ mod foreign;
 mod inbox;
 pub mod intercept;
 pub mod keyserver;
-pub mod link;
 mod lock;
 mod logging;
 mod memory;

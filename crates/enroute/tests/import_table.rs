@@ -18,6 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
+    ("testbed", &[]),
     (
         "enroute",
         &[
@@ -31,6 +32,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "state",
             "store",
             "switch",
+            "testbed",
             "wire",
         ],
     ),

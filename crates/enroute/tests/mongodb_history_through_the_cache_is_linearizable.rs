@@ -11,7 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
-use enroute::link::{Relay, RelayConfig};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::ClientOptions;
 use mongodb::sync::{Client, Collection};
@@ -21,6 +20,7 @@ use support::enroute::{Cache, program};
 use support::history::{self, Operation, Outcome, Recorder, Verdict, What};
 use support::origins::Mongo;
 use support::process::free_address;
+use testbed::link::{Relay, RelayConfig};
 
 const CLIENTS: usize = 8;
 const KEYS: usize = 20;

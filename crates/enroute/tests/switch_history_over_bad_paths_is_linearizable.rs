@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use enroute::{link::PathConfig, switch::saved};
+use enroute::switch::saved;
 use rack::{
     PROGRAM, Rack, SWITCH,
     asking::{Asking, Memcache, NetCache},
@@ -31,6 +31,7 @@ use support::{
     history::{self, Outcome, Recorder, Verdict, What},
 };
 use switch::plane::DataPlane;
+use testbed::link::PathConfig;
 
 const CLIENTS: usize = 16;
 /// More than there are entries.

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::signal::EndSignal;
-use crate::link::{
+use testbed::link::{
     Address, LinkStats, PathConfig, Relay, RelayConfig, Tunnel, TunnelConfig, TunnelEnd, parse_cut,
     parse_duration, parse_loss, parse_rate,
 };

@@ -153,7 +153,7 @@ impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::link::parse_duration(text).map(Self)
+        testbed::link::parse_duration(text).map(Self)
     }
 }
 

@@ -17,9 +17,10 @@ use std::{
 use anyhow::Context;
 use parking_lot::Mutex;
 
+use testbed::link::{Relay, RelayConfig, RelayHandle};
+
 use crate::{
     config::{Address, Document, ListenerDocument, Scheme},
-    link::{Relay, RelayConfig, RelayHandle},
     report::{Progress, Table},
     runtime::Runtime,
     workload::{Load, Outcome, Recorder, Summary},

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use enroute::link::RelayHandle;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use testbed::link::RelayHandle;
 
 use super::clients::{Client, Mix};
 use super::cluster::{Linked, NODES, bus_behind_link, cluster, valkey};

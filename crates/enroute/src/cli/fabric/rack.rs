@@ -11,9 +11,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::signal::EndSignal;
+use testbed::link::parse_duration;
+
 use crate::{
     fabric::experiment::progress_line,
-    link::parse_duration,
     report::{Progress, Table},
 };
 

@@ -11,6 +11,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::{super::signal::EndSignal, setting};
+use testbed::link::parse_duration;
+
 use crate::{
     fabric::{
         experiment::{Experiment, Outcome, progress_line},
@@ -18,7 +20,6 @@ use crate::{
         results::{Journal, Record, write_all},
         series,
     },
-    link::parse_duration,
     report::{Progress, Table},
 };
 

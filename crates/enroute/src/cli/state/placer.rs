@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use clap::Args;
 use state::{initiator, placement::MoveCost, slot::Slot};
 
+use testbed::link::parse_duration;
+
 use crate::{
     cli::signal::EndSignal,
-    link::parse_duration,
     state::{
         default_placer,
         placer::{Config, Placer},

@@ -9,10 +9,9 @@ use super::{
     Reading,
     host::{KEYS, Memcached, PORT, beside, gets, median},
 };
-use crate::{
-    link::{Tunnel, TunnelConfig, TunnelEnd},
-    switch::rack::namespaces::{End, Namespaces, ip},
-};
+use testbed::link::{Tunnel, TunnelConfig, TunnelEnd};
+
+use crate::switch::rack::namespaces::{End, Namespaces, ip};
 
 const ROUND_TRIP: Duration = Duration::from_micros(300);
 const ROUND: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 //! How true the relay is: its bias (what a round trip takes beyond the asked time) and its
-//! throughput. `cargo run --release -p enroute --example link_bias`
+//! throughput. `cargo run --release -p testbed --example link_bias`
 #![allow(clippy::print_stdout)]
 
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{Relay, RelayConfig};
+use testbed::link::{Relay, RelayConfig};
 
 fn main() -> std::io::Result<()> {
     let echo = TcpListener::bind("127.0.0.1:0")?;

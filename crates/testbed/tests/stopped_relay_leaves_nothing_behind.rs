@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{Relay, RelayConfig};
+use testbed::link::{Relay, RelayConfig};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
