@@ -35,7 +35,7 @@ soak: deps ## Run the slow tests: long histories, and that they fail with a brok
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
-	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p testbed --features highs controller
 	cargo test --locked -p state --features highs --test plans_are_near_the_optimum -- --nocapture
 	cargo test --locked -p state -- --ignored --nocapture
 	ORDERS=300000 cargo test --locked -p enroute --test no_thread_sleeps_over_what_it_was_told

@@ -18,15 +18,12 @@
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`database`] | the elastic database at work: sockets, threads, disks |
 //! | [`demo`] | the paper's experiment on one machine |
-//! | [`fabric`] | experiments with simulated data-centre fabrics |
 //! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
-//! | [`workload`] | load: which keys, how fast, how long it took |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | [`report`] | what people see: a live line, a final table |
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `inbox` | how a thread that sleeps is told things by others |
 //! | `sync` | locks and atomics, which a model of threads replaces |
@@ -46,7 +43,6 @@ pub mod database;
 pub mod demo;
 #[cfg(feature = "edge")]
 pub mod edge;
-pub mod fabric;
 mod foreign;
 mod inbox;
 pub mod intercept;
@@ -55,9 +51,7 @@ mod lock;
 mod logging;
 mod memory;
 pub mod private_file;
-pub mod report;
 pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
-pub mod workload;

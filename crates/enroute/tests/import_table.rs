@@ -18,7 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
-    ("testbed", &[]),
+    ("testbed", &["fabric"]),
     (
         "enroute",
         &[

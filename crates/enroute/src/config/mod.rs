@@ -21,6 +21,7 @@ use cache::{
 };
 use serde::Deserialize;
 use socket2::SockRef;
+use testbed::fabric::place;
 
 use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
@@ -35,7 +36,6 @@ pub use edge::{
     SiteDocument,
 };
 use mistake::Mistake;
-pub(crate) use mistake::place;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.

@@ -17,13 +17,15 @@ use std::{
 use anyhow::Context;
 use parking_lot::Mutex;
 
-use testbed::link::{Relay, RelayConfig, RelayHandle};
+use testbed::{
+    link::{Relay, RelayConfig, RelayHandle},
+    report::{Progress, Table},
+    workload::{Load, Outcome, Recorder, Summary},
+};
 
 use crate::{
     config::{Address, Document, ListenerDocument, Scheme},
-    report::{Progress, Table},
     runtime::Runtime,
-    workload::{Load, Outcome, Recorder, Summary},
 };
 
 mod client;

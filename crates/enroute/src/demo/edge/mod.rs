@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::report::Table;
+use testbed::report::Table;
 
 mod stage;
 mod visitors;

@@ -15,14 +15,12 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use edge_tls::{Authority, KeyKind};
 use keyserver::{Keyring, key};
+use testbed::report::Progress;
 
 use super::visitors;
-use crate::{
-    keyserver::{
-        database::{Database, Place, Reply},
-        vault::{self, Sealing},
-    },
-    report::Progress,
+use crate::keyserver::{
+    database::{Database, Place, Reply},
+    vault::{self, Sealing},
 };
 
 /// The domain whose pages are visited; its key is one of many.

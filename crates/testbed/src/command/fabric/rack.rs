@@ -10,8 +10,8 @@ use anyhow::{bail, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::super::signal::EndSignal;
-use testbed::link::parse_duration;
+use super::super::Stop;
+use crate::link::parse_duration;
 
 use crate::{
     fabric::experiment::progress_line,
@@ -115,12 +115,12 @@ impl Arguments {
 }
 
 #[allow(clippy::print_stdout, reason = "the result is the output")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, stop: Stop) -> anyhow::Result<()> {
     ensure!(arguments.queries > 0, "--queries: expected at least 1, got 0");
     let rack = arguments.rack();
     let (qps, metrics) = match arguments.qps {
         Some(qps) => (qps, rack.run(qps, arguments.queries, arguments.seed)?),
-        None => searched(&rack, arguments)?,
+        None => searched(&rack, arguments, stop)?,
     };
     let result = result(&rack, arguments, qps, &metrics);
     if arguments.json {
@@ -132,8 +132,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Searches the throughput with a progress bar; Ctrl-C ends it.
-fn searched(rack: &Rack, arguments: &Arguments) -> anyhow::Result<(u64, RackMetrics)> {
-    let stop = EndSignal::flag()?;
+fn searched(rack: &Rack, arguments: &Arguments, stop: Stop) -> anyhow::Result<(u64, RackMetrics)> {
+    let stop = stop()?;
     let (began, mut progress) = (Instant::now(), Progress::stderr());
     let found = rack.throughput(arguments.queries, arguments.seed, |over| {
         let elapsed = began.elapsed();

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use super::signal::EndSignal;
-use testbed::link::{
+use crate::link::{
     Address, LinkStats, PathConfig, Relay, RelayConfig, Tunnel, TunnelConfig, TunnelEnd, parse_cut,
     parse_duration, parse_loss, parse_rate,
 };
@@ -36,7 +35,8 @@ Ctrl-C ends the emulation and prints its counters.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Arguments {
+#[allow(missing_docs, reason = "it would be shown as help")]
+pub struct Arguments {
     /// Address that clients connect to; port 0 picks a free port, which is printed
     #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -189,6 +189,32 @@ impl Arguments {
         let (cuts, seed) = (self.cut.clone(), self.seed);
         Ok(TunnelConfig { up, down, cuts, seed, ..TunnelConfig::new(a, b) })
     }
+
+    /// Emulates a path until `wait` is true, which waits for the end at most as long as it is told.
+    ///
+    /// # Errors
+    /// The path cannot be made.
+    pub fn run(&self, wait: impl Fn(Option<Duration>) -> bool) -> anyhow::Result<()> {
+        let (up, down) = self.paths();
+        let delays = format!("{:?} there and {:?} back", up.delay, down.delay);
+        let crossed = if self.tun {
+            let config = self.tunnel()?;
+            let (a, b) = (config.a.address.ip, config.b.address.ip);
+            let tunnel = Tunnel::start(config).context("cannot start the tunnel")?;
+            eprintln!("{a} -> {b}, {delays}");
+            follow(&wait, self.progress, || tunnel.stats());
+            tunnel.stop()
+        } else {
+            let config = self.relay()?;
+            let to = config.to;
+            let relay = Relay::start(config).context("cannot start the relay")?;
+            eprintln!("{} -> {to}, {delays}", relay.local_addr());
+            follow(&wait, self.progress, || relay.stats());
+            relay.stop()
+        };
+        eprint!("{crossed}");
+        Ok(())
+    }
 }
 
 /// Where a namespace is found: by the name `ip netns` gave it, or as a path.
@@ -196,33 +222,10 @@ fn namespace_file(name: &str) -> PathBuf {
     if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) }
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let end = EndSignal::listen()?;
-    let (up, down) = arguments.paths();
-    let delays = format!("{:?} there and {:?} back", up.delay, down.delay);
-    let crossed = if arguments.tun {
-        let config = arguments.tunnel()?;
-        let (a, b) = (config.a.address.ip, config.b.address.ip);
-        let tunnel = Tunnel::start(config).context("cannot start the tunnel")?;
-        eprintln!("{a} -> {b}, {delays}");
-        wait(&end, arguments.progress, || tunnel.stats());
-        tunnel.stop()
-    } else {
-        let config = arguments.relay()?;
-        let to = config.to;
-        let relay = Relay::start(config).context("cannot start the relay")?;
-        eprintln!("{} -> {to}, {delays}", relay.local_addr());
-        wait(&end, arguments.progress, || relay.stats());
-        relay.stop()
-    };
-    eprint!("{crossed}");
-    Ok(())
-}
-
 /// Waits for the end, and shows what crosses meanwhile if asked to.
-fn wait(end: &EndSignal, progress: bool, stats: impl Fn() -> LinkStats) {
+fn follow(wait: impl Fn(Option<Duration>) -> bool, progress: bool, stats: impl Fn() -> LinkStats) {
     let (mut then, mut at) = (stats(), Instant::now());
-    while !end.wait(progress.then_some(Duration::from_secs(1))) {
+    while !wait(progress.then_some(Duration::from_secs(1))) {
         let now = stats();
         eprintln!("{}", now.since(&then, at.elapsed()));
         (then, at) = (now, Instant::now());

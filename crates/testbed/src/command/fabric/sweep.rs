@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use anyhow::bail;
 use clap::Args;
 
-use super::super::signal::EndSignal;
+use super::super::Stop;
 use crate::fabric::sweep::Sweep;
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 }
 
 #[allow(clippy::print_stdout, reason = "where the results are is the output")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, stop: Stop) -> anyhow::Result<()> {
     let default = || arguments.file.with_extension("results");
     let directory = arguments.output.clone().unwrap_or_else(default);
     let sweep = Sweep::read(&arguments.file, &directory)?;
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(jobs) => jobs.get(),
         None => std::thread::available_parallelism()?.get(),
     };
-    let ended = sweep.run(jobs, &*EndSignal::flag()?)?;
+    let ended = sweep.run(jobs, &*stop()?)?;
     let total = sweep.experiments.len();
     println!(
         "{total} runs: {} done before, {} now; results: {}",

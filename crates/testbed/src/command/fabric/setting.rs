@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use clap::Args;
 
-use testbed::link::parse_duration;
+use crate::link::parse_duration;
 
 use crate::fabric::{
     experiment::Experiment,

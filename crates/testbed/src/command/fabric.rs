@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::Stop;
+
 mod generate;
 mod rack;
 mod run;
@@ -28,7 +30,8 @@ EXAMPLES:
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Arguments {
+#[allow(missing_docs, reason = "it would be shown as help")]
+pub struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -47,12 +50,18 @@ enum Command {
     Rack(rack::Arguments),
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    match &arguments.command {
-        Command::Run(arguments) => run::run(arguments),
-        Command::Sweep(arguments) => sweep::run(arguments),
-        Command::Generate(arguments) => generate::run(arguments),
-        Command::View(arguments) => view::run(arguments),
-        Command::Rack(arguments) => rack::run(arguments),
+impl Arguments {
+    /// Does what was typed.
+    ///
+    /// # Errors
+    /// What was typed cannot be run, or `stop` ended it.
+    pub fn run(&self, stop: Stop) -> anyhow::Result<()> {
+        match &self.command {
+            Command::Run(arguments) => run::run(arguments, stop),
+            Command::Sweep(arguments) => sweep::run(arguments, stop),
+            Command::Generate(arguments) => generate::run(arguments),
+            Command::View(arguments) => view::run(arguments, stop),
+            Command::Rack(arguments) => rack::run(arguments, stop),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{iter, path::PathBuf};
 
 use clap::Args;
 
-use super::{run::watched, setting};
+use super::{super::Stop, run::watched, setting};
 use crate::fabric::{memory, page};
 
 const EXAMPLES: &str = "\
@@ -31,11 +31,11 @@ pub(super) struct Arguments {
 }
 
 #[allow(clippy::print_stdout, reason = "where the page is is the output")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, stop: Stop) -> anyhow::Result<()> {
     let mut experiment = arguments.setting.experiment()?;
     page::prepare(&mut experiment);
     memory::check(iter::once(&experiment), 1)?;
-    let outcome = watched(&experiment)?;
+    let outcome = watched(&experiment, stop)?;
     page::write(&experiment, &outcome, &arguments.output)?;
     println!("{}", arguments.output.display());
     if arguments.open {

@@ -18,7 +18,7 @@ use super::{
     experiment::{self, Experiment, Inputs},
     topology, trace,
 };
-use testbed::link::parse_duration;
+use crate::link::parse_duration;
 
 /// How often the controller solves unless said otherwise: the paper's faster setting.
 pub const CONTROLLER_INTERVAL_US: f64 = 150.0;

@@ -18,6 +18,8 @@
 //! | [`sweep`] | a grid of runs: on all cores, resumed after a stop |
 //! | [`page`] | a run as one HTML page that plays it |
 
+use std::ops::Range;
+
 pub mod controller;
 pub mod experiment;
 pub mod memory;
@@ -29,7 +31,15 @@ pub mod sweep;
 pub mod topology;
 pub mod trace;
 
-/// What stands where in the text of a file: `name:line:column: message`.
+/// What is wrong with the text of a file, and where: `name:line:column: message`.
 fn mistake(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    anyhow::anyhow!("{name}:{}: {}", crate::config::place(text, error.span()), error.message())
+    anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
+}
+
+/// Line and column, as people and editors count them.
+pub fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    format!("{line}:{column}")
 }

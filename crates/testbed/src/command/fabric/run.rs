@@ -10,8 +10,8 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
-use super::{super::signal::EndSignal, setting};
-use testbed::link::parse_duration;
+use super::{super::Stop, setting};
+use crate::link::parse_duration;
 
 use crate::{
     fabric::{
@@ -64,14 +64,14 @@ pub(super) struct Arguments {
 }
 
 #[allow(clippy::print_stdout, reason = "the result is the output")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, stop: Stop) -> anyhow::Result<()> {
     let mut experiment = arguments.setting.experiment()?;
     if arguments.series.is_some() {
         experiment.config.sample_interval_ns = (arguments.every.as_nanos() as u64).max(1);
     }
     memory::check(iter::once(&experiment), 1)?;
     let journal = arguments.output.as_ref().map(|path| Journal::open(path)).transpose()?;
-    let outcome = watched(&experiment)?;
+    let outcome = watched(&experiment, stop)?;
     let record = Record::new(&experiment, &outcome);
     if let (Some((mut journal, mut records)), Some(path)) = (journal, &arguments.output) {
         journal.add(&record)?;
@@ -105,8 +105,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Runs it with a progress bar; Ctrl-C ends it.
-pub(super) fn watched(experiment: &Experiment) -> anyhow::Result<Outcome> {
-    let stop = EndSignal::flag()?;
+pub(super) fn watched(experiment: &Experiment, stop: Stop) -> anyhow::Result<Outcome> {
+    let stop = stop()?;
     let (began, mut progress) = (Instant::now(), Progress::stderr());
     let rows = experiment.workload.flows.len().max(1) as f64;
     let outcome = experiment.run(&stop, |so_far| {
