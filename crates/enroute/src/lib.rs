@@ -31,7 +31,7 @@
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed again in the files which need it, `switch/rack/arrival.rs`, `memory/heap.rs`,
+// Allowed again in the files which need it, `memory/heap.rs`,
 // `database/ring.rs` and `lock.rs`.
 #![deny(unsafe_code)]
 

@@ -18,7 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
-    ("testbed", &["fabric"]),
+    ("testbed", &["fabric", "policy", "switch", "wire"]),
     (
         "enroute",
         &[

@@ -2,7 +2,8 @@
 //!
 //! Emulated network paths, simulated fabrics, load, and what people see of a run.
 //!
-//! It is not: part of any service. It imports no service.
+//! It is not: part of any service. It imports no service: the
+//! program hands it what it needs ([`services`]), or it runs the program as a child.
 //!
 //! Read first: [`command`], which names each subcommand, then the module of the same name.
 //!
@@ -11,14 +12,20 @@
 //! | [`command`] | the subcommands of the laboratory: arguments and help |
 //! | [`fabric`] | experiments with simulated data-center fabrics |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
+//! | [`measure`] | what the data plane of `enroute switch` costs and saves |
+//! | [`rack`] | the rack of the NetCache paper in network namespaces |
 //! | [`report`] | what people see: a live line, a final table |
+//! | [`services`] | what experiments run of the services, handed to them by the program |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 
-// Allowed again in `link/tunnel/device.rs`.
+// Allowed again in `link/tunnel/device.rs` and `rack/arrival.rs`.
 #![deny(unsafe_code)]
 
 pub mod command;
 pub mod fabric;
 pub mod link;
+pub mod measure;
+pub mod rack;
 pub mod report;
+pub mod services;
 pub mod workload;

@@ -4,9 +4,7 @@
 
 pub mod agent;
 mod explain;
-pub mod measure;
 mod pins;
-pub mod rack;
 
 pub use explain::{explain, frame_of};
 pub use pins::{LAYOUT, Saved, mount, remove, saved};

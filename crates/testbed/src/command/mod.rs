@@ -7,6 +7,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 pub mod fabric;
 pub mod link;
+pub mod measure;
+pub mod rack;
 
 /// Starts to listen for the signal that ends a command; the flag is set once it came. Before a
 /// command calls it, the signal kills the process.

@@ -26,9 +26,12 @@ use switch::{
 };
 use wire::memcache::frame::Frame;
 
-use super::super::{
-    Switch, now,
-    rack::namespaces::{End, Namespaces},
+use crate::{
+    rack::{
+        namespaces::{End, Namespaces},
+        now,
+    },
+    services::Switch,
 };
 
 pub(super) const PORT: u16 = 11_211;
@@ -116,7 +119,7 @@ fn store(server: SocketAddr) -> anyhow::Result<()> {
 
 /// Attaches the program to `client0` of this thread's namespace, fills it with `keys` first keys, says
 /// so and controls it until told to stop.
-fn control(
+fn control<S: Switch>(
     server: SocketAddr,
     keys: u32,
     ready: impl FnOnce(),
@@ -130,7 +133,7 @@ fn control(
     let mut plane = DataPlane::load(config)?;
     plane.attach("client0", Side::Clients, false)?;
     let seed = plane.config().seed;
-    let mut switch = Switch::new(plane)?;
+    let mut switch = S::new(plane)?;
     let keys: Vec<Key> = (0..keys)
         .map(|number| {
             let bytes = key(number).into_bytes();
@@ -141,10 +144,7 @@ fn control(
     let valid = switch.warm(&keys, START_MAX)?;
     ensure!(valid == keys.len(), "only {valid} of {} keys could be cached", keys.len());
     ready();
-    while !stop.load(Relaxed) {
-        switch.turn()?;
-    }
-    Ok(())
+    switch.run(stop)
 }
 
 /// Gets `at_once` keys at a time for `span`: microseconds each such round took.
@@ -182,7 +182,7 @@ pub(super) fn gets(server: SocketAddr, at_once: u16, span: Duration) -> anyhow::
 
 /// Runs `client` in the clients' namespace on the first processor, with the program attached and
 /// `keys` cached, or without it.
-pub(super) fn beside<T: Send>(
+pub(super) fn beside<S: Switch, T: Send>(
     namespaces: &Namespaces,
     server: SocketAddr,
     keys: Option<u32>,
@@ -201,7 +201,7 @@ pub(super) fn beside<T: Send>(
                 is_ready();
                 return Ok(());
             };
-            control(server, keys, is_ready, stop)
+            control::<S>(server, keys, is_ready, stop)
         });
         let done = scope.spawn(move || {
             // Where it fails, the other thread says why.

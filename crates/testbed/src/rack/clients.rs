@@ -13,8 +13,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::Serialize;
 use wire::netcache::{Flags, Message, Op};
 
-use super::{Config, Popularity, servers::SOCKET_BYTES};
-use crate::switch::now;
+use super::{Config, Popularity, now, servers::SOCKET_BYTES};
 
 /// What is counted together, and how often the rate is set.
 pub const WINDOW: Duration = Duration::from_millis(100);

@@ -26,9 +26,12 @@ use super::{
     Reading,
     host::{KEYS, Memcached, PORT, at_switch, beside, key, stay_on},
 };
-use crate::switch::{
-    now,
-    rack::namespaces::{End, GATEWAY, Namespaces, station},
+use crate::{
+    rack::{
+        namespaces::{End, GATEWAY, Namespaces, station},
+        now,
+    },
+    services::Switch,
 };
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
@@ -62,7 +65,10 @@ struct Speed {
     per_cpu_s: f64,
 }
 
-pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure<S: Switch>(
+    rounds: usize,
+    show: impl Fn(&str) + Sync,
+) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let memcached = Memcached::start(&namespaces, End::Switch, GATEWAY)?;
     let server: SocketAddr = (GATEWAY, PORT).into();
@@ -70,13 +76,13 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         let most = |peer| best(&namespaces, peer, memcached.id());
-        ours.push(beside(&namespaces, server, Some(KEYS), || most(Peer::Memcached))?);
+        ours.push(beside::<S, _>(&namespaces, server, Some(KEYS), || most(Peer::Memcached))?);
         // Frames go into a veth pair's end only where a program receives.
         let passing = at_switch(&namespaces, || Ok(attach::accept("client0")?))?;
-        theirs.push(beside(&namespaces, server, None, || most(Peer::Memcached))?);
+        theirs.push(beside::<S, _>(&namespaces, server, None, || most(Peer::Memcached))?);
         drop(passing);
         let responding = at_switch(&namespaces, smallest)?;
-        least.push(beside(&namespaces, server, None, || most(Peer::Smallest))?);
+        least.push(beside::<S, _>(&namespaces, server, None, || most(Peer::Smallest))?);
         drop(responding);
     }
     let readings = [("gets", ours), ("memcached", theirs), ("smallest responder", least)];

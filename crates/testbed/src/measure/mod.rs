@@ -10,6 +10,8 @@ mod veth;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::services::Switch;
+
 /// One number for each round.
 #[derive(Debug, Serialize)]
 pub struct Reading {
@@ -38,15 +40,15 @@ pub enum What {
 ///
 /// # Errors
 /// There is no data plane, or the kernel refuses.
-pub fn measure(
+pub fn measure<S: Switch>(
     what: What,
     rounds: usize,
     show: impl Fn(&str) + Sync,
 ) -> anyhow::Result<Vec<Reading>> {
     match what {
         What::Packets => packets::measure(rounds, show),
-        What::Veth => veth::measure(rounds, show),
-        What::Misses => misses::measure(rounds, show),
-        What::Link => link::measure(rounds, show),
+        What::Veth => veth::measure::<S>(rounds, show),
+        What::Misses => misses::measure::<S>(rounds, show),
+        What::Link => link::measure::<S>(rounds, show),
     }
 }

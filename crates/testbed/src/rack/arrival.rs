@@ -9,7 +9,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::switch::now;
+use super::now;
 
 /// When the datagram read last arrived, by [`now`]'s clock; the first one read is not known.
 pub(super) fn last(socket: &UdpSocket) -> Duration {

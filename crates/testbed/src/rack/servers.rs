@@ -11,12 +11,13 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use switch::agent::{Memory, Store};
 use wire::netcache::{Key, Message, Op};
 
-use super::{super::agent, Config, arrival};
+use super::{Config, arrival};
+use crate::services::Switch;
 
 /// Room for what arrives while the thread does not run.
 pub(super) const SOCKET_BYTES: usize = 16 << 20;
 
-pub(super) fn serve(
+pub(super) fn serve<S: Switch>(
     listen: SocketAddr,
     switch: IpAddr,
     config: &Config,
@@ -30,9 +31,8 @@ pub(super) fn serve(
         wait_max: Duration::from_secs(config.server_queue.into()) / config.server_qps,
     };
     let mut values = Values { written: Memory::default(), bytes: config.value_bytes };
-    let takes = |message: &Message<'_>, _| queues.take(message, arrival::last(&socket));
-    agent::serve(&socket, switch, &mut values, takes, stop)?;
-    Ok(())
+    let takes = |message: &Message<'_>| queues.take(message, arrival::last(&socket));
+    S::serve(&socket, switch, &mut values, takes, stop)
 }
 
 /// When each server has done what it took.

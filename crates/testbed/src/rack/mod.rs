@@ -26,6 +26,7 @@ use std::{
 use anyhow::{anyhow, bail, ensure};
 use fabric::rack::key;
 use policy::hotkey;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use switch::{
     attach::{self, Side},
@@ -34,9 +35,15 @@ use switch::{
     plane::{Config as PlaneConfig, DataPlane},
 };
 
-use super::Switch;
+use crate::services::Switch;
 use namespaces::{End, Namespaces, SERVERS, SWITCH};
 use popularity::Popularity;
+
+/// The kernel's monotonic clock.
+pub(crate) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 const PORT: u16 = 50_000;
 /// How long the cache may take to be filled.
@@ -123,7 +130,10 @@ pub struct Outcome {
 ///
 /// # Errors
 /// This is not root, or the kernel refuses something.
-pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Result<Outcome> {
+pub fn run<S: Switch>(
+    config: &Config,
+    show: impl Fn(&Second) + Send + Sync,
+) -> anyhow::Result<Outcome> {
     ensure!(
         config.servers > 0 && config.server_qps > 0,
         "--servers and --server-qps: expected more than 0"
@@ -136,7 +146,7 @@ pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Res
         let served = scope.spawn(|| {
             namespaces.enter(End::Servers)?;
             let accepting = accepting(config)?;
-            servers::serve(servers, SWITCH.into(), config, &stop)?;
+            servers::serve::<S>(servers, SWITCH.into(), config, &stop)?;
             drop(accepting);
             anyhow::Ok(())
         });
@@ -146,7 +156,7 @@ pub fn run(config: &Config, show: impl Fn(&Second) + Send + Sync) -> anyhow::Res
             // Where it fails, `ready` ends unsaid.
             scope.spawn(move || {
                 namespaces.enter(End::Switch)?;
-                let mut switch = attached(config)?;
+                let mut switch = attached::<S>(config)?;
                 warm(&mut switch, config, servers)?;
                 let _ = ready.send(());
                 switch.run(ended)
@@ -189,7 +199,7 @@ fn accepting(config: &Config) -> anyhow::Result<Option<attach::Accepting>> {
     Ok(if config.cached > 0 { Some(attach::accept("eth0")?) } else { None })
 }
 
-fn attached(config: &Config) -> anyhow::Result<Switch> {
+fn attached<S: Switch>(config: &Config) -> anyhow::Result<S> {
     let mut plane = DataPlane::load(PlaneConfig {
         netcache_port: PORT,
         memcache_port: 0,
@@ -205,10 +215,10 @@ fn attached(config: &Config) -> anyhow::Result<Switch> {
     })?;
     plane.attach("client0", Side::Clients, false)?;
     plane.attach("server0", Side::Servers, false)?;
-    Switch::new(plane)
+    S::new(plane)
 }
 
-fn warm(switch: &mut Switch, config: &Config, servers: SocketAddr) -> anyhow::Result<()> {
+fn warm(switch: &mut impl Switch, config: &Config, servers: SocketAddr) -> anyhow::Result<()> {
     let keys = (0..u64::from(config.cached)).map(|number| Key {
         name: key(number),
         bytes: Vec::new(),

@@ -9,9 +9,12 @@ use super::{
     Reading,
     host::{KEYS, Memcached, PORT, beside, gets, median},
 };
-use testbed::link::{Tunnel, TunnelConfig, TunnelEnd};
 
-use crate::switch::rack::namespaces::{End, Namespaces, ip};
+use crate::{
+    link::{Tunnel, TunnelConfig, TunnelEnd},
+    rack::namespaces::{End, Namespaces, ip},
+    services::Switch,
+};
 
 const ROUND_TRIP: Duration = Duration::from_micros(300);
 const ROUND: Duration = Duration::from_secs(1);
@@ -19,7 +22,10 @@ const NEAR: &str = "10.77.0.1/30";
 const FAR: &str = "10.77.0.2/30";
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure<S: Switch>(
+    rounds: usize,
+    show: impl Fn(&str) + Sync,
+) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let end = |end, address: &str| -> anyhow::Result<TunnelEnd> {
         Ok(TunnelEnd {
@@ -41,12 +47,12 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         let times = || gets(server, 1, ROUND);
-        without.push(median(beside(&namespaces, server, None, times)?));
+        without.push(median(beside::<S, _>(&namespaces, server, None, times)?));
         let accepted = || {
             let _accepting = attach::accept("eth0")?;
             times()
         };
-        with.push(median(beside(&namespaces, server, Some(KEYS), accepted)?));
+        with.push(median(beside::<S, _>(&namespaces, server, Some(KEYS), accepted)?));
     }
     drop(tunnel);
     Ok(vec![

@@ -10,13 +10,19 @@ use super::{
     Reading,
     host::{Memcached, PORT, at_switch, beside, gets, tenth},
 };
-use crate::switch::rack::namespaces::{End, GATEWAY, Namespaces};
+use crate::{
+    rack::namespaces::{End, GATEWAY, Namespaces},
+    services::Switch,
+};
 
 const SPAN: Duration = Duration::from_millis(700);
 /// Gets under way.
 const AT_ONCE: u16 = 32;
 
-pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn measure<S: Switch>(
+    rounds: usize,
+    show: impl Fn(&str) + Sync,
+) -> anyhow::Result<Vec<Reading>> {
     let namespaces = Namespaces::build()?;
     let _memcached = Memcached::start(&namespaces, End::Switch, GATEWAY)?;
     let server: SocketAddr = (GATEWAY, PORT).into();
@@ -24,7 +30,7 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
     for round in 0..rounds {
         show(&format!("round {} of {rounds}", round + 1));
         let rate = |keys| {
-            let times = beside(&namespaces, server, keys, || gets(server, AT_ONCE, SPAN))?;
+            let times = beside::<S, _>(&namespaces, server, keys, || gets(server, AT_ONCE, SPAN))?;
             anyhow::Ok(f64::from(AT_ONCE) / tenth(times) * 1e6)
         };
         let rate_idle = || {
