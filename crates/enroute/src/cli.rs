@@ -17,7 +17,6 @@ use crate::logging::{self, Level};
 mod cache;
 mod config;
 mod db;
-mod demo;
 mod edge;
 mod intercept;
 mod keyserver;
@@ -60,7 +59,7 @@ enum Command {
     /// Run the elastic database: all data on disk, a resizable part of it in memory
     Db(db::Arguments),
     /// Run the VNF-Cache experiment on this machine; takes less than two minutes
-    Demo(demo::Arguments),
+    Demo(command::demo::Arguments),
     /// Simulate data-center fabrics whose switches cache addresses (SwitchV2P)
     Fabric(command::fabric::Arguments),
     /// Terminate TLS close to clients with keys on a key server, and cache HTTP content
@@ -83,7 +82,7 @@ impl Command {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
             Self::Db(arguments) => db::run(arguments),
-            Self::Demo(arguments) => demo::run(arguments),
+            Self::Demo(arguments) => arguments.run(EndSignal::flag),
             Self::Fabric(arguments) => arguments.run(EndSignal::flag),
             Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),

@@ -17,7 +17,6 @@
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
 //! | [`database`] | the elastic database at work: sockets, threads, disks |
-//! | [`demo`] | the paper's experiment on one machine |
 //! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
@@ -40,7 +39,6 @@ pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod database;
-pub mod demo;
 #[cfg(feature = "edge")]
 pub mod edge;
 mod foreign;

@@ -18,7 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
-    ("testbed", &["fabric", "policy", "switch", "wire"]),
+    ("testbed", &["edge-tls", "fabric", "keyserver", "policy", "switch", "wire"]),
     (
         "enroute",
         &[
@@ -26,7 +26,6 @@ const TABLE: &[(&str, &[&str])] = &[
             "content",
             "db",
             "edge-tls",
-            "fabric",
             "keyserver",
             "policy",
             "state",

@@ -1,6 +1,6 @@
 //! # testbed: experiments with the services
 //!
-//! Emulated network paths, simulated fabrics, load, and what people see of a run.
+//! Emulated network paths, simulated fabrics, a rack in network namespaces, demonstrations, load.
 //!
 //! It is not: part of any service. It imports no service: the
 //! program hands it what it needs ([`services`]), or it runs the program as a child.
@@ -10,6 +10,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`command`] | the subcommands of the laboratory: arguments and help |
+//! | [`demo`] | demonstrations on one machine: the program, an emulated path, clients |
 //! | [`fabric`] | experiments with simulated data-center fabrics |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`measure`] | what the data plane of `enroute switch` costs and saves |
@@ -18,10 +19,11 @@
 //! | [`services`] | what experiments run of the services, handed to them by the program |
 //! | [`workload`] | load: which keys, how fast, how long it took |
 
-// Allowed again in `link/tunnel/device.rs` and `rack/arrival.rs`.
+// Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
 #![deny(unsafe_code)]
 
 pub mod command;
+pub mod demo;
 pub mod fabric;
 pub mod link;
 pub mod measure;

@@ -52,17 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 #[cfg(not(feature = "edge"))]
 fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
-    absent()
-}
-
-/// What a build without the edge says.
-#[cfg(not(feature = "edge"))]
-pub(super) fn absent() -> anyhow::Result<()> {
-    bail!(
-        "this build does not include the TLS edge; build it with \
-         cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
-         ./deps.sh installs them)"
-    )
+    bail!(testbed::command::demo::EDGE_ABSENT)
 }
 
 #[cfg(feature = "edge")]

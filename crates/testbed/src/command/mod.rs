@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+pub mod demo;
 pub mod fabric;
 pub mod link;
 pub mod measure;

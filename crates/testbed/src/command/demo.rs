@@ -4,7 +4,7 @@ use std::{sync::atomic::AtomicBool, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use super::signal::EndSignal;
+use super::Stop;
 use crate::demo;
 
 const EXAMPLES: &str = "\
@@ -24,7 +24,8 @@ EXAMPLES:
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Arguments {
+#[allow(missing_docs, reason = "it would be shown as help")]
+pub struct Arguments {
     /// Time limit in seconds; a shorter run measures fewer reads
     #[arg(long, value_name = "SECONDS", default_value_t = 75)]
     seconds: u64,
@@ -51,20 +52,31 @@ struct EdgeArguments {
     keys: usize,
 }
 
-#[allow(clippy::print_stdout, reason = "the table is the output")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let stop = EndSignal::flag()?;
-    if let Some(Which::Edge(edge)) = &arguments.which {
-        return run_edge(edge, arguments.json, &stop);
+impl Arguments {
+    /// Runs the demonstration and prints its table.
+    ///
+    /// # Errors
+    /// A part of it could not be started, or did not do what it is there for.
+    #[allow(clippy::print_stdout, reason = "the table is the output")]
+    pub fn run(&self, stop: Stop) -> anyhow::Result<()> {
+        let stop = stop()?;
+        if let Some(Which::Edge(edge)) = &self.which {
+            return run_edge(edge, self.json, &stop);
+        }
+        let table = demo::run(Duration::from_secs(self.seconds), &stop)?;
+        if self.json {
+            println!("{:#}", table.json());
+        } else {
+            println!("\n{table}{}", demo::EXPLANATION);
+        }
+        Ok(())
     }
-    let table = demo::run(Duration::from_secs(arguments.seconds), &stop)?;
-    if arguments.json {
-        println!("{:#}", table.json());
-    } else {
-        println!("\n{table}{}", demo::EXPLANATION);
-    }
-    Ok(())
 }
+
+/// Why a build without the feature `edge` refuses what needs it.
+pub const EDGE_ABSENT: &str = "this build does not include the TLS edge; build it with \
+    cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
+    ./deps.sh installs them)";
 
 #[cfg(feature = "edge")]
 #[allow(clippy::print_stdout, reason = "the table is the output")]
@@ -80,5 +92,5 @@ fn run_edge(arguments: &EdgeArguments, json: bool, stop: &AtomicBool) -> anyhow:
 
 #[cfg(not(feature = "edge"))]
 fn run_edge(_: &EdgeArguments, _: bool, _: &AtomicBool) -> anyhow::Result<()> {
-    super::edge::absent()
+    anyhow::bail!(EDGE_ABSENT)
 }

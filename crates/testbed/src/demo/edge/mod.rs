@@ -14,8 +14,9 @@ use std::{
 
 use serde_json::json;
 
-use testbed::report::Table;
+use crate::report::Table;
 
+mod filling;
 mod stage;
 mod visitors;
 

@@ -6,21 +6,19 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::PathBuf,
-    process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    process::{Command, Stdio},
+    sync::atomic::AtomicBool,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
 use edge_tls::{Authority, KeyKind};
-use keyserver::{Keyring, key};
-use testbed::report::Progress;
 
-use super::visitors;
-use crate::keyserver::{
-    database::{Database, Place, Reply},
-    vault::{self, Sealing},
+use super::{
+    super::program::{Running, ourselves},
+    filling::Filling,
+    visitors,
 };
 
 /// The domain whose pages are visited; its key is one of many.
@@ -39,16 +37,6 @@ pub(super) struct Stage {
     admin_at: SocketAddr,
     key_server: Option<Running>,
     others: Vec<Running>,
-}
-
-/// A process that ends with us.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Stage {
@@ -79,7 +67,7 @@ impl Stage {
         let origin = origin()?;
         eprintln!("origin site: http://{origin}");
         stage.start_database()?;
-        stage.fill(keys, &kek, stop)?;
+        Filling { directory: &stage.directory, database: stage.database }.fill(keys, stop)?;
         stage.start_key_server()?;
         eprintln!("key server: https://{}", stage.key_server_at);
         stage.start_edge(origin)?;
@@ -139,43 +127,6 @@ impl Stage {
         Ok(())
     }
 
-    /// Stores the domain's key among those of `count` domains, by as many threads as cores.
-    fn fill(&self, count: usize, kek: &str, stop: &AtomicBool) -> anyhow::Result<()> {
-        let (done, began) = (AtomicUsize::new(0), Instant::now());
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let mut progress = Progress::stderr();
-        let show = |progress: &mut Progress<_>| {
-            let line = format!("private keys made and sealed: {} of {count}", done.load(Relaxed));
-            progress.show(&[line], began.elapsed());
-        };
-        let place = format!("redis://{}", self.database);
-        let pem = fs::read(self.path(&format!("{DOMAIN}.key")))?;
-        let (place, done, pem) = (place.as_str(), &done, pem.as_slice());
-        thread::scope(|scope| {
-            let others = count.saturating_sub(1);
-            let workers: Vec<_> = (0..threads)
-                .map(|number| {
-                    let share = others / threads + usize::from(number < others % threads);
-                    let own = (number == 0).then_some(pem);
-                    scope.spawn(move || store_keys(place, kek, own, share, done, stop))
-                })
-                .collect();
-            while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                show(&mut progress);
-                thread::sleep(Duration::from_millis(50));
-            }
-            for worker in workers {
-                worker.join().expect("no worker panics").context("cannot store private keys")?;
-            }
-            anyhow::Ok(())
-        })?;
-        let stored = stored(&self.database.to_string())?;
-        ensure!(stored == count, "the database has {stored} private keys, not {count}");
-        let seconds = began.elapsed().as_secs_f64();
-        eprintln!("private keys in the database, sealed: {stored}, after {seconds:.1} s");
-        Ok(())
-    }
-
     /// What the edge counted so far, by name.
     pub(super) fn counted(&self) -> anyhow::Result<impl Fn(&str) -> u64 + use<>> {
         let mut stream = TcpStream::connect(self.admin_at)?;
@@ -223,44 +174,6 @@ impl Drop for Stage {
     }
 }
 
-/// Seals and stores `own`, PEM, and `others` made for it.
-fn store_keys(
-    place: &str,
-    kek: &str,
-    own: Option<&[u8]>,
-    others: usize,
-    done: &AtomicUsize,
-    stop: &AtomicBool,
-) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let keyring = Keyring::parse(kek)?;
-    runtime.block_on(async {
-        let database = Database::new(Place::new(place.parse()?, None, None)?);
-        let sealing = Sealing { keyring: &keyring, server_names: &[], replace: false };
-        if let Some(pem) = own {
-            vault::store(&key::pkcs8_of(pem)?, sealing, &database).await?;
-            done.fetch_add(1, Relaxed);
-        }
-        for _ in 0..others {
-            ensure!(!stop.load(Relaxed), "interrupted");
-            let other = key::generate(wire::ski::KeyKind::EcdsaP256)?;
-            vault::store(&other, sealing, &database).await?;
-            done.fetch_add(1, Relaxed);
-        }
-        Ok(())
-    })
-}
-
-/// Keys the database says it has; it holds nothing else yet.
-fn stored(address: &str) -> anyhow::Result<usize> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let database = Database::new(Place::new(format!("redis://{address}").parse()?, None, None)?);
-    match runtime.block_on(database.ask(&[b"DBSIZE"]))? {
-        Reply::Integer(count) => Ok(count.try_into()?),
-        other => bail!("DBSIZE is answered with {other:?}"),
-    }
-}
-
 const POLICY: &str = "\
 [[edge]]
 name = \"edge.example\"
@@ -268,10 +181,6 @@ name = \"edge.example\"
 keys = [\"*\"]
 methods = [\"CertificateVerify\", \"ECDHE\"]
 ";
-
-fn ourselves() -> anyhow::Result<Command> {
-    Ok(Command::new(std::env::current_exe()?))
-}
 
 fn free() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)

@@ -2,9 +2,9 @@
 //!
 //! A client reads keys 1..=100 in random order from a database 164 ms away, through caches that hold
 //! 0, 10, 30, 70 and 100 of them (VNF-Cache §4.2, Table 2, Ohio). Everything is real but the
-//! distance: an origin that speaks MongoDB ([`origin`]), the emulated path of `enroute link`, the
-//! cache of `enroute cache`, a client that speaks MongoDB ([`client`]). The five rows are bound by
-//! the path, not by the processor, so they run side by side.
+//! distance: an origin that speaks MongoDB ([`origin`]), the emulated path of `enroute link`,
+//! `enroute cache` as a process of its own ([`program`]), a client that speaks MongoDB ([`client`]).
+//! The five rows are bound by the path, not by the processor, so they run side by side.
 
 use std::{
     collections::HashSet,
@@ -17,15 +17,10 @@ use std::{
 use anyhow::Context;
 use parking_lot::Mutex;
 
-use testbed::{
+use crate::{
     link::{Relay, RelayConfig, RelayHandle},
     report::{Progress, Table},
     workload::{Load, Outcome, Recorder, Summary},
-};
-
-use crate::{
-    config::{Address, Document, ListenerDocument, Scheme},
-    runtime::Runtime,
 };
 
 mod client;
@@ -33,10 +28,12 @@ mod client;
 pub mod edge;
 mod ideal;
 mod origin;
+mod program;
 mod show;
 
 use client::Client;
 use origin::Origin;
+use program::Running;
 pub use show::EXPLANATION;
 
 /// Round trip to the paper's server in Ohio.
@@ -73,11 +70,10 @@ struct Measured {
 /// Progress goes to standard error.
 ///
 /// # Errors
-/// A socket or thread could not be had, or a reply was wrong.
+/// A process, socket or thread could not be had, or a reply was wrong.
 pub fn run(run_max: Duration, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
-    let origin = Origin::start().context("cannot start the embedded origin")?;
     show::introduce(run_max);
-    let paths = ROWS.iter().map(|row| Path::start(row, origin.address()));
+    let paths = ROWS.iter().map(Path::start);
     let paths = paths.collect::<anyhow::Result<Vec<_>>>()?;
     let recorders: [Mutex<Recorder>; ROWS.len()] = Default::default();
     let measured = thread::scope(|scope| {
@@ -103,29 +99,30 @@ pub fn run(run_max: Duration, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     Ok(show::table(&measured))
 }
 
-/// One cache beside its client, with its own path to the origin.
+/// One cache beside its client, with its own path to its own origin.
 struct Path {
-    cache: Runtime,
+    origin: Origin,
     link: RelayHandle,
+    cache: Running,
+    address: SocketAddr,
 }
 
 impl Path {
-    fn start(row: &Row, origin: SocketAddr) -> anyhow::Result<Self> {
-        let link = Relay::start(RelayConfig::new(origin).round_trip(ROUND_TRIP))
+    fn start(row: &Row) -> anyhow::Result<Self> {
+        let origin = Origin::start().context("cannot start the embedded origin")?;
+        let link = Relay::start(RelayConfig::new(origin.address()).round_trip(ROUND_TRIP))
             .context("cannot start the emulated path")?;
-        let mongodb = |address: SocketAddr| Address {
-            scheme: Scheme::Mongodb,
-            host_port: address.to_string(),
+        let mut command = program::ourselves()?;
+        command.args(["--log", "error", "cache", "--workers", "1"]);
+        command.args(["--listen", "mongodb://127.0.0.1:0"]);
+        command.args(["--origin", &format!("mongodb://{}", link.local_addr())]);
+        match row.capacity {
+            0 => command.args(["--exclude", "*"]),
+            items => command.args(["--capacity", &items.to_string()]),
         };
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut document = Document {
-            workers: Some(1),
-            listeners: vec![ListenerDocument::new(mongodb(any), mongodb(link.local_addr()))],
-            ..Document::default()
-        };
-        document.storage.capacity = Some(row.capacity);
-        let cache = Runtime::start(document.setup()?).context("cannot start the cache")?;
-        Ok(Self { cache, link })
+        let (cache, address) =
+            program::serving(&mut command, "mongodb").context("cannot start the cache")?;
+        Ok(Self { origin, link, cache, address })
     }
 
     fn read(
@@ -134,27 +131,22 @@ impl Path {
         recorder: &Mutex<Recorder>,
         stop: &AtomicBool,
     ) -> anyhow::Result<Measured> {
-        let mut client = Client::connect(self.cache.addresses()[0])?;
+        let mut client = Client::connect(self.address)?;
         // The handshake is not part of any read, as in the paper.
         client.hello()?;
-        let (mut seen, mut hits) = (HashSet::new(), 0);
+        let (mut seen, mut forwarded) = (HashSet::new(), 0);
         load.drive(recorder, stop, |key| {
             client.find(key as i32)?;
             seen.insert(key);
-            // A hit is counted before it is answered, and nobody else reads from this cache.
-            let hits_before = std::mem::replace(&mut hits, self.hits());
-            Ok(if hits > hits_before { Outcome::Hit } else { Outcome::Miss })
+            // A miss reaches the origin before it is answered, and nothing else does.
+            let before = std::mem::replace(&mut forwarded, self.origin.finds());
+            Ok(if forwarded > before { Outcome::Miss } else { Outcome::Hit })
         })?;
         Ok(Measured { summary: recorder.lock().summary(), distinct: seen.len() })
     }
 
-    /// Reads the cache answered from storage.
-    fn hits(&self) -> u64 {
-        self.cache.shared().stats.iter().map(|stats| stats.hits.value()).sum()
-    }
-
     fn stop(self) {
-        self.cache.stop();
+        drop(self.cache);
         self.link.stop();
     }
 }

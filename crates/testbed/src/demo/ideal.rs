@@ -1,7 +1,7 @@
 //! What nobody could do better.
 
 use super::{KEYS, ROUND_TRIP};
-use testbed::workload::Summary;
+use crate::workload::Summary;
 
 /// The mean, in milliseconds, nobody can beat with this capacity: the first read of each key and a
 /// share `1 − capacity/keys` of the others take one round trip, the rest what a hit takes here.

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Measured, ROUND_TRIP, ROWS, ideal};
-use testbed::{
+use crate::{
     report::{Table, live_line},
     workload::Recorder,
 };

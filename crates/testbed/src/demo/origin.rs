@@ -5,6 +5,10 @@
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -20,30 +24,39 @@ use super::KEYS;
 /// A listening origin; its threads end with the process.
 pub(super) struct Origin {
     address: SocketAddr,
+    finds: Arc<AtomicU64>,
 }
 
 impl Origin {
     pub(super) fn start() -> io::Result<Self> {
         let socket = super::listen_locally()?;
         let address = socket.local_addr()?;
+        let finds = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&finds);
         thread::Builder::new().name("origin".into()).spawn(move || {
             for client in socket.incoming().flatten() {
+                let finds = Arc::clone(&counted);
                 let serve = move || {
                     // A client that breaks off ends its own thread only.
-                    let _ = serve(client);
+                    let _ = serve(client, &finds);
                 };
                 let _ = thread::Builder::new().name("origin".into()).spawn(serve);
             }
         })?;
-        Ok(Self { address })
+        Ok(Self { address, finds })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// The `find` commands that have come so far.
+    pub(super) fn finds(&self) -> u64 {
+        self.finds.load(Relaxed)
+    }
 }
 
-fn serve(mut client: TcpStream) -> anyhow::Result<()> {
+fn serve(mut client: TcpStream, finds: &AtomicU64) -> anyhow::Result<()> {
     client.set_nodelay(true)?;
     let (mut buffer, mut filled) = (vec![0; 64 << 10], 0);
     loop {
@@ -56,6 +69,7 @@ fn serve(mut client: TcpStream) -> anyhow::Result<()> {
         while let Some((frame, length)) = frame::decode(&buffer[taken..filled], &Limits::default())?
         {
             if let Some(request) = Request::parse(&frame)? {
+                finds.fetch_add(u64::from(request.name == "find"), Relaxed);
                 let mut reply = Vec::new();
                 let body = answer(&request)?;
                 let write = if request.legacy { response::legacy_reply } else { response::reply };
