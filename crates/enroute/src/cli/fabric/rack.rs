@@ -8,12 +8,12 @@ use std::{
 use ::fabric::rack::{Rack, RackMetrics, SEARCH_RUNS};
 use anyhow::{bail, ensure};
 use clap::Args;
+use notation::parse_duration;
 use serde_json::{Value, json};
 
 use super::super::signal::EndSignal;
 use crate::{
     fabric::experiment::progress_line,
-    link::parse_duration,
     report::{Progress, Table},
 };
 

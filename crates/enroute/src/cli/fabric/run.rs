@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::bail;
 use clap::Args;
+use notation::parse_duration;
 use serde_json::json;
 
 use super::{super::signal::EndSignal, setting};
@@ -18,7 +19,6 @@ use crate::{
         results::{Journal, Record, write_all},
         series,
     },
-    link::parse_duration,
     report::{Progress, Table},
 };
 

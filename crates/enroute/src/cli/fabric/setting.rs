@@ -3,13 +3,11 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use clap::Args;
+use notation::parse_duration;
 
-use crate::{
-    fabric::{
-        experiment::Experiment,
-        setting::{CONTROLLER_INTERVAL_US, Setting, Source},
-    },
-    link::parse_duration,
+use crate::fabric::{
+    experiment::Experiment,
+    setting::{CONTROLLER_INTERVAL_US, Setting, Source},
 };
 
 #[derive(Debug, Args)]
