@@ -11,7 +11,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("store", &[]),
     ("notation", &[]),
-    ("cache", &["policy", "store", "wire"]),
+    ("cache", &["notation", "policy", "store", "wire"]),
     ("db", &["notation", "store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
