@@ -28,6 +28,7 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
+//! | `endpoint` | HTTP endpoints: accepting, limits before anything is known of the client, ends |
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `inbox` | how a thread that sleeps is told things by others |
 //! | `sync` | locks and atomics, which a model of threads replaces |
@@ -47,6 +48,7 @@ pub mod database;
 pub mod demo;
 #[cfg(feature = "edge")]
 pub mod edge;
+mod endpoint;
 pub mod fabric;
 mod foreign;
 mod inbox;
