@@ -36,8 +36,7 @@
 //! | `memory` | what the process takes of the machine's memory |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed again in the files which need it, `link/tunnel/device.rs`,
-// `database/ring.rs` and `lock.rs`.
+// Each file that needs it allows it, and says why.
 #![deny(unsafe_code)]
 
 pub mod admin;
