@@ -16,7 +16,6 @@ pub mod batch;
 pub mod clients;
 pub mod command;
 pub mod failure;
-pub mod glob;
 pub mod goal;
 pub mod keyspace;
 mod number;

@@ -6,6 +6,11 @@ use std::{
     time::Duration,
 };
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
+
 use crate::{
     acl::Acl, clients::Clients, command::table::ROWS, parameters::Parameters, tracking::Notice,
     turns::Turns,
@@ -128,9 +133,7 @@ impl Server {
     }
 }
 
-/// Spreads the bits of `value` (the finish of SplitMix64).
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
+/// The first number that SplitMix64 draws from `seed`: its bits, spread.
+pub(crate) fn mix(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }

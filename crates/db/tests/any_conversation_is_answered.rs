@@ -5,6 +5,10 @@
 mod exercise;
 
 use db::command::table::COMMANDS;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 
 const WORDS: &[&str] = &[
     "k",
@@ -91,15 +95,16 @@ const WORDS: &[&str] = &[
     "skip",
 ];
 
-/// Numbers from one seed (SplitMix64).
-struct Numbers(u64);
+/// Numbers from one seed.
+struct Numbers(SplitMix64);
 
 impl Numbers {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((value ^ (value >> 31)) % below as u64) as usize
+        (self.0.next_u64() % below as u64) as usize
     }
 }
 
@@ -124,7 +129,7 @@ fn conversation(numbers: &mut Numbers) -> Vec<u8> {
 fn any_conversation_of_known_words_is_answered() {
     let mut commands = 0;
     for seed in 0..300 {
-        commands += exercise::exercise(&conversation(&mut Numbers(seed)));
+        commands += exercise::exercise(&conversation(&mut Numbers::new(seed)));
     }
     assert!(commands > 5_000, "only {commands} commands were given");
 }
@@ -132,7 +137,7 @@ fn any_conversation_of_known_words_is_answered() {
 #[test]
 fn any_bytes_end_the_conversation_at_worst() {
     for seed in 0..300 {
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut bytes = conversation(&mut numbers);
         for _ in 0..8 {
             let at = numbers.next(bytes.len());

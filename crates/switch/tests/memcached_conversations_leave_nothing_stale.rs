@@ -6,6 +6,10 @@
 
 mod support;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use support::{at, data_plane, small, value};
@@ -29,13 +33,11 @@ const ON_THEIR_WAY_MAX: usize = 12;
 /// Whatever has to pass before a key is asked for has passed.
 const LATER: Duration = Duration::from_secs(1 << 32);
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((u128::from(mixed ^ mixed >> 29) * bound as u128) >> 64) as usize
+        ((u128::from(self.0.next_u64()) * bound as u128) >> 64) as usize
     }
 }
 
@@ -137,7 +139,7 @@ impl<'a> World<'a> {
         let keys = (0..KEYS).map(|_| History { values: vec![0], told: 0 }).collect();
         let mut world = Self {
             plane,
-            random: Random(seed),
+            random: Random(SplitMix64::seed_from_u64(seed)),
             connections,
             keys,
             written: 0,

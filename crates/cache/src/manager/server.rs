@@ -2,13 +2,15 @@
 
 use std::{mem, time::Duration};
 
+use smallvec::SmallVec;
+
 use crate::{
     Error,
     expected::{Action, Expected, Fill, Merge, Part},
     filter::{Cut, Ends, Filter, Hush, VERDICT_BYTES, Verdict},
     session::{Captured, Reading, Session},
     stats::NotFilled,
-    storage::Storage,
+    storage::{Storage, Write},
 };
 
 impl<F: Filter> Session<F> {
@@ -175,21 +177,32 @@ impl<F: Filter> Session<F> {
         if !writes.is_empty() || ends != Ends::Nothing {
             // A fence says that the origin has come past the write, and nothing else.
             let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
-            match self.expected.front_mut() {
-                Some(proof) if verdict == Verdict::Claimed && proof.action.is_proof() => {
-                    proof.writes = writes;
-                }
-                _ => self.settle(writes, ends, verdict, storage),
-            }
-            if ends != Ends::Nothing {
-                self.look_again();
-            }
+            self.conclude(writes, ends, verdict, storage);
         }
         if self.hush != Hush::Off && !ours {
             self.to_client.truncate(heard);
             self.hear();
         }
         self.advance_queue();
+    }
+
+    /// Settles writes by their reply, or leaves them to the proof that was asked for behind it.
+    fn conclude<S: Storage>(
+        &mut self,
+        writes: SmallVec<[Write; 1]>,
+        ends: Ends,
+        verdict: Verdict,
+        storage: &mut S,
+    ) {
+        match self.expected.front_mut() {
+            Some(proof) if verdict == Verdict::Claimed && proof.action.is_proof() => {
+                proof.writes = writes;
+            }
+            _ => self.settle(writes, ends, verdict, storage),
+        }
+        if ends != Ends::Nothing {
+            self.look_again();
+        }
     }
 
     /// The client has said which replies it wants to hear, and the origin was asked for all.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use notation::glob;
 use sha2::{Digest, Sha256};
 use wire::resp::command::Categories;
 
 use crate::{
     failure::Failure,
-    glob,
     row::{Flags, Row, Touch},
 };
 

@@ -66,7 +66,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         cache,
         signal::{EndSignal, on_hangup},
     };
-    use crate::{admin::Admin, edge::Edge};
+    use crate::{admin, edge::Edge};
 
     let end = EndSignal::listen()?;
     cache::raise_open_files();
@@ -99,7 +99,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     }
     eprintln!("edge: https://{}", serving.address());
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(serving.shared()), admin_names))
+        .map(|socket| admin::start(socket, Arc::clone(serving.shared()), admin_names))
         .transpose()
         .context("cannot start the admin endpoint")?;
     if let Some(admin) = &admin {

@@ -2,14 +2,13 @@
 //! left unread.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Empty, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
@@ -65,39 +64,8 @@ impl hyper::body::Body for Body {
 /// A body that is all there.
 pub(super) fn full(bytes: Bytes) -> Body {
     let kept = bytes.len();
-    let bytes = match kept {
-        ..=SLICE_BYTES => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
-        _ => Sliced(bytes).map_err(|never| match never {}).boxed_unsync(),
-    };
-    Body { bytes, kept, charged: None }
-}
-
-/// More of a body is handed over in slices, so that it shows whether its client takes them, and little is
-/// copied into its buffers before it does. The longest TLS record.
-const SLICE_BYTES: usize = 16 << 10;
-
-struct Sliced(Bytes);
-
-impl hyper::body::Body for Sliced {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.0.len().min(SLICE_BYTES);
-        let slice = self.0.split_to(length);
-        Poll::Ready((length > 0).then(|| Ok(Frame::data(slice))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.len() as u64)
-    }
+    let bytes = Resumed { read: vec![bytes], rest: Empty::new() };
+    Body { bytes: bytes.map_err(|never| match never {}).boxed_unsync(), kept, charged: None }
 }
 
 /// A body on its way.
@@ -138,21 +106,25 @@ impl hyper::body::Body for FromOrigin {
     }
 }
 
-/// A body of which some was read already, to see whether it is small enough to store.
-pub(super) struct Resumed {
+/// What is read of a body is handed over in slices, so that it shows whether its client takes them, and
+/// little is copied into its buffers before it does. The longest TLS record.
+const SLICE_BYTES: usize = 16 << 10;
+
+/// A body of which some was read already, or all.
+pub(super) struct Resumed<R> {
     /// The last comes first.
     pub(super) read: Vec<Bytes>,
-    pub(super) rest: FromOrigin,
+    pub(super) rest: R,
 }
 
-impl hyper::body::Body for Resumed {
+impl<R: hyper::body::Body<Data = Bytes> + Unpin> hyper::body::Body for Resumed<R> {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = R::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, R::Error>>> {
         while let Some(mut read) = self.read.pop() {
             let slice = read.split_to(read.len().min(SLICE_BYTES));
             if !read.is_empty() {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use notation::{parse_cut, parse_duration, parse_loss, parse_rate};
 
 use crate::link::{
-    Address, LinkStats, PathConfig, Relay, RelayConfig, Tunnel, TunnelConfig, TunnelEnd, parse_cut,
-    parse_duration, parse_loss, parse_rate,
+    Address, LinkStats, PathConfig, Relay, RelayConfig, Tunnel, TunnelConfig, TunnelEnd,
 };
 
 const EXAMPLES: &str = "\

@@ -18,8 +18,6 @@
 //! | [`sweep`] | a grid of runs: on all cores, resumed after a stop |
 //! | [`page`] | a run as one HTML page that plays it |
 
-use std::ops::Range;
-
 pub mod controller;
 pub mod experiment;
 pub mod memory;
@@ -33,13 +31,5 @@ pub mod trace;
 
 /// What is wrong with the text of a file, and where: `name:line:column: message`.
 fn mistake(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
-}
-
-/// Line and column, as people and editors count them.
-pub fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-    format!("{line}:{column}")
+    anyhow::anyhow!("{name}:{}: {}", notation::place(text, error.span()), error.message())
 }

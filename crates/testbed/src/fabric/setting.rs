@@ -12,13 +12,13 @@ use ::fabric::{
     workload::{Generator, Protocol, Workload},
 };
 use anyhow::{Context, anyhow, bail};
+use notation::parse_duration;
 
 use super::{
     controller,
     experiment::{self, Experiment, Inputs},
     topology, trace,
 };
-use crate::link::parse_duration;
 
 /// How often the controller solves unless said otherwise: the paper's faster setting.
 pub const CONTROLLER_INTERVAL_US: f64 = 150.0;

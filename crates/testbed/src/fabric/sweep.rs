@@ -126,7 +126,7 @@ impl Sweep {
             toml::from_str(&text).map_err(|error| super::mistake(&name, &text, &error))?;
         let base = path.parent().unwrap_or(Path::new("."));
         let experiments = document.experiments(base).map_err(|(span, error)| {
-            error.context(format!("{name}:{}", super::place(&text, Some(span))))
+            error.context(format!("{name}:{}", notation::place(&text, Some(span))))
         })?;
         ensure!(
             !experiments.is_empty(),

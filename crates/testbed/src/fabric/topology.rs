@@ -66,7 +66,7 @@ fn key_of(field: &'static str) -> &'static str {
 /// Line and column of a key's value; of the file, if the key is not there.
 fn place_of(text: &str, key: &str) -> String {
     let document: BTreeMap<String, Spanned<toml::Value>> = toml::from_str(text).unwrap_or_default();
-    super::place(text, document.get(key).map(Spanned::span))
+    notation::place(text, document.get(key).map(Spanned::span))
 }
 
 /// A topology file. What has a default need not be said; the defaults are the paper's.

@@ -17,7 +17,6 @@
 mod control;
 mod cuts;
 mod handle;
-mod quantity;
 mod relay;
 mod schedule;
 mod stats;
@@ -25,7 +24,6 @@ mod tunnel;
 
 pub use cuts::Cuts;
 pub use handle::LinkHandle;
-pub use quantity::{parse_cut, parse_duration, parse_loss, parse_rate};
 pub use relay::{Relay, RelayConfig, RelayHandle};
 pub use schedule::{Fate, Order, PathConfig, Schedule};
 pub use stats::{DirectionStats, LinkStats};

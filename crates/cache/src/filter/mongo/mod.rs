@@ -30,6 +30,7 @@ use crate::{
 
 mod check;
 mod client;
+mod find;
 mod frames;
 mod greeting;
 mod identity;

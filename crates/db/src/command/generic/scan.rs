@@ -5,10 +5,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use notation::glob;
+
 use super::super::Call;
 use crate::{
     failure::{Failure, SYNTAX},
-    glob,
     number::integer,
 };
 

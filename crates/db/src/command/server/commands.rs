@@ -1,11 +1,11 @@
 //! COMMAND: the table, told to clients.
 
+use notation::glob;
 use wire::resp::command::Categories;
 
 use super::super::{Call, Command, table};
 use crate::{
     failure::{Failure, SYNTAX},
-    glob,
     reply::Reply,
     row::{Flags, Touch},
     session,

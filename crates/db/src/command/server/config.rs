@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use notation::glob;
+
 use super::super::Call;
-use crate::{acl::DEFAULT, failure::Failure, glob, parameters::Change, shard::Counters};
+use crate::{acl::DEFAULT, failure::Failure, parameters::Change, shard::Counters};
 
 pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let all = call.server.parameters.all("");

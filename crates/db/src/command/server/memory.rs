@@ -2,13 +2,13 @@
 
 use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 
+use notation::{parse_duration, parse_redis_size};
 use store::elastic::Advice;
 
 use super::super::Call;
 use crate::{
     failure::{Failure, SYNTAX},
-    goal::parse_duration,
-    parameters::{MEMORY_BYTES_MIN, parse_bytes},
+    parameters::MEMORY_BYTES_MIN,
 };
 
 /// What one entry costs beside its key and value: header in the log, index, alignment.
@@ -36,7 +36,7 @@ impl Target {
     fn parse(text: &[u8]) -> Result<Self, Failure> {
         let text = std::str::from_utf8(text).unwrap_or_default();
         let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        let wait = || parse_duration(text).map(Self::Wait);
+        let wait = || parse_duration(text).ok().map(Self::Wait);
         share.map(Self::Share).or_else(wait).ok_or(Failure(
             "ERR expected a share of lookups from 0 to 1, or a mean wait such as 50us".into(),
         ))
@@ -91,7 +91,7 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
 const MEBIBYTE: f64 = 1_048_576.0;
 
 fn size(wanted: &[u8]) -> Result<u64, Failure> {
-    let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
+    let wanted = std::str::from_utf8(wanted).ok().and_then(parse_redis_size);
     wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
         Failure("ERR expected a number of bytes of at least 32MiB, such as 512MiB".into())
     })

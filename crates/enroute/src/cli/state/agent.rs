@@ -8,8 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-
-use testbed::link::parse_duration;
+use notation::parse_duration;
 
 use crate::{
     cli::{cache, signal::EndSignal},

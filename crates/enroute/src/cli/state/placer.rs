@@ -3,9 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
+use notation::parse_duration;
 use state::{initiator, placement::MoveCost, slot::Slot};
-
-use testbed::link::parse_duration;
 
 use crate::{
     cli::signal::EndSignal,

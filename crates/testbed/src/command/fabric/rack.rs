@@ -8,10 +8,10 @@ use std::{
 use ::fabric::rack::{Rack, RackMetrics, SEARCH_RUNS};
 use anyhow::{bail, ensure};
 use clap::Args;
+use notation::parse_duration;
 use serde_json::{Value, json};
 
 use super::super::Stop;
-use crate::link::parse_duration;
 
 use crate::{
     fabric::experiment::progress_line,

@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::bail;
 use clap::Args;
+use notation::parse_duration;
 use serde_json::json;
 
 use super::{super::Stop, setting};
-use crate::link::parse_duration;
 
 use crate::{
     fabric::{

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use clap::Args;
-
-use crate::link::parse_duration;
+use notation::parse_duration;
 
 use crate::fabric::{
     experiment::Experiment,

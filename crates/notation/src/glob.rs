@@ -1,4 +1,4 @@
-//! Patterns of KEYS, SCAN and access rules: `*`, `?`, `[a-c]`, `[^a]`, `\`.
+//! Patterns over keys and names, as in Redis: `*`, `?`, `[a-c]`, `[^a]`, `\`.
 
 /// Does `pattern` match all of `text`? Takes time proportional to the product of their lengths at
 /// most, whatever the pattern.

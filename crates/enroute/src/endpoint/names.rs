@@ -12,18 +12,18 @@ use hyper::{
 };
 
 /// Names besides addresses and `localhost`: the machine's, and those that were configured.
-pub(crate) struct Names(Vec<String>);
+pub(super) struct Names(Vec<String>);
 
 impl Names {
-    pub(crate) fn new(configured: Vec<String>) -> Self {
+    pub(super) fn new(configured: Vec<String>) -> Self {
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let names = configured.into_iter().chain([machine, "localhost".to_owned()]);
         Self(names.map(|name| name.to_ascii_lowercase()).collect())
     }
 
     /// Why a request is refused that a browser may have sent for a page of another server; none if it may
-    /// be answered. Every endpoint that asks for no password asks this first.
-    pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
+    /// be answered.
+    pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
         const NAME: &str = "this Host is no name of the endpoint; ask by address, or add it to its names \
                             (`names` of [admin], or --name)";
         const PAGE: &str = "the request was sent by a page of another origin; only the page of \
