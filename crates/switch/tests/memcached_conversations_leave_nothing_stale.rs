@@ -49,6 +49,8 @@ struct Asked {
     write: Option<(usize, u32)>,
     /// Key that is read.
     read: Option<usize>,
+    /// By a meta get: its value and the end of its line are the answer.
+    is_meta: bool,
     answer: &'static str,
 }
 
@@ -191,7 +193,8 @@ impl<'a> World<'a> {
         }
         let value = text_of(self.written);
         let (bytes, write) = (value.len(), Some((key, self.written)));
-        let kinds = if self.is_clear { 13 } else { 15 };
+        let kinds = if self.is_clear { 13 } else { 17 };
+        let mut is_meta = false;
         let (said, write, read, answer) = match self.random.below(kinds) {
             0..4 => (format!("set k{key} 0 0 {bytes}\r\n{value}\r\n"), write, None, "STORED\r\n"),
             4 if !self.is_known => {
@@ -208,12 +211,18 @@ impl<'a> World<'a> {
             8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
             4 | 9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
             13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
+            // Nobody can tell whether it will be answered.
+            14 => {
+                is_meta = true;
+                (format!("mg k{key} v q\r\n"), None, Some(key), "")
+            }
+            15 => (format!("mg none{key} v q\r\n"), None, None, ""),
             // What is not stored says so all the same.
             _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
         };
         let one = &mut self.connections[number];
         one.said.extend(said.as_bytes());
-        one.asked.push_back(Asked { end: one.said.len(), write, read, answer });
+        one.asked.push_back(Asked { end: one.said.len(), write, read, is_meta, answer });
     }
 
     /// A segment passes, or one that did before.
@@ -247,8 +256,12 @@ impl<'a> World<'a> {
         });
         if let Some(key) = asked.read {
             let value = text_of(*self.keys[key].values.last().expect("there is one"));
-            one.answers
-                .extend(format!("VALUE k{key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).as_bytes());
+            let bytes = value.len();
+            let text = match asked.is_meta {
+                true => format!("VA {bytes}\r\n{value}\r\n"),
+                false => format!("VALUE k{key} 0 {bytes}\r\n{value}\r\nEND\r\n"),
+            };
+            one.answers.extend(text.as_bytes());
         }
         one.answers.extend(asked.answer.as_bytes());
         one.done.push_back(Done { end: one.answers.len(), write });

@@ -158,7 +158,7 @@ impl<F: Filter> Session<F> {
             self.forward(original);
             return self.expect(tag, Action::Forward);
         };
-        let mut merge = Merge { parts: Vec::with_capacity(read.keys.len()), stored: Vec::new() };
+        let mut merge = Merge::new(read.keys.len());
         let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
         let mut probes = Vec::new();

@@ -12,7 +12,10 @@ use http_body_util::{BodyExt, Empty, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
-use super::room::{Account, Charged, Counted, PASSING_BYTES};
+use super::{
+    room::{Account, Charged, Counted, InRoom, PASSING_BYTES},
+    unread::{Arriving, Unread},
+};
 
 /// What can go wrong while a body passes through.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -22,13 +25,13 @@ pub(super) struct Body {
     bytes: UnsyncBoxBody<Bytes, BodyError>,
     /// What of it is in memory at once.
     kept: usize,
-    charged: Option<Charged>,
+    charged: Option<(Charged, InRoom)>,
 }
 
 impl Body {
-    /// The same, which the connection of this account is charged for.
-    pub(super) fn charged_to(mut self, account: &Arc<Account>) -> Self {
-        self.charged = Some(account.charge(self.kept));
+    /// The same as the answer to a request of this account, which is charged for both.
+    pub(super) fn answers(mut self, request: InRoom, account: &Arc<Account>) -> Self {
+        self.charged = Some((account.charge(self.kept), request));
         self
     }
 
@@ -164,14 +167,16 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// sending, many report the reset. So what is dropped unread is read a little further and thrown
 /// away (a lingering close, RFC 9112 §9.6).
 pub(super) struct RequestBody {
-    body: Option<Incoming>,
+    body: Option<Arriving>,
     /// What is kept of it at once.
     room: Option<Counted>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body: (!body.is_end_stream()).then_some(body), room: None }
+    /// The body of a request of a connection with these.
+    pub(super) fn new(body: Incoming, unread: Option<&Arc<Unread>>) -> Self {
+        let body = (!body.is_end_stream()).then(|| Arriving::new(body, unread));
+        Self { body, room: None }
     }
 
     /// The same, with room for what is kept of it.
@@ -193,11 +198,11 @@ impl hyper::body::Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+        self.body.as_ref().is_none_or(Arriving::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Arriving::size_hint)
     }
 }
 
@@ -212,7 +217,7 @@ impl Drop for RequestBody {
     }
 }
 
-async fn discard(mut body: Limited<Incoming>, room: Option<Counted>) {
+async fn discard(mut body: Limited<Arriving>, room: Option<Counted>) {
     while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
     drop(room);
 }

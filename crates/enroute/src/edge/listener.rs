@@ -11,6 +11,8 @@ use std::{
 
 use edge_tls::{HandshakeFailure, Protocol, Session, TlsStream};
 use hyper::{
+    Request,
+    body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -27,13 +29,15 @@ use wire::detect;
 use super::{
     Shared,
     answer::{Connection, answer},
+    body::RequestBody,
     room::Gate,
     taking::Taking,
+    unread::Unread,
 };
 use crate::endpoint;
 
 /// What a connection of HTTP/2 may send of requests' bodies before they are read.
-pub(super) const WINDOW_BYTES: u32 = 256 << 10;
+const WINDOW_BYTES: u32 = 256 << 10;
 /// What waits for the window of one of its streams.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
@@ -155,10 +159,17 @@ async fn serve_requests(
     stream: TlsStream<TcpStream>,
     protocol: Protocol,
 ) -> hyper::Result<()> {
-    let Connection { shared, peer, .. } = &**connection;
+    let Connection { shared, peer, account, .. } = &**connection;
     let requests = Arc::clone(connection);
-    let service = service_fn(move |request| answer(Arc::clone(&requests), request));
-    let (limits, stream) = (&shared.limits, TokioIo::new(Gate::new(stream, &shared.room)));
+    let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
+    let gate = Gate::new(stream, &shared.room, unread.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        // Now, not when its turn comes: many may come before that.
+        let in_room = requests.shared.room.request(&requests.account);
+        let request = request.map(|body| RequestBody::new(body, unread.as_ref()));
+        answer(Arc::clone(&requests), request, in_room)
+    });
+    let (limits, stream) = (&shared.limits, TokioIo::new(gate));
     let mut ending = shared.ending.subscribe();
     match protocol {
         Protocol::Http1 => {

@@ -45,6 +45,7 @@ mod room;
 mod setup;
 mod stats;
 mod taking;
+mod unread;
 
 pub use content::{Content, ContentLimits};
 pub use database::Database;

@@ -384,6 +384,10 @@ impl Filter for Mongo {
         None
     }
 
+    fn elements(&self, _: &Tag, _: &[u8]) -> Option<(usize, usize)> {
+        None
+    }
+
     fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
