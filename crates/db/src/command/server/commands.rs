@@ -7,7 +7,7 @@ use crate::{
     failure::{Failure, SYNTAX},
     glob,
     reply::Reply,
-    row::{Flags, Touch},
+    row::Touch,
     session,
 };
 
@@ -23,7 +23,7 @@ fn describe(reply: &mut Reply<'_>, row: &Command) {
     reply.array(10);
     reply.text(row.name());
     reply.integer(row.row.spec.arity.into());
-    let flags: Vec<_> = flags(row).collect();
+    let flags: Vec<_> = row.row.spec.flags.names().collect();
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
     reply.integer(row.row.keys.first.into());
@@ -40,25 +40,6 @@ fn describe(reply: &mut Reply<'_>, row: &Command) {
     }
     reply.array(row.subcommands.len());
     row.subcommands.iter().for_each(|row| describe(reply, row));
-}
-
-/// The names of its flags that COMMAND INFO shows. None of ours waits for other clients, WAIT
-/// neither: there are no replicas.
-fn flags(row: &Command) -> impl Iterator<Item = &'static str> {
-    const NAMES: &[(Flags, &str)] = &[
-        (Flags::WRITE, "write"),
-        (Flags::READONLY, "readonly"),
-        (Flags::DENYOOM, "denyoom"),
-        (Flags::ADMIN, "admin"),
-        (Flags::PUBSUB, "pubsub"),
-        (Flags::NOSCRIPT, "noscript"),
-        (Flags::LOADING, "loading"),
-        (Flags::STALE, "stale"),
-        (Flags::FAST, "fast"),
-        (Flags::NO_AUTH, "no_auth"),
-        (Flags::NO_MULTI, "no_multi"),
-    ];
-    NAMES.iter().filter(|(flag, _)| row.row.is(*flag)).map(|&(_, name)| name)
 }
 
 /// Where some keys stand and what is done to them.
