@@ -20,6 +20,7 @@ pub mod glob;
 pub mod goal;
 pub mod keyspace;
 mod number;
+mod outcome;
 pub mod parameters;
 mod reply;
 pub mod row;

@@ -75,11 +75,6 @@ pub struct Session {
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) closing: bool,
-    /// Everything was dropped by the running command.
-    pub(crate) flushed: bool,
-    /// The running command wants its next portion.
-    pub(crate) again: bool,
-    pub(crate) sleep: Option<Duration>,
     pub(crate) walk: Option<Walk>,
     pub(crate) draw: Option<u64>,
     /// The running command looks up keys, and only reads.
@@ -128,9 +123,6 @@ impl Session {
             channels: BTreeSet::new(),
             reply_mode: ReplyMode::On,
             closing: false,
-            flushed: false,
-            again: false,
-            sleep: None,
             walk: None,
             draw: None,
             looks_up: false,
@@ -231,9 +223,6 @@ impl Session {
         }
         if matches!(step, Step::Done | Step::Sleep(_)) {
             (self.walk, self.draw) = (None, None);
-            if std::mem::take(&mut self.flushed) {
-                scene.server.clients.invalidate_all();
-            }
         }
         step
     }

@@ -16,6 +16,7 @@ mod server;
 mod string;
 pub mod table;
 
+pub(crate) use crate::outcome::Outcome;
 pub(crate) use connection::tracking::Tracking;
 pub(crate) use generic::{database_of as selected, rename::other_database, scan::Walk};
 
@@ -43,7 +44,7 @@ impl Call<'_, '_> {
 }
 
 /// Does one command. On failure nothing was changed and the failure is the whole answer.
-pub(crate) type Handler = fn(&mut Call<'_, '_>) -> Result<(), Failure>;
+pub(crate) type Handler = fn(&mut Call<'_, '_>) -> Result<Outcome, Failure>;
 
 /// One row of the table, and what does it.
 #[derive(Debug)]

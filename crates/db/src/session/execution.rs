@@ -7,9 +7,9 @@ use store::elastic::{Position, Ticket};
 
 use super::{Scene, Session, Step};
 use crate::{
-    command::{Call, Command},
+    command::{Call, Command, Outcome},
     failure::{Failure, TOO_MUCH_AT_ONCE},
-    keyspace::{Held, Keyspace, Shards, shard_of},
+    keyspace::{Held, Keyspace, Loads, Shards, shard_of},
     reply::Reply,
     row::{Flags, Scope},
     server::Server,
@@ -61,12 +61,7 @@ impl Session {
             database: self.database,
             client: self.client.id,
             now: scene.now,
-            missing: SmallVec::new(),
-            missing_bytes: 0,
-            may_wait: self.may_wait,
-            crowded: false,
-            busy: false,
-            load_bytes_left: scene.server.parameters.command_bytes_max(),
+            loads: Loads::new(self.may_wait, scene.server.parameters.command_bytes_max()),
         }
     }
 
@@ -79,42 +74,52 @@ impl Session {
     ) -> Step {
         let start = scene.out.len();
         let outcome = self.load_and_run(command, args, keys, scene);
-        if outcome.is_err() {
+        let outcome = outcome.unwrap_or_else(|failure| {
             keys.release_missing();
-        }
-        if !keys.missing.is_empty() {
-            return self.park(keys, scene);
-        }
-        if keys.crowded {
-            return self.queue(scene.server);
-        }
-        if keys.busy {
-            return Step::Busy;
-        }
-        if std::mem::take(&mut self.again) {
-            return Step::Again;
-        }
-        if let Err(failure) = outcome {
             scene.out.truncate(start);
             self.refuse(&failure, scene);
-        }
-        self.settle(keys, scene.server);
-        self.sleep.take().map_or(Step::Done, Step::Sleep)
+            Outcome::Done
+        });
+        self.end(outcome, keys, scene.server)
     }
 
-    /// Waits for what is missing. The shards are still held, so nothing can arrive unnoticed.
-    pub(super) fn park<S>(&mut self, keys: &mut Keyspace<'_>, scene: &Scene<'_, S>) -> Step {
-        self.client.wait_for(keys.missing.len());
-        self.tickets.extend(keys.missing.drain(..));
-        let bytes_max = scene.server.parameters.waiting_bytes_max();
-        scene.server.turns.keep(keys.missing_bytes, bytes_max);
-        self.awaited_bytes += keys.missing_bytes;
-        scene.server.stats.waits.fetch_add(1, Relaxed);
+    /// Ends an execution as `outcome` says. The shards are still held: nothing can arrive unnoticed that
+    /// it waits for, and nothing that it did is seen before others are told.
+    pub(super) fn end(
+        &mut self,
+        outcome: Outcome,
+        keys: &mut Keyspace<'_>,
+        server: &Server,
+    ) -> Step {
+        let step = match outcome {
+            Outcome::Done | Outcome::Flushed => Step::Done,
+            Outcome::Sleep(pause) => Step::Sleep(pause),
+            Outcome::Wait => return self.park(keys, server),
+            Outcome::Queue => return self.queue(server),
+            Outcome::Again => return Step::Again,
+            Outcome::Busy => return Step::Busy,
+        };
+        debug_assert!(keys.pending().is_none(), "what is answered waits for nothing");
+        self.settle(keys, server);
+        if outcome == Outcome::Flushed {
+            server.clients.invalidate_all();
+        }
+        step
+    }
+
+    /// Waits for what is missing.
+    fn park(&mut self, keys: &mut Keyspace<'_>, server: &Server) -> Step {
+        let (missing, bytes) = keys.loads.take();
+        self.client.wait_for(missing.len());
+        self.tickets.extend(missing);
+        server.turns.keep(bytes, server.parameters.waiting_bytes_max());
+        self.awaited_bytes += bytes;
+        server.stats.waits.fetch_add(1, Relaxed);
         Step::Wait
     }
 
     /// Waits for its turn to wait for the disk.
-    pub(super) fn queue(&mut self, server: &Server) -> Step {
+    fn queue(&mut self, server: &Server) -> Step {
         self.is_queued = true;
         server.turns.join(&self.client, server.parameters.waiting_bytes_max());
         Step::Wait
@@ -126,7 +131,7 @@ impl Session {
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Outcome, Failure> {
         if command.row.scope == Scope::None {
             return self.run(command, args, keys, scene);
         }
@@ -137,11 +142,11 @@ impl Session {
             // What is damaged can be replaced; where it cannot, the write says so.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
-        if keys.must_wait() {
-            return Ok(());
+        if let Some(pending) = keys.pending() {
+            return Ok(pending);
         }
         if command.row.is(Flags::WRITE) && !keys.accept(command.row.frees)? {
-            return Ok(());
+            return Ok(Outcome::Busy);
         }
         self.run(command, args, keys, scene)
     }
@@ -153,11 +158,11 @@ impl Session {
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Outcome, Failure> {
         let reply = Reply::within(&mut *scene.out, self.version, self.reply_end_max);
         let mut call =
             Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
-        (command.handler)(&mut call)?;
+        let outcome = (command.handler)(&mut call)?;
         if call.reply.is_cut {
             return Err(TOO_MUCH_AT_ONCE);
         }
@@ -169,11 +174,11 @@ impl Session {
                 keys.remember(database, args[at], client, no_loop);
             }
         }
-        Ok(())
+        Ok(outcome)
     }
 
     /// Tells others what has changed, and notes what is to become durable.
-    pub(super) fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
+    fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
         let mut notices = Vec::new();
         for (index, shard) in keys.held_with_index() {
             if shard.tracking.has_notices() {

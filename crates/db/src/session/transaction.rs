@@ -4,11 +4,13 @@
 //! the comparison to the last command, so it is one step to everybody else; to the disk what it
 //! writes to one shard is.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 
 use super::{Scene, Session, Step, execution::spread};
 use crate::{
-    command::Command,
+    command::{Command, Outcome},
     failure::Failure,
     keyspace::{Held, Keyspace, Shards, shard_of},
     reply::Reply,
@@ -84,47 +86,58 @@ impl Session {
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
         let held = Held::Many(spread(&mut guards, &wanted, count));
         let mut keys = self.keyspace(held, scene);
-        let loaded = self.load_transaction(&transaction, &mut keys);
-        if loaded.is_err() {
-            keys.release_missing();
-        }
-        if !keys.missing.is_empty() {
-            let step = self.park(&mut keys, scene);
-            self.transaction = Some(transaction);
-            return step;
-        }
-        if keys.crowded {
-            self.transaction = Some(transaction);
-            return self.queue(scene.server);
-        }
-        if keys.busy {
-            self.transaction = Some(transaction);
-            return Step::Busy;
-        }
+        let (outcome, pause) = match self.load_transaction(&transaction, &mut keys) {
+            Ok(None) => self.run_transaction(&transaction, &mut keys, scene),
+            Ok(Some(again)) => {
+                self.transaction = Some(transaction);
+                (again, Duration::ZERO)
+            }
+            Err(failure) => {
+                keys.release_missing();
+                self.leave_transaction();
+                self.refuse(&failure, scene);
+                (Outcome::Done, Duration::ZERO)
+            }
+        };
+        let step = self.end(outcome, &mut keys, scene.server);
+        if pause.is_zero() { step } else { Step::Sleep(pause) }
+    }
+
+    /// Runs a transaction all of whose keys are loaded; how it ends, and how long its answer is kept
+    /// back.
+    fn run_transaction<S>(
+        &mut self,
+        transaction: &Transaction,
+        keys: &mut Keyspace<'_>,
+        scene: &mut Scene<'_, S>,
+    ) -> (Outcome, Duration) {
         let changed = self.watched.iter().any(|watched| {
             keys.get_of(watched.database, &watched.key).map(|entry| entry.version)
                 != watched.version
         });
         self.leave_transaction();
-        if let Err(failure) = loaded {
-            self.refuse(&failure, scene);
-        } else if changed {
+        if changed {
             Reply::new(scene.out, self.version).null_array();
-        } else {
-            Reply::new(scene.out, self.version).array(transaction.commands.len());
-            self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
-            // What asks from here on is refused, see below.
-            keys.may_wait = true;
-            let (entries, bytes) = transaction.entries_written();
-            keys.held().for_each(|shard| shard.store.begin_step(entries, bytes));
-            for queued in &transaction.commands {
-                queued.with_args(|args| self.run_queued(queued.command, args, &mut keys, scene));
-            }
-            keys.held().for_each(|shard| shard.store.end_step());
-            self.tracking.caching = None;
+            return (Outcome::Done, Duration::ZERO);
         }
-        self.settle(&mut keys, scene.server);
-        Step::Done
+        Reply::new(scene.out, self.version).array(transaction.commands.len());
+        self.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
+        // What asks from here on is refused, see below.
+        keys.loads.allow();
+        let (entries, bytes) = transaction.entries_written();
+        keys.held().for_each(|shard| shard.store.begin_step(entries, bytes));
+        let (mut outcome, mut pause) = (Outcome::Done, Duration::ZERO);
+        for queued in &transaction.commands {
+            let run = |args: &[&[u8]]| self.run_queued(queued.command, args, keys, scene);
+            match queued.with_args(run) {
+                Outcome::Sleep(more) => pause += more,
+                Outcome::Flushed => outcome = Outcome::Flushed,
+                _ => {}
+            }
+        }
+        keys.held().for_each(|shard| shard.store.end_step());
+        self.tracking.caching = None;
+        (outcome, pause)
     }
 
     fn run_queued<S>(
@@ -133,31 +146,33 @@ impl Session {
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
-    ) {
+    ) -> Outcome {
         let start = scene.out.len();
         // A command before it in the transaction may have changed users, or logged in as another one.
         self.refresh(scene.server);
-        let mut outcome = self.permit_queued(command, args);
-        loop {
+        let permitted = self.permit_queued(command, args);
+        let outcome = permitted.and_then(|()| loop {
             // SELECT inside the transaction.
             keys.database = self.database;
-            outcome = outcome.and_then(|()| self.run(command, args, keys, scene));
-            // The shards are held: there is nobody to make room for.
-            if !std::mem::take(&mut self.again) {
-                break;
+            match self.run(command, args, keys, scene)? {
+                // The shards are held: there is nobody to make room for.
+                Outcome::Again => {}
+                Outcome::Wait | Outcome::Queue | Outcome::Busy => {
+                    return Err(Failure::new(format!(
+                        "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
+                        command.name()
+                    )));
+                }
+                ended => return Ok(ended),
             }
-        }
-        if keys.release_missing() {
-            (self.walk, self.draw) = (None, None);
-            outcome = Err(Failure::new(format!(
-                "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
-                command.name()
-            )));
-        }
-        if let Err(failure) = outcome {
+        });
+        (self.walk, self.draw) = (None, None);
+        outcome.unwrap_or_else(|failure| {
+            keys.release_missing();
             scene.out.truncate(start);
             self.refuse(&failure, scene);
-        }
+            Outcome::Done
+        })
     }
 
     fn shards_of(&self, transaction: &Transaction, count: usize) -> Vec<usize> {
@@ -182,11 +197,12 @@ impl Session {
         (0..count).filter(|&index| wanted[index]).collect()
     }
 
+    /// Loads all keys of a transaction; how EXEC ends if it is to be given again for that.
     fn load_transaction(
         &self,
         transaction: &Transaction,
         keys: &mut Keyspace<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Outcome>, Failure> {
         let mut database = self.database;
         let (mut writes, mut only_frees) = (false, true);
         for Queued { command, args } in &transaction.commands {
@@ -210,10 +226,11 @@ impl Session {
         for watched in &self.watched {
             keys.load(watched.database, &watched.key, false)?;
         }
-        if writes && !keys.must_wait() {
-            keys.accept(only_frees)?;
+        if let Some(pending) = keys.pending() {
+            return Ok(Some(pending));
         }
-        Ok(())
+        let accepted = !writes || keys.accept(only_frees)?;
+        Ok((!accepted).then_some(Outcome::Busy))
     }
 
     /// Nothing is queued and nothing watched any more.

@@ -1,12 +1,12 @@
 //! AUTH.
 
-use super::super::Call;
+use super::super::{Call, Outcome};
 use crate::{
     acl::DEFAULT,
     failure::{Failure, SYNTAX, WRONG_PASSWORD},
 };
 
-pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (user, password) = match call.args {
         [_, password] => {
             let default = call.server.acl.find(DEFAULT);
@@ -24,7 +24,7 @@ pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     log_in(call, user, password)?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Makes the connection `user`'s, if the password is right.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Call, table::ROWS};
+use super::super::{Call, Outcome, table::ROWS};
 use crate::{
     clients::Client,
     failure::{Failure, NO_CLIENT, SYNTAX},
@@ -29,23 +29,23 @@ fn plain(text: &[u8], what: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     rename(call, call.args[2])?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let name = call.session.client.details.lock().name.clone();
     if name.is_empty() {
         call.reply.null();
     } else {
         call.reply.text(&name);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let attribute = call.args[2].to_ascii_lowercase();
     let value = plain(call.args[3], &String::from_utf8_lossy(&attribute))?;
     let mut details = call.session.client.details.lock();
@@ -58,21 +58,21 @@ pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.integer(call.session.client.id as i64);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let line = call.session.client.line(call.now_ms(), &ROWS);
     call.reply.verbatim(&format!("{line}\n"));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let mut clients = call.server.clients.all();
     match &call.args[2..] {
         [] => {}
@@ -91,7 +91,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let now_ms = call.now_ms();
     let text: String = clients.iter().map(|client| client.line(now_ms, &ROWS) + "\n").collect();
     call.reply.verbatim(&text);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 enum Kind {
@@ -123,14 +123,14 @@ impl Kind {
     }
 }
 
-pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let own = call.session.client.id;
     if let [_, _, address] = call.args {
         let address = String::from_utf8_lossy(address);
         let found = call.server.clients.all().into_iter().find(|client| client.address == address);
         found.ok_or(NO_CLIENT)?.kill();
         call.reply.ok();
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let (mut filters, mut skip_self): (Vec<Chooses>, _) = (Vec::new(), true);
     let pairs = &call.args[2..];
@@ -172,10 +172,10 @@ pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let chosen: Vec<_> = call.server.clients.all().into_iter().filter(matching).collect();
     chosen.iter().for_each(|client| client.kill());
     call.reply.count(chosen.len());
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args[2].to_ascii_uppercase().as_slice() {
         b"ON" => {
             call.session.reply_mode = ReplyMode::On;
@@ -188,10 +188,10 @@ pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         b"SKIP" => {}
         _ => return Err(SYNTAX),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let on = match call.args[2].to_ascii_uppercase().as_slice() {
         b"ON" => true,
         b"OFF" => false,
@@ -199,11 +199,11 @@ pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     call.session.client.details.lock().unevictable = on;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Nothing is ever paused.
-pub(crate) fn unpause(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn unpause(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -2,13 +2,17 @@
 
 use wire::resp::Version;
 
-use super::{super::Call, auth::log_in, client::rename};
+use super::{
+    super::{Call, Outcome},
+    auth::log_in,
+    client::rename,
+};
 use crate::{failure::Failure, number::parse_integer};
 
 /// The version of Redis whose behaviour this is, which clients look at to know what they may ask.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let version = match call.args.get(1).map(|text| parse_integer(text)) {
         None => None,
         Some(Some(2)) => Some(Version::Resp2),
@@ -66,5 +70,5 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("master");
     reply.text("modules");
     reply.array(0);
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -2,10 +2,10 @@
 
 use wire::resp::Version;
 
-use super::super::{Call, generic::database};
+use super::super::{Call, Outcome, generic::database};
 use crate::{acl::DEFAULT, failure::Failure, session::ReplyMode};
 
-pub(crate) fn ping(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn ping(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let text = match call.args {
         [_] => None,
         [_, text] => Some(*text),
@@ -15,35 +15,35 @@ pub(crate) fn ping(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.array(2);
         call.reply.text("pong");
         call.reply.bulk(text.unwrap_or_default());
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     match text {
         Some(text) => call.reply.bulk(text),
         None => call.reply.simple("PONG"),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn echo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn echo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.bulk(call.args[1]);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn select(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn select(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let database = database(call.args[1])?;
     call.session.database = database;
     call.session.client.details.lock().database = database;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn quit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn quit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.session.closing = true;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn reset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn reset(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let session = &mut *call.session;
     session.leave_transaction();
     session.database = 0;
@@ -64,5 +64,5 @@ pub(crate) fn reset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     call.reply.version = Version::Resp2;
     call.reply.simple("RESET");
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,13 +1,13 @@
 //! SUBSCRIBE and UNSUBSCRIBE: what a client needs to hear invalidations in RESP2. Nothing else is
 //! ever published.
 
-use super::super::Call;
+use super::super::{Call, Outcome};
 use crate::failure::Failure;
 
 /// Channels one client may subscribe to.
 const CHANNELS_MAX: usize = 1_024;
 
-pub(crate) fn subscribe(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn subscribe(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     if call.session.channels.len() + call.args.len() > CHANNELS_MAX {
         return Err(Failure::new(format!("ERR more than {CHANNELS_MAX} channels")));
     }
@@ -15,10 +15,10 @@ pub(crate) fn subscribe(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.session.channels.insert((*channel).into());
         tell(call, "subscribe", Some(channel));
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn unsubscribe(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn unsubscribe(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let channels: Vec<Box<[u8]>> = match &call.args[1..] {
         [] => call.session.channels.iter().cloned().collect(),
         named => named.iter().map(|&channel| channel.into()).collect(),
@@ -30,7 +30,7 @@ pub(crate) fn unsubscribe(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.session.channels.remove(&channel);
         tell(call, "unsubscribe", Some(&channel));
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn tell(call: &mut Call<'_, '_>, what: &str, channel: Option<&[u8]>) {

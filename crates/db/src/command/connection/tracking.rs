@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::Call;
+use super::super::{Call, Outcome};
 use crate::{
     clients::Client,
     failure::{Failure, SYNTAX},
@@ -168,7 +168,7 @@ impl Options {
     }
 }
 
-pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let on = match call.args[2] {
         word if word.eq_ignore_ascii_case(b"ON") => true,
         word if word.eq_ignore_ascii_case(b"OFF") => false,
@@ -181,7 +181,7 @@ pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         turn_off(call);
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn turn_on(call: &mut Call<'_, '_>, mut options: Options) -> Result<(), Failure> {
@@ -218,7 +218,7 @@ fn turn_off(call: &mut Call<'_, '_>) {
     call.session.tracking.reset(&client);
 }
 
-pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let tracking = &mut call.session.tracking;
     let yes = match call.args[2] {
         word if word.eq_ignore_ascii_case(b"YES") => true,
@@ -248,19 +248,19 @@ pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getredir(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getredir(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let redirect = match call.session.tracking.mode {
         None => -1,
         Some(_) => call.session.client.redirect.load(Relaxed) as i64,
     };
     call.reply.integer(redirect);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let tracking = &call.session.tracking;
     let client = &call.session.client;
     let mut flags = Vec::new();
@@ -292,5 +292,5 @@ pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("prefixes");
     reply.array(tracking.prefixes.len());
     tracking.prefixes.iter().for_each(|prefix| reply.bulk(prefix));
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,6 +1,9 @@
 //! FLUSHALL and FLUSHDB.
 
-use super::{super::Call, scan};
+use super::{
+    super::{Call, Outcome},
+    scan,
+};
 use crate::failure::{Failure, SYNTAX};
 
 fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
@@ -13,17 +16,17 @@ fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
     }
 }
 
-pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     options(call)?;
     clear(call)
 }
 
-pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     options(call)?;
     let (own, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    if call.keys.must_wait() {
-        return Ok(());
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
     }
     if own == 0 && call.keys.held().all(|shard| shard.only_database_0(now)) {
         return clear(call);
@@ -36,39 +39,37 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         scan::Walk::default()
     });
     for _ in 0..PAGES {
-        if !scan::turn_page(call, &mut walk) {
+        if let Err(pending) = scan::turn_page(call, &mut walk) {
             call.session.walk = Some(walk);
-            return Ok(());
+            return Ok(pending);
         }
         for key in &walk.found {
             call.keys.load(own, key, true)?;
         }
-        if call.keys.must_wait() {
+        if let Some(pending) = call.keys.pending() {
             call.session.walk = Some(walk);
-            return Ok(());
+            return Ok(pending);
         }
         for key in std::mem::take(&mut walk.found) {
             call.keys.delete(&key)?;
         }
         if walk.is_over() {
             call.reply.ok();
-            return Ok(());
+            return Ok(Outcome::Done);
         }
     }
     call.session.walk = Some(walk);
-    call.session.again = true;
-    Ok(())
+    Ok(Outcome::Again)
 }
 
 /// Pages dropped in one portion.
 const PAGES: usize = 8;
 
-fn clear(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+fn clear(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now = call.keys.now;
     for shard in call.keys.held() {
         shard.clear(now)?;
     }
-    call.session.flushed = true;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Flushed)
 }

@@ -2,7 +2,7 @@
 
 use wire::resp::command::Categories;
 
-use super::super::{Call, Command, table};
+use super::super::{Call, Command, Outcome, table};
 use crate::{
     failure::{Failure, SYNTAX},
     glob,
@@ -11,12 +11,12 @@ use crate::{
     session,
 };
 
-pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.array(table::COMMANDS.len());
     for row in table::COMMANDS {
         describe(&mut call.reply, row);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn describe(reply: &mut Reply<'_>, row: &Command) {
@@ -72,9 +72,9 @@ fn specify(reply: &mut Reply<'_>, step: u8, (first, last, touch, varies): (u8, i
     reply.integer(0);
 }
 
-pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.count(table::COMMANDS.len());
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn find(name: &[u8]) -> Option<&'static Command> {
@@ -86,7 +86,7 @@ fn find(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let names = &call.args[2..];
     if names.is_empty() {
         return command(call);
@@ -98,17 +98,17 @@ pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             None => call.reply.null_array(),
         }
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let rows: Vec<&Command> = match &call.args[2..] {
         [] => table::COMMANDS.iter().collect(),
         names => names.iter().filter_map(|name| find(name)).collect(),
     };
     call.reply.map(rows.len());
     rows.iter().for_each(|row| document(&mut call.reply, row));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn document(reply: &mut Reply<'_>, row: &Command) {
@@ -123,7 +123,7 @@ fn document(reply: &mut Reply<'_>, row: &Command) {
     }
 }
 
-pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let mut rows: Vec<&Command> = table::COMMANDS.iter().collect();
     match &call.args[2..] {
         [] => {}
@@ -143,7 +143,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     call.reply.set(rows.len());
     rows.iter().for_each(|row| call.reply.text(row.name()));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// The command that is asked about, and where its keys stand.
@@ -163,14 +163,14 @@ fn keyed<'c>(args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     Ok(keys)
 }
 
-pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let keys = keyed(&call.args[2..])?;
     call.reply.array(keys.len());
     keys.iter().for_each(|(key, _)| call.reply.bulk(key));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let keys = keyed(&call.args[2..])?;
     call.reply.array(keys.len());
     for (key, touch) in keys {
@@ -180,5 +180,5 @@ pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.set(flags.len());
         flags.iter().for_each(|flag| call.reply.simple(flag));
     }
-    Ok(())
+    Ok(Outcome::Done)
 }

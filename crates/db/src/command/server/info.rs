@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write, sync::atomic::Ordering::Relaxed};
 
-use super::super::{Call, connection::hello::REDIS_VERSION};
+use super::super::{Call, Outcome, connection::hello::REDIS_VERSION};
 use crate::{failure::Failure, keyspace::DATABASES, parameters::sync_name};
 
 /// Writes one section.
@@ -19,8 +19,11 @@ const SECTIONS: [(&str, Section); 8] = [
     ("Keyspace", keyspace),
 ];
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.keys.load_counts()?;
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
+    }
     let wanted: Vec<String> = call.args[1..]
         .iter()
         .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
@@ -38,7 +41,7 @@ pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.verbatim(&text);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn lines(text: &mut String, pairs: &[(&str, String)]) {

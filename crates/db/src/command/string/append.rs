@@ -1,12 +1,12 @@
 //! APPEND.
 
-use super::super::Call;
+use super::super::{Call, Outcome};
 use crate::{
     failure::{Failure, TOO_LONG},
     keyspace::VALUE_BYTES_MAX,
 };
 
-pub(crate) fn append(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn append(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (key, tail) = (call.args[1], call.args[2]);
     let (value, expires_at) = match call.keys.get(key) {
         Some(entry) if entry.value.len() + tail.len() > VALUE_BYTES_MAX => return Err(TOO_LONG),
@@ -15,5 +15,5 @@ pub(crate) fn append(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     call.keys.put(key, &value, expires_at)?;
     call.reply.count(value.len());
-    Ok(())
+    Ok(Outcome::Done)
 }
