@@ -13,15 +13,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     failure::Failure,
     outcome::Outcome,
-    shard::{Loaded, Shard, StoredKey},
+    shard::{Loaded, Shard},
+    stored::{Entry, StoredKey},
 };
 
 mod loads;
 
+pub use crate::stored::DATABASES;
 pub(crate) use loads::Loads;
 
-/// Databases a client can SELECT.
-pub const DATABASES: u8 = 16;
 /// Longest value, in bytes: `proto-max-bulk-len`.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
@@ -44,16 +44,6 @@ pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
     let hash = xxh3_64(key).wrapping_add(u64::from(database).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // The high bits: what indexes a shard uses others.
     ((u128::from(hash) * count as u128) >> 64) as usize
-}
-
-/// A value and when it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry<'e> {
-    pub(crate) value: &'e [u8],
-    /// Milliseconds since the Unix epoch.
-    pub(crate) expires_at: Option<u64>,
-    /// Another one after every write.
-    pub(crate) version: u64,
 }
 
 /// The shards held for one command.

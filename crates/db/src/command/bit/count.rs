@@ -1,12 +1,11 @@
 //! BITCOUNT.
 
-use super::{
-    super::{Call, Outcome},
-    Span, in_bits,
-};
+use super::{Span, in_bits};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

@@ -1,12 +1,11 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
-use super::{
-    super::{Call, Outcome},
-    lengthen, offset,
-};
+use super::{lengthen, offset};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::{integer, parse_integer},
+    outcome::Outcome,
     row::Touch,
 };
 

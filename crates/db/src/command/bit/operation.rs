@@ -1,7 +1,10 @@
 //! BITOP.
 
-use super::super::{Call, Outcome};
-use crate::failure::{Failure, SYNTAX};
+use crate::{
+    call::Call,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
+};
 
 pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (name, target, sources) =

@@ -1,12 +1,11 @@
 //! BITPOS: the first bit that is set, or clear.
 
-use super::{
-    super::{Call, Outcome},
-    Span, in_bits,
-};
+use super::{Span, in_bits};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

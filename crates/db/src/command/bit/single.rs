@@ -1,10 +1,7 @@
 //! GETBIT and SETBIT.
 
-use super::{
-    super::{Call, Outcome},
-    lengthen, offset,
-};
-use crate::failure::Failure;
+use super::{lengthen, offset};
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
 pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let offset = offset(call.args[2], None)?;

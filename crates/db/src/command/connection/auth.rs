@@ -1,9 +1,10 @@
 //! AUTH.
 
-use super::super::{Call, Outcome};
 use crate::{
     acl::DEFAULT,
+    call::Call,
     failure::{Failure, SYNTAX, WRONG_PASSWORD},
+    outcome::Outcome,
 };
 
 pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
@@ -31,6 +32,6 @@ pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 pub(super) fn log_in(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let user = String::from_utf8_lossy(user);
     let found = call.server.acl.authenticate(&user, password).ok_or(WRONG_PASSWORD)?;
-    call.session.become_user(&user, found);
+    call.connection.become_user(&user, found);
     Ok(())
 }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use super::super::{Call, Outcome, table::ROWS};
 use crate::{
+    call::Call,
     clients::Client,
+    connection::ReplyMode,
     failure::{Failure, NO_CLIENT, SYNTAX},
     number::integer,
-    session::ReplyMode,
+    outcome::Outcome,
 };
 
 /// Gives the connection a name.
 pub(super) fn rename(call: &mut Call<'_, '_>, name: &[u8]) -> Result<(), Failure> {
-    call.session.client.details.lock().name = plain(name, "Client names")?;
+    call.connection.client.details.lock().name = plain(name, "Client names")?;
     Ok(())
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    let name = call.session.client.details.lock().name.clone();
+    let name = call.connection.client.details.lock().name.clone();
     if name.is_empty() {
         call.reply.null();
     } else {
@@ -48,7 +49,7 @@ pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let attribute = call.args[2].to_ascii_lowercase();
     let value = plain(call.args[3], &String::from_utf8_lossy(&attribute))?;
-    let mut details = call.session.client.details.lock();
+    let mut details = call.connection.client.details.lock();
     match attribute.as_slice() {
         b"lib-name" => details.library = value,
         b"lib-ver" => details.library_version = value,
@@ -62,12 +63,12 @@ pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    call.reply.integer(call.session.client.id as i64);
+    call.reply.integer(call.connection.client.id as i64);
     Ok(Outcome::Done)
 }
 
 pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    let line = call.session.client.line(call.now_ms(), &ROWS);
+    let line = call.connection.client.line(call.now_ms(), &call.server.rows);
     call.reply.verbatim(&format!("{line}\n"));
     Ok(Outcome::Done)
 }
@@ -88,8 +89,8 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         }
         _ => return Err(SYNTAX),
     }
-    let now_ms = call.now_ms();
-    let text: String = clients.iter().map(|client| client.line(now_ms, &ROWS) + "\n").collect();
+    let (now_ms, rows) = (call.now_ms(), &call.server.rows);
+    let text: String = clients.iter().map(|client| client.line(now_ms, rows) + "\n").collect();
     call.reply.verbatim(&text);
     Ok(Outcome::Done)
 }
@@ -124,7 +125,7 @@ impl Kind {
 }
 
 pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    let own = call.session.client.id;
+    let own = call.connection.client.id;
     if let [_, _, address] = call.args {
         let address = String::from_utf8_lossy(address);
         let found = call.server.clients.all().into_iter().find(|client| client.address == address);
@@ -178,12 +179,12 @@ pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args[2].to_ascii_uppercase().as_slice() {
         b"ON" => {
-            call.session.reply_mode = ReplyMode::On;
+            call.connection.reply_mode = ReplyMode::On;
             call.reply.ok();
         }
-        b"OFF" => call.session.reply_mode = ReplyMode::Off,
-        b"SKIP" if call.session.reply_mode == ReplyMode::On => {
-            call.session.reply_mode = ReplyMode::SkipNext;
+        b"OFF" => call.connection.reply_mode = ReplyMode::Off,
+        b"SKIP" if call.connection.reply_mode == ReplyMode::On => {
+            call.connection.reply_mode = ReplyMode::SkipNext;
         }
         b"SKIP" => {}
         _ => return Err(SYNTAX),
@@ -197,7 +198,7 @@ pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         b"OFF" => false,
         _ => return Err(SYNTAX),
     };
-    call.session.client.details.lock().unevictable = on;
+    call.connection.client.details.lock().unevictable = on;
     call.reply.ok();
     Ok(Outcome::Done)
 }

@@ -2,12 +2,8 @@
 
 use wire::resp::Version;
 
-use super::{
-    super::{Call, Outcome},
-    auth::log_in,
-    client::rename,
-};
-use crate::{failure::Failure, number::parse_integer};
+use super::{auth::log_in, client::rename};
+use crate::{call::Call, failure::Failure, number::parse_integer, outcome::Outcome};
 
 /// The version of Redis whose behaviour this is, which clients look at to know what they may ask.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
@@ -40,7 +36,7 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
             }
         };
     }
-    if !call.session.authenticated {
+    if !call.connection.identity.authenticated {
         return Err(Failure(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO AUTH <user> <pass> option can be used to authenticate the client and select the \
@@ -49,10 +45,10 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         ));
     }
     if let Some(version) = version {
-        call.session.version = version;
-        call.session.client.details.lock().version = version;
+        call.connection.version = version;
+        call.connection.client.details.lock().version = version;
     }
-    let version = call.session.version;
+    let version = call.connection.version;
     let reply = &mut call.reply;
     reply.version = version;
     reply.map(7);
@@ -63,7 +59,7 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     reply.text("proto");
     reply.integer(if version == Version::Resp3 { 3 } else { 2 });
     reply.text("id");
-    reply.integer(call.session.client.id as i64);
+    reply.integer(call.connection.client.id as i64);
     reply.text("mode");
     reply.text("standalone");
     reply.text("role");

@@ -1,20 +1,21 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH, as far as they are said; `session/transaction.rs` does them.
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
+    connection::{Queue, Watched},
     failure::Failure,
-    session::{Transaction, Watched},
+    outcome::Outcome,
 };
 
 /// Keys one client may watch at once.
 const WATCHED_MAX: usize = 65_536;
 
 pub(crate) fn multi(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    if call.session.transaction.is_some() {
+    if call.connection.transaction.queue.is_some() {
         return Err(Failure("ERR MULTI calls can not be nested".into()));
     }
-    call.session.transaction = Some(Transaction::default());
-    call.session.client.details.lock().queued = Some(0);
+    call.connection.transaction.queue = Some(Queue::default());
+    call.connection.client.details.lock().queued = Some(0);
     call.reply.ok();
     Ok(Outcome::Done)
 }
@@ -25,25 +26,25 @@ pub(crate) fn exec(_: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn discard(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    if call.session.transaction.is_none() {
+    if call.connection.transaction.queue.is_none() {
         return Err(Failure("ERR DISCARD without MULTI".into()));
     }
-    call.session.leave_transaction();
+    call.connection.leave_transaction();
     call.reply.ok();
     Ok(Outcome::Done)
 }
 
 pub(crate) fn watch(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let database = call.keys.database;
-    if call.session.transaction.is_some() {
+    if call.connection.transaction.queue.is_some() {
         return Err(Failure("ERR WATCH inside MULTI is not allowed".into()));
     }
-    if call.session.watched.len() + call.args.len() > WATCHED_MAX {
+    if call.connection.transaction.watched.len() + call.args.len() > WATCHED_MAX {
         return Err(Failure::new(format!("ERR more than {WATCHED_MAX} keys watched")));
     }
     for &key in &call.args[1..] {
         let key: Box<[u8]> = key.into();
-        let watched = &mut call.session.watched;
+        let watched = &mut call.connection.transaction.watched;
         if !watched.iter().any(|one| one.database == database && one.key == key) {
             let version = call.keys.get(&key).map(|entry| entry.version);
             watched.push(Watched { database, key, version });
@@ -54,7 +55,7 @@ pub(crate) fn watch(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn unwatch(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    call.session.watched.clear();
+    call.connection.transaction.watched.clear();
     call.reply.ok();
     Ok(Outcome::Done)
 }

@@ -1,7 +1,6 @@
 //! DEL (UNLINK), EXISTS (TOUCH), TYPE.
 
-use super::super::{Call, Outcome};
-use crate::failure::Failure;
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
 pub(crate) fn del(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let mut count = 0;

@@ -1,7 +1,6 @@
 //! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
 
-use super::super::{Call, Outcome};
-use crate::{failure::Failure, number::integer};
+use crate::{call::Call, failure::Failure, number::integer, outcome::Outcome};
 
 pub(crate) fn expire(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now = call.now_ms() as i64;

@@ -1,10 +1,12 @@
 //! FLUSHALL and FLUSHDB.
 
-use super::{
-    super::{Call, Outcome},
-    scan,
+use super::scan;
+use crate::{
+    call::Call,
+    connection::Walk,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
 };
-use crate::failure::{Failure, SYNTAX};
 
 fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
     match call.args {
@@ -32,22 +34,22 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         return clear(call);
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
-    let mut walk = call.session.walk.take().unwrap_or_else(|| {
+    let mut walk = call.connection.progress.walk.take().unwrap_or_else(|| {
         // Who keeps keys is told at once, of all; of what is read from now on, by name.
         call.keys.held().for_each(|shard| shard.tracking.flushed());
         call.server.clients.invalidate_all();
-        scan::Walk::default()
+        Walk::default()
     });
     for _ in 0..PAGES {
         if let Err(pending) = scan::turn_page(call, &mut walk) {
-            call.session.walk = Some(walk);
+            call.connection.progress.walk = Some(walk);
             return Ok(pending);
         }
         for key in &walk.found {
             call.keys.load(own, key, true)?;
         }
         if let Some(pending) = call.keys.pending() {
-            call.session.walk = Some(walk);
+            call.connection.progress.walk = Some(walk);
             return Ok(pending);
         }
         for key in std::mem::take(&mut walk.found) {
@@ -58,7 +60,7 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
             return Ok(Outcome::Done);
         }
     }
-    call.session.walk = Some(walk);
+    call.connection.progress.walk = Some(walk);
     Ok(Outcome::Again)
 }
 

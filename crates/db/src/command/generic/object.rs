@@ -1,7 +1,6 @@
 //! OBJECT.
 
-use super::super::{Call, Outcome};
-use crate::{failure::Failure, number::parse_integer};
+use crate::{call::Call, failure::Failure, number::parse_integer, outcome::Outcome};
 
 /// Longest value Redis keeps beside its key's record.
 const EMBEDDED_BYTES_MAX: usize = 44;

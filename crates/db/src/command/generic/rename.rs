@@ -1,10 +1,12 @@
 //! RENAME, RENAMENX, COPY, MOVE.
 
-use super::{
-    super::{Call, Command, Outcome},
-    database,
+use super::database;
+use crate::{
+    call::Call,
+    failure::{Failure, NO_SUCH_KEY, SYNTAX},
+    outcome::Outcome,
+    row::Row,
 };
-use crate::failure::{Failure, NO_SUCH_KEY, SYNTAX};
 
 const SAME: Failure =
     Failure(std::borrow::Cow::Borrowed("ERR source and destination objects are the same"));
@@ -56,9 +58,9 @@ fn target(arguments: &[&[u8]], own: u8) -> Result<(u8, bool), Failure> {
 }
 
 /// The database beside the selected one that COPY or MOVE touches.
-pub(crate) fn other_database(command: &Command, args: &[Box<[u8]>]) -> Option<u8> {
+pub(crate) fn other_database(row: &Row, args: &[Box<[u8]>]) -> Option<u8> {
     let args: Vec<&[u8]> = args.iter().map(|argument| &**argument).collect();
-    match command.name() {
+    match row.name() {
         "copy" => {
             target(&args[3..], u8::MAX).ok().map(|(target, _)| target).filter(|&at| at != u8::MAX)
         }

@@ -5,11 +5,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
+    connection::{Cursor, Names, Walk},
     failure::{Failure, SYNTAX},
     glob,
     number::integer,
+    outcome::Outcome,
     reply::Reply,
 };
 
@@ -21,13 +23,6 @@ const PAGE: usize = 256;
 const DRAWS_MAX: usize = 64;
 /// Bits of a cursor that name the shard.
 const SHARD_BITS: u32 = 8;
-
-/// A place in a scan over all shards.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cursor(pub(crate) u64);
-
-/// Names of keys.
-type Names = Vec<Box<[u8]>>;
 
 /// A step of a scan over all shards.
 pub(crate) struct Page {
@@ -59,23 +54,6 @@ pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Res
     Ok(Page { next: Cursor(next), keys, passed_over })
 }
 
-/// A walk over all keys that is under way: where it goes on, and what it has found.
-#[derive(Debug, Default)]
-pub(crate) struct Walk {
-    /// `None` before the first page.
-    cursor: Option<Cursor>,
-    pub(super) found: Names,
-    /// Keys seen of the database, found or not.
-    seen: u64,
-}
-
-impl Walk {
-    /// Has every key been seen?
-    pub(super) fn is_over(&self) -> bool {
-        self.cursor == Some(Cursor(0))
-    }
-}
-
 /// Finds the keys of the next page, unless some are left that were found; how the command ends if
 /// that needs the disk.
 pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<(), Outcome> {
@@ -96,13 +74,13 @@ fn walk(
     keep: impl Fn(&[u8]) -> bool,
     answer: impl FnOnce(&mut Reply<'_>, &Walk),
 ) -> Outcome {
-    let mut walk = call.session.walk.take().unwrap_or_default();
+    let mut walk = call.connection.progress.walk.take().unwrap_or_default();
     for _ in 0..PORTION / PAGE {
         let from = walk.cursor.unwrap_or_default();
         let page = match page(call, from, PAGE) {
             Ok(page) => page,
             Err(pending) => {
-                call.session.walk = Some(walk);
+                call.connection.progress.walk = Some(walk);
                 return pending;
             }
         };
@@ -115,7 +93,7 @@ fn walk(
             return Outcome::Done;
         }
     }
-    call.session.walk = Some(walk);
+    call.connection.progress.walk = Some(walk);
     Outcome::Again
 }
 
@@ -177,7 +155,7 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    if call.session.walk.is_none() {
+    if call.connection.progress.walk.is_none() {
         match draw(call)? {
             Draw::Key(key) => {
                 call.reply.bulk(&key);
@@ -214,7 +192,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
     let total: u64 = lengths.iter().sum();
     // The same draws again when what they need has come from disk.
-    let seed = *call.session.draw.get_or_insert_with(|| call.server.random());
+    let seed = *call.connection.progress.draw.get_or_insert_with(|| call.server.random());
     for turn in 0..DRAWS_MAX as u64 {
         let random = crate::server::mix(seed.wrapping_add(turn));
         let mut place = ((u128::from(random) * u128::from(total)) >> 64) as u64;

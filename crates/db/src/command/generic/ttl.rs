@@ -1,7 +1,6 @@
 //! TTL, PTTL, EXPIRETIME, PEXPIRETIME, PERSIST.
 
-use super::super::{Call, Outcome};
-use crate::failure::Failure;
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
 pub(crate) fn ttl(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now_ms = call.now_ms();

@@ -4,13 +4,13 @@ use std::str;
 
 use wire::resp::command::Categories;
 
-use super::super::{Call, Outcome, table::ROWS};
 use crate::{
     acl::{Access, DEFAULT},
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
     row::Row,
-    session::{find, wrong_count},
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 pub(crate) fn whoami(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    let user = call.session.user.clone();
+    let user = call.connection.identity.user.clone();
     call.reply.text(&user);
     Ok(Outcome::Done)
 }
@@ -58,8 +58,8 @@ pub(crate) fn deluser(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let removed = names.iter().filter(|name| call.server.acl.remove(name)).count();
     for client in call.server.clients.all() {
         let gone = names.contains(&client.details.lock().user);
-        if gone && client.id == call.session.client.id {
-            call.session.closing = true;
+        if gone && client.id == call.connection.client.id {
+            call.connection.closing = true;
         } else if gone {
             client.kill();
         }
@@ -110,8 +110,8 @@ pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
             let named = text(category);
             let category = Categories::named(&named.to_ascii_lowercase())
                 .ok_or_else(|| Failure::new(format!("ERR Unknown category '{named}'")))?;
-            let within = |row: &&&Row| row.spec.categories().contains(category);
-            let within: Vec<_> = ROWS.iter().filter(within).collect();
+            let within = |row: &&Row| row.spec.categories().contains(category);
+            let within: Vec<_> = call.server.rows.all().iter().filter(within).collect();
             call.reply.array(within.len());
             within.iter().for_each(|row| call.reply.text(row.name()));
         }
@@ -125,19 +125,19 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let user = call.server.acl.find(&name);
     let user = user.ok_or_else(|| Failure::new(format!("ERR User '{name}' not found")))?;
     let args = &call.args[3..];
-    let Some(command) = find(args) else {
+    let Some(row) = call.server.rows.find(args) else {
         return Err(Failure::new(format!("ERR Command '{}' not found", text(args[0]))));
     };
-    if !command.row.spec.accepts(args.len()) {
-        return Err(wrong_count(command));
+    if !row.spec.accepts(args.len()) {
+        return Err(row.wrong_count());
     }
-    let answer = match user.rules.access(&command.row, args) {
+    let answer = match user.rules.access(row, args) {
         Access::Allowed => {
             call.reply.ok();
             return Ok(Outcome::Done);
         }
         Access::NoCommand => {
-            format!("This user has no permissions to run the '{}' command", command.name())
+            format!("This user has no permissions to run the '{}' command", row.name())
         }
         Access::NoKey(at) => {
             format!("This user has no permissions to access the '{}' key", text(args[at]))

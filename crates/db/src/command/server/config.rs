@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::{Call, Outcome};
-use crate::{acl::DEFAULT, failure::Failure, glob, parameters::Change, shard::Counters};
+use crate::{
+    acl::DEFAULT, call::Call, failure::Failure, glob, outcome::Outcome, parameters::Change,
+    shard::Counters,
+};
 
 pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let all = call.server.parameters.all("");

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::{Call, Outcome};
-use crate::failure::{Failure, NO_SUCH_KEY, NOT_A_FLOAT, SYNTAX};
+use crate::{
+    call::Call,
+    failure::{Failure, NO_SUCH_KEY, NOT_A_FLOAT, SYNTAX},
+    outcome::Outcome,
+};
 
 /// Longest pause.
 const SLEEP_MAX: Duration = Duration::from_secs(60);

@@ -1,20 +1,21 @@
 //! Small answers: containers without sub-command, TIME, ROLE, LASTSAVE, WAIT, SHUTDOWN.
 
-use super::super::{Call, Outcome, table};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 /// Lists the sub-commands of the container called.
 fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    let rows = table::lookup(call.args[0]).map_or(&[][..], |row| row.subcommands);
+    let rows = &call.server.rows;
+    let own = rows.lookup(call.args[0]).map_or(&[][..], |row| rows.subcommands(row));
     let name = String::from_utf8_lossy(call.args[0]).to_ascii_uppercase();
-    call.reply.array(rows.len() + 1);
+    call.reply.array(own.len() + 1);
     call.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
-    for row in rows {
-        let own = row.name().split_once('|').map_or("", |(_, own)| own).to_ascii_uppercase();
-        call.reply.simple(&own);
+    for row in own {
+        call.reply.simple(&row.own_name().to_ascii_uppercase());
     }
     Ok(Outcome::Done)
 }
@@ -68,8 +69,8 @@ pub(crate) fn nothing(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 
 pub(crate) fn time(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.array(2);
-    call.reply.text(&call.now.as_secs().to_string());
-    call.reply.text(&call.now.subsec_micros().to_string());
+    call.reply.text(&call.now().as_secs().to_string());
+    call.reply.text(&call.now().subsec_micros().to_string());
     Ok(Outcome::Done)
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn role(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 
 /// Everything acknowledged is on disk as `appendfsync` says: the last save is always now.
 pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    call.reply.integer(call.now.as_secs() as i64);
+    call.reply.integer(call.now().as_secs() as i64);
     Ok(Outcome::Done)
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn shutdown(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     if call.args[1..].iter().any(|word| word.eq_ignore_ascii_case(b"ABORT")) {
         return Err(Failure("ERR No shutdown in progress.".into()));
     }
-    call.session.closing = true;
+    call.connection.closing = true;
     call.server.host.shut_down();
     Ok(Outcome::Done)
 }

@@ -4,10 +4,11 @@ use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use store::elastic::Advice;
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     goal::parse_duration,
+    outcome::Outcome,
     parameters::{MEMORY_BYTES_MIN, parse_bytes},
 };
 

@@ -1,9 +1,10 @@
 //! APPEND.
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
     failure::{Failure, TOO_LONG},
     keyspace::VALUE_BYTES_MAX,
+    outcome::Outcome,
 };
 
 pub(crate) fn append(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

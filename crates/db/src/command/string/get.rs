@@ -1,7 +1,6 @@
 //! GET, MGET, STRLEN, GETDEL.
 
-use super::super::{Call, Outcome};
-use crate::failure::Failure;
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
 pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.optional(call.keys.get(call.args[1]).map(|entry| entry.value));

@@ -1,10 +1,11 @@
 //! GETEX: read, and say when it ends.
 
-use super::{
-    super::{Call, Outcome},
-    Unit,
+use super::Unit;
+use crate::{
+    call::Call,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
 };
-use crate::failure::{Failure, SYNTAX};
 
 pub(crate) fn getex(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let key = call.args[1];

@@ -1,9 +1,10 @@
 //! INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT.
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
     failure::{Failure, OVERFLOW},
     number::{LongDouble, integer},
+    outcome::Outcome,
 };
 
 pub(crate) fn incr(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

@@ -1,9 +1,10 @@
 //! LCS: the longest common subsequence of two strings.
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 #[derive(Default)]

@@ -1,7 +1,6 @@
 //! MSET and MSETNX.
 
-use super::super::{Call, Outcome};
-use crate::failure::Failure;
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
 pub(crate) fn mset(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     store(call, "mset")?;

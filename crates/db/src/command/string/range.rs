@@ -1,10 +1,11 @@
 //! GETRANGE (SUBSTR) and SETRANGE.
 
-use super::super::{Call, Outcome};
 use crate::{
+    call::Call,
     failure::{Failure, OFFSET_RANGE, TOO_LONG},
     keyspace::VALUE_BYTES_MAX,
     number::integer,
+    outcome::Outcome,
 };
 
 pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

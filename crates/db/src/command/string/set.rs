@@ -1,11 +1,10 @@
 //! SET with all its options, SETEX, PSETEX, SETNX, GETSET.
 
-use super::{
-    super::{Call, Outcome},
-    Unit,
-};
+use super::Unit;
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
+    outcome::Outcome,
     row::Touch,
 };
 
