@@ -12,7 +12,11 @@ use rand_xoshiro::{
 };
 
 use crate::{
-    acl::Acl, clients::Clients, command::table::ROWS, parameters::Parameters, tracking::Notice,
+    acl::Acl,
+    clients::Clients,
+    parameters::Parameters,
+    row::{Row, Rows},
+    tracking::Notice,
     turns::Turns,
 };
 
@@ -83,6 +87,8 @@ pub struct Stats {
 
 /// What all connections share.
 pub struct Server {
+    /// Its commands.
+    pub(crate) rows: Rows,
     /// Users and their rights.
     pub acl: Acl,
     /// Connected clients.
@@ -102,11 +108,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without clients; `seed` decides everything that is random.
-    pub fn new(host: Box<dyn Host>, parameters: Parameters, seed: u64, now: Duration) -> Self {
+    /// A server of these commands, without clients; `seed` decides everything that is random.
+    pub fn new(
+        rows: &'static [Row],
+        host: Box<dyn Host>,
+        parameters: Parameters,
+        seed: u64,
+        now: Duration,
+    ) -> Self {
         let run_id = (0..3).map(|part| format!("{:016x}", mix(seed ^ part))).collect::<String>();
         Self {
-            acl: Acl::new(&ROWS),
+            rows: Rows::new(rows),
+            acl: Acl::new(rows),
             clients: Clients::default(),
             parameters,
             stats: Stats::default(),

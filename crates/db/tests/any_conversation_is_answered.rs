@@ -4,7 +4,7 @@
 #[path = "commands/exercise.rs"]
 mod exercise;
 
-use db::command::table::COMMANDS;
+use db::ROWS;
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
@@ -111,12 +111,7 @@ impl Numbers {
 fn conversation(numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..40 {
-        let command = &COMMANDS[numbers.next(COMMANDS.len())];
-        let mut words = vec![command.name()];
-        if !command.subcommands.is_empty() {
-            let row = &command.subcommands[numbers.next(command.subcommands.len())];
-            words.push(row.name().split_once('|').map_or("", |(_, own)| own));
-        }
+        let mut words: Vec<_> = ROWS[numbers.next(ROWS.len())].name().split('|').collect();
         for _ in 0..numbers.next(6) {
             words.push(WORDS[numbers.next(WORDS.len())]);
         }

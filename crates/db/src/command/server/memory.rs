@@ -5,9 +5,10 @@ use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 use notation::{parse_duration, parse_redis_size};
 use store::elastic::Advice;
 
-use super::super::Call;
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
+    outcome::Outcome,
     parameters::MEMORY_BYTES_MIN,
 };
 
@@ -99,7 +100,7 @@ fn size(wanted: &[u8]) -> Result<u64, Failure> {
 
 /// RESCALE: what memory there is. RESCALE 1GiB: what there shall be. RESCALE REQUEST 1GiB: what the
 /// orchestrator is to be asked for.
-pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args {
         [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
         [_, word, options @ ..] if word.eq_ignore_ascii_case(b"ADVISE") => advise(call, options)?,
@@ -119,10 +120,10 @@ pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         _ => return Err(SYNTAX),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match &call.args[3..] {
         [] => {}
         [word, count] if word.eq_ignore_ascii_case(b"SAMPLES") => {
@@ -138,10 +139,10 @@ pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         None => call.reply.null(),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let keys: u64 = call.keys.held().map(|shard| shard.store.len()).sum();
     let resident = call.server.host.resident_bytes();
     let budget = call.server.parameters.memory_bytes.load(Relaxed);
@@ -157,21 +158,21 @@ pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         reply.text(name);
         reply.integer(value as i64);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let resident = call.server.host.resident_bytes();
     let budget = call.server.parameters.memory_bytes.load(Relaxed);
     call.reply.verbatim(&format!(
         "{resident} bytes are resident of a budget of {budget}. `enroute db advise` shows the \
          effect of other budgets."
     ));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Space is reclaimed all the time; there is nothing to start.
-pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.simple("Background append only file rewriting started");
-    Ok(())
+    Ok(Outcome::Done)
 }
