@@ -30,6 +30,7 @@
 //! | [`report`] | what people see: a live line, a final table |
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `inbox` | how a thread that sleeps is told things by others |
+//! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
@@ -58,6 +59,7 @@ mod logging;
 mod memory;
 pub mod private_file;
 pub mod report;
+mod resp_client;
 pub mod runtime;
 pub mod state;
 pub mod switch;

@@ -16,12 +16,13 @@ use std::{
 use anyhow::{Context, bail};
 use parking_lot::Mutex;
 use state::Node as Number;
+use wire::resp::Reply;
 
 use super::{
     cluster::{Cluster, View},
-    node::{Node, Reply},
     wave::wave,
 };
+use crate::resp_client::blocking::Connection;
 
 /// How long what was published may take to every node.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -71,13 +72,16 @@ impl<'a> Bus<'a> {
     /// Sources that all primaries have heard.
     fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Number>> {
         let channel = format!("{CHANNEL}{turn}");
-        let listen = |&(_, member): &(Number, &state::members::Member)| -> anyhow::Result<Node> {
-            let mut node = self.cluster.connect(member.address)?;
-            node.ask(&["SUBSCRIBE", &channel]).with_context(|| {
-                format!("slot moves need the rights +publish, +subscribe and channels {CHANNEL}*")
-            })?;
-            Ok(node)
-        };
+        let listen =
+            |&(_, member): &(Number, &state::members::Member)| -> anyhow::Result<Connection> {
+                let mut node = self.cluster.connect(member.address)?;
+                node.ask(&["SUBSCRIBE", &channel]).with_context(|| {
+                    format!(
+                        "slot moves need the rights +publish, +subscribe and channels {CHANNEL}*"
+                    )
+                })?;
+                Ok(node)
+            };
         let primaries: Vec<_> = self.view.primaries().collect();
         let ears = wave(&primaries, listen).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         let ears: Vec<_> =
@@ -104,7 +108,11 @@ impl<'a> Bus<'a> {
 }
 
 /// Hears from so many sources, or until it is that time.
-fn listen_until((node, heard): &mut (Node, BTreeSet<Number>), sources: usize, round: Instant) {
+fn listen_until(
+    (node, heard): &mut (Connection, BTreeSet<Number>),
+    sources: usize,
+    round: Instant,
+) {
     while heard.len() < sources {
         let left = round.saturating_duration_since(Instant::now());
         let Ok(message) = node.hear(left.max(AT_LEAST)) else {

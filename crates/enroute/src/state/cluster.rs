@@ -18,11 +18,10 @@ use state::{
     slot::{SLOTS, Slot},
 };
 
-use super::{
-    node::{Node, Reply},
-    oneself,
-    wave::wave,
-};
+use wire::resp::{Limits, Reply};
+
+use super::{oneself, wave::wave};
+use crate::resp_client::blocking::Connection;
 
 /// How a cluster is reached.
 #[derive(Debug, Clone)]
@@ -32,6 +31,9 @@ pub struct Access {
     /// Login at the nodes, the same at all of them.
     pub login: Option<Login>,
 }
+
+/// How long a node may take to be connected to, and to answer.
+pub(super) const LIMIT: Duration = Duration::from_secs(2);
 
 /// Connections kept to one node while nobody uses them.
 const IDLE_MAX: usize = 4;
@@ -44,7 +46,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// Connections to nodes, made when they are used; one that failed is made anew.
 pub(super) struct Cluster {
     access: Access,
-    idle: Mutex<HashMap<SocketAddr, Vec<Node>>>,
+    idle: Mutex<HashMap<SocketAddr, Vec<Connection>>>,
     /// Nodes ever seen, by their id: a number stays a node's.
     directory: Vec<String>,
 }
@@ -124,8 +126,14 @@ impl Cluster {
     }
 
     /// A new connection to the node at `address`.
-    pub(super) fn connect(&self, address: SocketAddr) -> anyhow::Result<Node> {
-        Node::connect(address, self.access.login.as_ref())
+    pub(super) fn connect(&self, address: SocketAddr) -> anyhow::Result<Connection> {
+        let mut node = Connection::open(address, LIMIT, &Limits::default())
+            .with_context(|| format!("cannot connect to the node {address}"))?;
+        if let Some(Login { user, password }) = &self.access.login {
+            node.ask(&[b"AUTH", &user[..], &password[..]])
+                .context("login failed: check --user and --password-file")?;
+        }
+        Ok(node)
     }
 
     /// Says one command to the node at `address`.
@@ -148,7 +156,7 @@ impl Cluster {
     fn with<T>(
         &self,
         address: SocketAddr,
-        act: impl FnOnce(&mut Node) -> anyhow::Result<T>,
+        act: impl FnOnce(&mut Connection) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let idle = self.idle.lock().get_mut(&address).and_then(Vec::pop);
         let mut node = match idle {

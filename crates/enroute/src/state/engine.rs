@@ -9,8 +9,9 @@ use std::{
 use anyhow::bail;
 use state::{members::Member, migration::End, scripts::MIGRATE_SLOT, slot::Slot};
 use tracing::{debug, info};
+use wire::resp::Reply;
 
-use super::{cluster::Cluster, lease::Actor, node::Reply};
+use super::{cluster::Cluster, lease::Actor};
 
 /// Between two looks at a migration.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);

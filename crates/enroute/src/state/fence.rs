@@ -10,11 +10,13 @@ use std::{
 use anyhow::bail;
 use state::lease::{CHANNELS, Token};
 
+use wire::resp::Reply;
+
 use super::{
-    cluster::{Cluster, View},
-    node::{LIMIT, Node, Reply},
+    cluster::{Cluster, LIMIT, View},
     wave::wave,
 };
+use crate::resp_client::blocking::Connection;
 
 /// Between two looks at whether a fence of before has gone.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -25,7 +27,7 @@ pub(super) struct Fence {
     pub(super) channel: String,
     /// Names of the holders whose fences it replaced.
     pub(super) fenced_off: BTreeSet<String>,
-    subscribers: Vec<(SocketAddr, Node)>,
+    subscribers: Vec<(SocketAddr, Connection)>,
 }
 
 /// The result of raising one.
@@ -35,7 +37,7 @@ pub(super) enum Raised {
 }
 
 /// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher token that stands there.
-type AtNode = Result<(Node, BTreeSet<String>), Token>;
+type AtNode = Result<(Connection, BTreeSet<String>), Token>;
 
 impl Fence {
     /// Raises it at all primaries. After a failure it stands nowhere.

@@ -10,7 +10,9 @@ use state::{
     slot::Slot,
 };
 
-use super::{lease::Actor, node::Reply, note};
+use wire::resp::Reply;
+
+use super::{lease::Actor, note};
 
 /// What the target has of `keys`; from then on it serves nobody who wants a key of the slot.
 pub(super) fn read(
@@ -29,7 +31,7 @@ pub(super) fn read(
     let value = |(key, said): (&Vec<u8>, &[Reply])| match said {
         // It has expired.
         [Reply::Null, _] => None,
-        [Reply::Text(value), Reply::Integer(expires)] => {
+        [Reply::Bytes(value), Reply::Integer(expires)] => {
             let (key, value) = (key.clone(), value.clone());
             Some(Ok(Value { key, value, expires_ms: u64::try_from(*expires).unwrap_or(0) }))
         }

@@ -14,13 +14,14 @@ use state::{
     scripts::{FENCED, RELEASE, RENEW, Script},
 };
 use tracing::{info, warn};
+use wire::resp::Reply;
 
 use super::{
     cluster::{Cluster, View},
     fence::{self, Fence},
-    node::{Node, Reply},
     report::PLACER,
 };
+use crate::resp_client::blocking::Connection;
 
 /// A lease, held or not.
 pub(super) struct Lease {
@@ -93,7 +94,7 @@ impl Lease {
         state.obstacle = None;
         let (answer, leads) = match cluster.ask_owner(view, PLACER.as_bytes(), words) {
             Ok(Reply::Integer(1)) => (Answer::Held, None),
-            Ok(Reply::Text(_)) if ask == Ask::Take => (Answer::Held, None),
+            Ok(Reply::Bytes(_)) if ask == Ask::Take => (Answer::Held, None),
             Ok(reply) => (Answer::Refused, reply.text()),
             Err(error) => {
                 warn!("cannot take or renew the placer lease: {error:#}");
@@ -255,7 +256,7 @@ impl Actor<'_> {
     /// The same over this connection.
     pub(super) fn run_at(
         &self,
-        node: &mut Node,
+        node: &mut Connection,
         script: Script,
         words: &[impl AsRef<[u8]>],
     ) -> anyhow::Result<Reply> {

@@ -21,7 +21,6 @@ pub mod hand;
 mod lease;
 mod links;
 mod mover;
-mod node;
 mod note;
 mod oneself;
 pub mod placer;

@@ -17,6 +17,7 @@ use state::{
     slot::Slot,
 };
 use tracing::{debug, info, warn};
+use wire::resp::Reply;
 
 use super::{
     bus::Bus,
@@ -25,7 +26,6 @@ use super::{
     gate::Gates,
     given_back,
     lease::Actor,
-    node::Reply,
     note::{self, Note, Sends},
     wave::wave,
 };
@@ -234,7 +234,7 @@ fn take(
             };
             let own = state::note::key(slot);
             let keys = keys.into_iter().filter_map(|key| match key {
-                Reply::Text(key) if key != own.as_bytes() => Some(key),
+                Reply::Bytes(key) if key != own.as_bytes() => Some(key),
                 _ => None,
             });
             return Ok(migration::Outcome::Keys(keys.collect()));

@@ -15,10 +15,10 @@ use state::{
     slot::Slot,
 };
 
-use super::{
-    lease::Actor,
-    node::{Node, Reply},
-};
+use wire::resp::Reply;
+
+use super::lease::Actor;
+use crate::resp_client::blocking::Connection;
 
 /// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
 const MIGRATE_MS: &str = "1500";
@@ -60,7 +60,7 @@ impl<'a> Note<'a> {
         let words = [&slot, &key(self.slot), &turn, sends.to, sends.third];
         let noted = done(self.actor.run(source, TURN, &words)?)?;
         let elements = noted.list().iter().filter_map(|word| match word {
-            Reply::Text(word) => Some(word.as_slice()),
+            Reply::Bytes(word) => Some(word.as_slice()),
             _ => None,
         });
         let noted = note::Note::read(self.slot, elements).with_context(|| source.to_string())?;
@@ -184,7 +184,7 @@ impl<'a> Note<'a> {
 }
 
 /// Has the node close connections over which keys may still come that a source sent before it gave up.
-fn fence(node: &mut Node) -> anyhow::Result<()> {
+fn fence(node: &mut Connection) -> anyhow::Result<()> {
     let clients = node.ask(&["CLIENT", "LIST", "TYPE", "normal"])?.text().unwrap_or_default();
     let kill = |client: &str| {
         let field = |name: &str| client.split(' ').find_map(|field| field.strip_prefix(name));

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use anyhow::bail;
 use state::members::{self, Member};
+use wire::resp::Reply;
 
-use super::{cluster::Cluster, node::Reply};
+use super::cluster::Cluster;
 
 /// Its own line of CLUSTER NODES, and the latest epoch it has heard of. An id begins a line only of its node.
 const TELL: &str = "\

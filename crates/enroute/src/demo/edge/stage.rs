@@ -15,11 +15,12 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use edge_tls::{Authority, KeyKind};
 use keyserver::{Keyring, key};
+use wire::resp::Reply;
 
 use super::visitors;
 use crate::{
     keyserver::{
-        database::{Database, Place, Reply},
+        database::{Database, Place},
         vault::{self, Sealing},
     },
     report::Progress,

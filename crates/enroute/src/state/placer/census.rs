@@ -6,11 +6,11 @@ use std::{
 };
 
 use state::{Node as Number, accesses::Accesses, members::Member, placement::Capacity, slot::Slot};
+use wire::resp::Reply;
 
 use super::Config;
 use crate::state::{
     cluster::{Cluster, View},
-    node::Reply,
     wave::wave,
 };
 
