@@ -58,14 +58,14 @@ impl Connection {
     }
 
     /// Sends many commands. Returns the replies in their order, errors among them.
-    pub(crate) fn ask_all(
+    pub(crate) fn ask_all<Word: AsRef<[u8]>>(
         &mut self,
-        commands: &[Vec<impl AsRef<[u8]>>],
+        commands: &[impl AsRef<[Word]>],
     ) -> anyhow::Result<Vec<Reply>> {
         let mut replies = Vec::with_capacity(commands.len());
         for some in commands.chunks(OUTSTANDING_MAX) {
             for command in some {
-                self.pipeline.command(command)?;
+                self.pipeline.command(command.as_ref())?;
             }
             replies.append(&mut self.exchange()?);
         }
