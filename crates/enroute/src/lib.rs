@@ -26,6 +26,7 @@
 //! | `endpoint` | HTTP endpoints: accepting, limits before anything is known of the client, ends |
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `inbox` | how a thread that sleeps is told things by others |
+//! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
@@ -50,6 +51,7 @@ mod lock;
 mod logging;
 mod memory;
 pub mod private_file;
+mod resp_client;
 pub mod runtime;
 pub mod state;
 pub mod switch;
