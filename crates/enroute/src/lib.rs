@@ -1,7 +1,7 @@
 //! # enroute: the wiring
 //!
-//! Tier 2, the only crate which reads a clock, opens a socket, spawns a thread or sees the
-//! environment. It wires the parts below it into one program; whoever reads a protocol here has
+//! Tier 2: with `testbed` the only crate which reads a clock, opens a socket, spawns a thread or
+//! sees the environment. It wires the parts below it into one program; whoever reads a protocol here has
 //! found a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
