@@ -29,7 +29,6 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | [`report`] | what people see: a live line, a final table |
 //! | `foreign` | clients that speak another protocol than a port serves |
-//! | `inbox` | how a thread that sleeps is told things by others |
 //! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
@@ -49,7 +48,6 @@ pub mod demo;
 pub mod edge;
 pub mod fabric;
 mod foreign;
-mod inbox;
 pub mod intercept;
 pub mod keyserver;
 pub mod link;
