@@ -25,7 +25,6 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `endpoint` | HTTP endpoints: accepting, limits before anything is known of the client, ends |
 //! | `foreign` | clients that speak another protocol than a port serves |
-//! | `inbox` | how a thread that sleeps is told things by others |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
@@ -44,7 +43,6 @@ pub mod database;
 pub mod edge;
 mod endpoint;
 mod foreign;
-mod inbox;
 pub mod intercept;
 pub mod keyserver;
 mod lock;

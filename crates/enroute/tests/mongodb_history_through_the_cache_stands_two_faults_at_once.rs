@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testbed::link::{Relay, RelayConfig, RelayHandle};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use support::cgroup::Cgroup;
@@ -21,6 +20,7 @@ use support::faults::{self, two_at_once};
 use support::history::{self, Verdict};
 use support::mongodb_history::record;
 use support::origins::Mongo;
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 /// Longer than two faults together keep a write under way after its connection was lost.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"5s\"\n";

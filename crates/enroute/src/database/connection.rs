@@ -6,13 +6,13 @@
 use std::{
     collections::VecDeque,
     io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    os::fd::{AsFd, BorrowedFd},
+    net::SocketAddr,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 use db::{Session, Step, batch::Batch, keyspace::Shards};
+use reactor::Socket;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
 use tracing::debug;
@@ -61,13 +61,7 @@ struct Hold {
 pub(super) struct Connection {
     pub(super) session: Session,
     pub(super) parked: Parked,
-    /// Its socket is asked for input.
-    pub(super) reads: bool,
-    /// Its socket is asked for room to write.
-    pub(super) writes: bool,
-    /// It is on its worker's list of connections to be written.
-    pub(super) listed: bool,
-    stream: TcpStream,
+    pub(super) socket: Socket,
     tls: Option<Box<tls::Session>>,
     peer: SocketAddr,
     decoder: request::Decoder,
@@ -108,17 +102,14 @@ pub(super) struct Turn<'t> {
 impl Connection {
     pub(super) fn new(
         session: Session,
-        stream: TcpStream,
+        socket: Socket,
         tls: Option<Box<tls::Session>>,
         peer: SocketAddr,
     ) -> Self {
         Self {
             session,
             parked: Parked::No,
-            reads: true,
-            writes: false,
-            listed: false,
-            stream,
+            socket,
             tls,
             peer,
             decoder: request::Decoder::default(),
@@ -170,14 +161,13 @@ impl Connection {
     pub(super) fn receive(&mut self, buffer: &mut [u8], turn: &mut Turn<'_>) -> bool {
         loop {
             let read = match &mut self.tls {
-                None => self.stream.read(buffer),
-                Some(session) => session.read(&mut self.stream, buffer),
+                None => Read::read(&mut self.socket, buffer),
+                Some(session) => session.read(&mut self.socket, buffer),
             };
             let count = match read {
                 Ok(0) => return false,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => match error.downcast::<wire::Error>() {
                     Ok(foreign) => {
                         // It is told in plain bytes: it has understood none of ours.
@@ -234,6 +224,11 @@ impl Connection {
             && self.output.len() - self.sent < self.output_bytes_max
     }
 
+    /// Would it read, and may there be something to read?
+    pub(super) fn may_receive(&self) -> bool {
+        self.socket.is_readable() && self.may_execute()
+    }
+
     /// Executes the requests in `bytes`; returns how many bytes they took.
     fn execute(&mut self, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut at = 0;
@@ -265,7 +260,7 @@ impl Connection {
                 self.commands(&requests, at, &*shared.locks, turn)
             } else {
                 let requested = requests.iter().map(|(request, _)| request);
-                let is_alone = shared.inboxes.len() == 1;
+                let is_alone = shared.post.len() == 1;
                 let batch = Batch::of(requested, self.session.database(), &*shared.locks, is_alone);
                 self.commands(&requests, at, &batch, turn)
             };
@@ -285,7 +280,7 @@ impl Connection {
 
     /// Tells the client why it is let go.
     fn refuse(&mut self, error: &wire::Error, shared: &Shared) {
-        if let Ok(listen) = self.stream.local_addr() {
+        if let Ok(listen) = self.socket.local_addr() {
             shared.foreigners.tell(listen, self.peer, error);
         }
         self.output.extend_from_slice(&request::error_line(error));
@@ -387,27 +382,22 @@ impl Connection {
         Ok(self.output.len())
     }
 
-    /// Writes as much as may leave and the client takes; says whether it took everything.
+    /// Writes as much as may leave and the client takes.
     ///
     /// # Errors
     /// The connection is lost.
-    pub(super) fn send(&mut self, shared: &Shared) -> io::Result<bool> {
+    pub(super) fn send(&mut self, shared: &Shared) -> io::Result<()> {
         self.session.hear(&mut self.output);
         let end = self.releasable(shared)?;
-        let mut taken = true;
         while self.sent < end || self.tls.as_ref().is_some_and(|tls| tls.wants_write()) {
             let bytes = &self.output[self.sent..end];
             let written = match &mut self.tls {
-                None => self.stream.write(bytes),
-                Some(session) => session.write(&mut self.stream, bytes),
+                None => Write::write(&mut self.socket, bytes),
+                Some(session) => session.write(&mut self.socket, bytes),
             };
             match written {
                 Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    taken = false;
-                    break;
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
@@ -420,7 +410,7 @@ impl Connection {
                 self.output = Vec::new();
             }
         }
-        Ok(taken)
+        Ok(())
     }
 
     /// Is there nothing more to be done for this client?
@@ -432,11 +422,5 @@ impl Connection {
     /// Is it between two commands, with nothing to say?
     pub(super) fn is_idle(&self) -> bool {
         self.parked == Parked::No && !self.has_output() && self.holds.is_empty()
-    }
-}
-
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
     }
 }

@@ -112,7 +112,7 @@ fn serve(shared: &Shared, queue: &Commands) {
         // The store uses the buffer again.
         drop(command);
         complete(shared, By::Serving(queue), Ended { shard: index, file, completion, began });
-        disk.durable.holders().for_each(|worker| shared.inboxes[worker].wake());
+        disk.durable.holders().for_each(|worker| shared.post.inbox(worker).wake());
     }
 }
 

@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::Context;
 use db::{Server, goal::Goal, parameters::Parameters};
+use reactor::Post;
 use store::{
     FileDevice,
     elastic::{Config, Sync, Warming},
@@ -58,7 +59,6 @@ use worker::{Note, Worker};
 
 use crate::{
     foreign::Foreigners,
-    inbox::Inbox,
     memory::{Overhead, heap},
     sync,
 };
@@ -111,7 +111,7 @@ pub struct Shared {
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
-    inboxes: Vec<Arc<Inbox<Note>>>,
+    post: Post<Note>,
     foreigners: Foreigners,
 }
 
@@ -168,8 +168,6 @@ const HEAPS: i32 = 2;
 /// With the reserve of the budget it is what clients may keep waiting
 /// (`db::parameters::clients_bytes_max`).
 const CLIENTS_BYTES: u64 = 8 << 20;
-/// Clients that may wait to be accepted; the system bounds it further.
-const BACKLOG: i32 = 4_096;
 /// Files and sockets open at most besides clients and what the shards keep.
 const FILES_BESIDES: usize = 128;
 /// How long the end may take for what is written to reach the disk.
@@ -183,8 +181,6 @@ impl Database {
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
         let Setup { directory, memory_bytes, sync, workers, clients_max, listener, users, .. } =
             setup;
-        listener.set_nonblocking(true).context("cannot prepare the listening socket")?;
-        rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let directory = Directory::open(&directory)?;
         heap::share(HEAPS);
@@ -224,8 +220,7 @@ impl Database {
                  no password. Set --password-file, --users or --tls-ca"
             );
         }
-        let inboxes =
-            (0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+        let post = Post::new(workers)?;
         let disk = Disk::new(devices, workers);
         let ending = AtomicBool::new(false);
         let shared = Arc::new(Shared {
@@ -237,7 +232,7 @@ impl Database {
             disk,
             keeper: OnceLock::new(),
             ending,
-            inboxes,
+            post,
             foreigners: Foreigners::default(),
         });
         let mut database = Self { shared, threads: Vec::new(), address, _directory: directory };
@@ -297,7 +292,7 @@ impl Database {
     /// Lets no more commands in, brings everything written to the disk, and ends.
     pub fn stop(self) {
         self.shared.ending.store(true, SeqCst);
-        self.shared.inboxes.iter().for_each(|inbox| inbox.wake());
+        self.shared.post.wake_all();
         let (workers, others): (Vec<_>, Vec<_>) = self.threads.into_iter().partition(|thread| {
             matches!(thread.thread().name(), Some("worker" | netcache::THREAD))
         });

@@ -7,20 +7,13 @@
 mod clients;
 
 use std::{
-    collections::HashMap,
     io,
     net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::OwnedFd,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
-    io::Errno,
-    time::Timespec,
-};
-use tracing::warn;
+use reactor::{Acceptor, Drain, Events, Inbox, Reactor, Seats, Token};
 use wire::resp::Limits;
 
 use super::{
@@ -29,7 +22,6 @@ use super::{
     disk::{self, By, Ended},
     ring::Ring,
 };
-use crate::inbox::Inbox;
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
@@ -51,7 +43,7 @@ pub(super) enum Note {
     /// A client to be served.
     Accepted(TcpStream, SocketAddr),
     /// Something is to be done for this client.
-    Look(u64),
+    Look(Token),
 }
 
 /// One thread's part of the clients.
@@ -59,23 +51,18 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     inbox: Arc<Inbox<Note>>,
     index: usize,
-    epoll: OwnedFd,
-    listener: Option<TcpListener>,
+    reactor: Reactor,
+    acceptor: Option<Acceptor>,
     tls: Option<Tls>,
     limits: Limits,
     limits_before_login: Limits,
-    connections: Vec<Option<Connection>>,
-    free: Vec<usize>,
-    /// Slots that were closed in this round: events of it may still name them.
-    closed: Vec<usize>,
-    slots: HashMap<u64, usize>,
+    /// Those that are called may have something to say or to hear.
+    seats: Seats<Connection>,
     buffer: Vec<u8>,
-    /// Connections that may have something to hear.
-    listed: Vec<usize>,
     /// Connections that wait for a turn, for the disk to catch up, or for a time.
-    waiting: Vec<usize>,
+    waiting: Vec<Token>,
     /// Connections whose output waits for the disk.
-    held: Vec<usize>,
+    held: Vec<Token>,
     touched: Vec<bool>,
     /// Commands done in this round, and lookups answered at once.
     done: u64,
@@ -97,20 +84,18 @@ impl Worker {
         listener: Option<TcpListener>,
         tls: Option<Tls>,
     ) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let inbox = Arc::clone(&shared.inboxes[index]);
-        let edges = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, &*inbox, EventData::new_u64(INBOX), edges)?;
-        if let Some(listener) = &listener {
-            epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        }
+        let reactor = Reactor::new()?;
+        let inbox = Arc::clone(shared.post.inbox(index));
+        reactor.watch(&*inbox, INBOX)?;
+        let acceptor = |listener| Acceptor::new(listener, &reactor, LISTENER);
+        let acceptor = listener.map(acceptor).transpose()?;
         let ring = Ring::new()
             .inspect_err(|error| {
                 tracing::debug!("io_uring is unavailable, disk-reader threads are used: {error}");
             })
             .ok();
         if let Some(ring) = &ring {
-            epoll::add(&epoll, ring, EventData::new_u64(RING), EventFlags::IN)?;
+            reactor.watch_input(ring, RING)?;
         }
         let value_bytes_max = store::elastic::Config::default().value_bytes_max;
         let limits = Limits { bulk_bytes_max: value_bytes_max, ..Limits::default() };
@@ -120,17 +105,13 @@ impl Worker {
             shared,
             inbox,
             index,
-            epoll,
-            listener,
+            reactor,
+            acceptor,
             tls,
             limits,
             limits_before_login,
-            connections: Vec::new(),
-            free: Vec::new(),
-            closed: Vec::new(),
-            slots: HashMap::new(),
+            seats: Seats::default(),
             buffer: vec![0; READ_BYTES],
-            listed: Vec::new(),
             waiting: Vec::new(),
             held: Vec::new(),
             touched,
@@ -153,11 +134,9 @@ impl Worker {
 
     /// Serves until the end was asked for and every client has heard what was left for it.
     pub(super) fn run(mut self) {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
-        let mut notes = Vec::new();
-        let mut drain_until = None;
+        let (mut events, mut notes) = (Events::with_capacity(EVENTS_MAX), Vec::new());
+        let mut drain = Drain::new(DRAIN_TIMEOUT);
         loop {
-            events.clear();
             if let Err(error) = self.wait(&mut events) {
                 tracing::error!(
                     "a worker stopped: epoll_wait failed: {error}; its clients are closed"
@@ -169,23 +148,25 @@ impl Worker {
             for note in notes.drain(..) {
                 self.heed(note);
             }
-            for event in &events {
-                self.serve(*event);
-            }
+            self.notice(&events);
+            self.accept();
             self.resume();
+            let called = self.seats.take_called();
+            for &token in &called {
+                self.receive(token);
+            }
             self.pump();
-            self.send();
-            self.free.append(&mut self.closed);
+            self.send(called);
             if self.looked.elapsed() >= LOOK_PAUSE {
                 self.looked = Instant::now();
                 self.close_idle();
                 self.limit_clients();
             }
             if self.shared.is_ending() {
-                self.listener = None;
-                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
+                self.acceptor = None;
+                drain.begin();
                 self.close_all_where(Connection::is_idle);
-                if self.slots.is_empty() || Instant::now() > until {
+                if self.seats.is_empty() || drain.is_over() {
                     self.close_all_where(|_| true);
                     self.end_reads();
                     return;
@@ -194,89 +175,85 @@ impl Worker {
         }
     }
 
-    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let hurries = self.shared.is_ending() || self.ring.as_ref().is_some_and(Ring::must_submit);
         let mut timeout = if hurries { BUSY_PAUSE } else { LOOK_PAUSE };
-        let now = Instant::now();
-        for &slot in &self.waiting {
-            let Some(connection) = &self.connections[slot] else { continue };
+        if self.seats.is_called() {
+            timeout = Duration::ZERO;
+        }
+        if let Some(patience) = self.acceptor.as_ref().and_then(Acceptor::patience) {
+            timeout = timeout.min(patience);
+        }
+        for &token in &self.waiting {
+            let Some(connection) = self.seats.get(token) else { continue };
             timeout = timeout.min(match connection.parked {
                 Parked::Turn => Duration::ZERO,
                 Parked::Busy => BUSY_PAUSE,
-                Parked::Until(at) => at.saturating_duration_since(now),
+                Parked::Until(at) => at.saturating_duration_since(Instant::now()),
                 Parked::No | Parked::Disk => continue,
             });
         }
-        let timeout =
-            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.reactor.wait(events, Some(timeout))
     }
 
     fn heed(&mut self, note: Note) {
         match note {
             Note::Accepted(stream, peer) => self.begin(stream, peer),
-            Note::Look(id) => {
-                let Some(&slot) = self.slots.get(&id) else { return };
-                if let Some(connection) = &mut self.connections[slot]
+            Note::Look(token) => {
+                if let Some(connection) = self.seats.get_mut(token)
                     && connection.parked == Parked::Disk
                     && connection.session.client().is_ready()
                 {
                     connection.parked = Parked::No;
                 }
-                self.proceed(slot);
+                self.proceed(token);
             }
         }
     }
 
-    fn serve(&mut self, event: Event) {
-        match event.data.u64() {
-            INBOX | RING => {}
-            LISTENER => self.accept(),
-            slot => {
-                let (slot, flags) = (slot as usize, event.flags);
-                if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-                    self.close(slot);
-                } else if flags.contains(EventFlags::OUT) {
-                    self.list(slot);
-                }
-                if flags.contains(EventFlags::IN) {
-                    self.receive(slot);
+    /// Calls those for which something became possible, and those whose answers may be durable by now.
+    fn notice(&mut self, events: &Events) {
+        for (event, possible) in events.iter() {
+            match event {
+                INBOX | RING => {}
+                LISTENER => self.acceptor.iter_mut().for_each(Acceptor::notice),
+                event => {
+                    if let Some(connection) = self.seats.call(Token::of(event).0) {
+                        connection.socket.notice(possible);
+                    }
                 }
             }
         }
+        for token in self.held.drain(..) {
+            self.seats.call(token);
+        }
     }
 
-    fn receive(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
-        if !connection.may_execute() || self.shared.is_ending() {
-            // What it says meanwhile stays in the socket.
-            connection.reads = false;
-            self.ask(slot);
-            return;
-        }
-        let mut turn = Turn {
-            shared: &self.shared,
-            limits: &self.limits,
-            limits_before_login: &self.limits_before_login,
-            touched: &mut self.touched,
-            done: &mut self.done,
-            at_once: &mut self.at_once,
-            now: self.shared.now(),
-            output_bytes_max: self.output_bytes_max,
-        };
-        if connection.receive(&mut self.buffer, &mut turn) {
-            self.acted(slot);
-        } else {
-            self.close(slot);
+    /// Executes what a connection says now. While it may not execute anything, that stays in the socket.
+    fn receive(&mut self, token: Token) {
+        let Some(connection) = self.seats.get(token) else { return };
+        if connection.socket.is_broken() {
+            self.close(token);
+        } else if connection.may_receive() && !self.shared.is_ending() {
+            self.take_turn(token, Connection::receive);
         }
     }
 
     /// Executes what a connection had said before.
-    fn proceed(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+    fn proceed(&mut self, token: Token) {
+        self.take_turn(token, |connection, _, turn| {
+            connection.proceed(turn);
+            true
+        });
+    }
+
+    /// Gives a connection its turn; closes it if `act` says that its client is gone.
+    fn take_turn(
+        &mut self,
+        token: Token,
+        act: impl FnOnce(&mut Connection, &mut [u8], &mut Turn<'_>) -> bool,
+    ) {
+        let Some(connection) = self.seats.call(token) else { return };
         let mut turn = Turn {
             shared: &self.shared,
             limits: &self.limits,
@@ -287,23 +264,14 @@ impl Worker {
             now: self.shared.now(),
             output_bytes_max: self.output_bytes_max,
         };
-        connection.proceed(&mut turn);
-        self.acted(slot);
-    }
-
-    /// Notes what a connection that was given its turn is waiting for.
-    fn acted(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        if !act(connection, &mut self.buffer, &mut turn) {
+            return self.close(token);
+        }
         let waits = matches!(connection.parked, Parked::Turn | Parked::Busy | Parked::Until(_));
-        if waits && !self.waiting.contains(&slot) {
-            self.waiting.push(slot);
+        if waits && !self.waiting.contains(&token) {
+            self.waiting.push(token);
         }
-        if !connection.reads && connection.may_execute() {
-            connection.reads = true;
-            self.ask(slot);
-        }
-        self.list(slot);
-        self.count(slot);
+        self.count(token);
     }
 
     /// Gives connections that waited for their turn, or for a time, another one.
@@ -312,17 +280,17 @@ impl Worker {
             return;
         }
         let now = Instant::now();
-        for slot in std::mem::take(&mut self.waiting) {
-            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
+        for token in std::mem::take(&mut self.waiting) {
+            let Some(connection) = self.seats.get_mut(token) else { continue };
             match connection.parked {
                 Parked::Until(at) if at > now => {
-                    self.waiting.push(slot);
+                    self.waiting.push(token);
                     continue;
                 }
                 Parked::Turn | Parked::Busy | Parked::Until(_) => connection.parked = Parked::No,
                 Parked::No | Parked::Disk => continue,
             }
-            self.proceed(slot);
+            self.proceed(token);
         }
     }
 
@@ -357,74 +325,40 @@ impl Worker {
         }
     }
 
-    fn list(&mut self, slot: usize) {
-        if let Some(Some(connection)) = self.connections.get_mut(slot)
-            && !std::mem::replace(&mut connection.listed, true)
-        {
-            self.listed.push(slot);
-        }
-    }
-
     /// Writes what there is to be heard.
-    fn send(&mut self) {
-        for slot in std::mem::take(&mut self.held) {
-            self.list(slot);
-        }
-        // Before looking what is durable, so that no news of it goes to nobody.
-        let holding = self
-            .listed
-            .iter()
-            .any(|&slot| self.connections[slot].as_ref().is_some_and(Connection::is_held));
+    fn send(&mut self, called: Vec<Token>) {
+        // Before looking what is durable, so that no wake-up is missed.
+        let holding =
+            called.iter().any(|&token| self.seats.get(token).is_some_and(Connection::is_held));
         self.shared.disk.durable.hold(self.index, holding);
-        let mut listed = std::mem::take(&mut self.listed);
-        for slot in listed.drain(..) {
-            self.send_to(slot);
+        for &token in &called {
+            self.send_to(token);
         }
-        // What was listed meanwhile has another turn; the buffer is kept.
-        listed.append(&mut self.listed);
-        self.listed = listed;
+        self.seats.end_round(called);
     }
 
-    fn send_to(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
-        connection.listed = false;
+    fn send_to(&mut self, token: Token) {
+        let Some(connection) = self.seats.end_turn(token) else { return };
         let full = !connection.may_execute();
         match connection.send(&self.shared) {
             Err(error) => {
                 tracing::debug!("client connection failed: {error}");
-                self.close(slot);
+                self.close(token);
             }
-            Ok(_) if connection.is_over() => self.close(slot),
-            Ok(taken) => {
+            Ok(()) if connection.is_over() => self.close(token),
+            Ok(()) => {
                 if connection.is_held() {
-                    self.held.push(slot);
+                    self.held.push(token);
                 }
-                if connection.writes == taken {
-                    connection.writes = !taken;
-                    self.ask(slot);
-                }
-                let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
                 if full && connection.may_execute() {
                     // There is room for answers again.
                     connection.parked = Parked::Turn;
-                    self.waiting.push(slot);
+                    self.waiting.push(token);
+                } else if connection.may_receive() && !self.shared.is_ending() {
+                    self.seats.call(token);
                 }
             }
         }
-        self.count(slot);
-    }
-
-    /// Tells the system which events of a connection are of interest.
-    fn ask(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get(slot) else { return };
-        let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN, connection.reads);
-        flags.set(EventFlags::OUT, connection.writes);
-        if let Err(error) =
-            epoll::modify(&self.epoll, connection, EventData::new_u64(slot as u64), flags)
-        {
-            warn!("closing a client: epoll_ctl failed: {error}");
-            self.close(slot);
-        }
+        self.count(token);
     }
 }

@@ -11,12 +11,12 @@ use std::{
 };
 
 use cache::{Session, Side, filter::Filter, lease::Ticket};
+use reactor::{Possible, Socket};
 use tracing::{debug, warn};
 
 use super::{
     Listener,
     origin::Origin,
-    reactor::{Possible, Socket},
     worker::{Accepted, Worker},
 };
 use crate::memory::COUNTED_BYTES;

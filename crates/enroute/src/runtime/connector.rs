@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Origin, Shared,
-    inbox::{Note, Seat},
+    inbox::{Note, worker_of},
 };
 
 /// A connection that wants its origin. Each asks for one at a time, so connections bound the queue.
@@ -38,7 +38,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish
             let shared = Arc::clone(shared);
             spawn_local(async move {
                 let stream = origin.connect().await.and_then(tokio::net::TcpStream::into_std);
-                let inbox = shared.post.inbox(Seat::of(ticket).worker);
+                let inbox = shared.post.inbox(worker_of(ticket));
                 inbox.send(Note::Connected(ticket, stream));
             });
         }

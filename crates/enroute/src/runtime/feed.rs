@@ -18,7 +18,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Handle, Origin, Shared,
+    Handle, Origin, Shared, inbox,
     watch::{self, Watcher},
 };
 
@@ -79,7 +79,7 @@ async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut fe
                     (pause, told) = (RETRY, None);
                 }
                 feed.lost(&mut storage);
-                shared.post.deliver(storage.woken());
+                inbox::deliver(&shared.post, storage.woken());
                 let why = ended.err().map_or_else(String::new, |error| error.to_string());
                 // An origin that refuses the feed does so each time.
                 if told.as_ref() != Some(&why) {
@@ -126,7 +126,7 @@ async fn listen(
                 anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "no reply on the feed connection");
             }
         }
-        shared.post.deliver(storage.woken());
+        inbox::deliver(&shared.post, storage.woken());
         if feed.is_open() && !stood {
             info!("feed established: the origin reports writes that bypass the cache");
         }

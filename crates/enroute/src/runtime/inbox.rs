@@ -1,11 +1,11 @@
 //! What other threads have to say to a worker.
 
-use std::{io, net::TcpStream, sync::Arc};
+use std::{io, net::TcpStream};
 
 use cache::lease::Ticket;
+use reactor::Token;
 
 use super::worker::Accepted;
-use crate::inbox;
 
 /// One thing said to a worker.
 pub(super) enum Note {
@@ -21,71 +21,28 @@ pub(super) enum Note {
 
 /// The notes for one worker. What is in it is bounded by the connections there may be, and by what
 /// each can wait for: one client, one origin, one fill.
-pub(super) type Inbox = inbox::Inbox<Note>;
+pub(super) type Inbox = reactor::Inbox<Note>;
 
 /// The inboxes of all workers.
-pub(super) struct Post(Vec<Arc<Inbox>>);
+pub(super) type Post = reactor::Post<Note>;
 
-impl Post {
-    pub(super) fn new(workers: usize) -> io::Result<Self> {
-        Ok(Self((0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?))
-    }
-
-    pub(super) fn inbox(&self, worker: usize) -> &Arc<Inbox> {
-        &self.0[worker]
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Tells the connections of `tickets` that the fill they waited for is over.
-    pub(super) fn deliver(&self, tickets: &mut Vec<Ticket>) {
-        for ticket in tickets.drain(..) {
-            if let Some(inbox) = self.0.get(Seat::of(ticket).worker) {
-                inbox.send(Note::Filled(ticket));
-            }
+/// Tells the connections of `tickets` that the fill they waited for is over.
+pub(super) fn deliver(post: &Post, tickets: &mut Vec<Ticket>) {
+    for ticket in tickets.drain(..) {
+        let worker = worker_of(ticket);
+        if worker < post.len() {
+            post.inbox(worker).send(Note::Filled(ticket));
         }
     }
-
-    /// Makes every worker look around.
-    pub(super) fn wake_all(&self) {
-        self.0.iter().for_each(|inbox| inbox.wake());
-    }
 }
 
-/// Where a connection is served. Its ticket says so, and how many sat there before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seat {
-    pub(super) worker: usize,
-    pub(super) number: usize,
+/// The ticket of the connection with this token, and its worker in it. A connection with the same ticket, sixteen
+/// million later, that is told of a fill which another one waited for asks storage once too often.
+pub(super) fn ticket(worker: u16, token: Token) -> Ticket {
+    Ticket(token.tagged(worker))
 }
 
-const WORKER_SHIFT: u32 = 48;
-const NUMBER_BITS: u32 = 24;
-
-impl Seat {
-    pub(super) fn of(Ticket(bits): Ticket) -> Self {
-        let number = bits as usize & ((1 << NUMBER_BITS) - 1);
-        Self { worker: (bits >> WORKER_SHIFT) as usize, number }
-    }
-
-    /// The ticket of who sits here after `before` others. It comes again after sixteen million; who
-    /// is then told of a fill that another waited for asks storage once too often.
-    pub(super) fn ticket(self, before: u64) -> Ticket {
-        let before = before & ((1 << (WORKER_SHIFT - NUMBER_BITS)) - 1);
-        Ticket((self.worker as u64) << WORKER_SHIFT | before << NUMBER_BITS | self.number as u64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ticket_says_where_its_connection_sits() {
-        let seat = Seat { worker: 3, number: 70_000 };
-        assert_eq!(Seat::of(seat.ticket(u64::MAX)), seat);
-        assert_ne!(seat.ticket(1), seat.ticket(2));
-    }
+/// The worker that serves the connection of this ticket.
+pub(super) fn worker_of(Ticket(bits): Ticket) -> usize {
+    usize::from(Token::of(bits).1)
 }

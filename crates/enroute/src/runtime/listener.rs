@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use cache::{
@@ -15,7 +16,7 @@ use cache::{
     session,
     watch::Speaks,
 };
-use rustix::event::{PollFd, PollFlags, poll};
+use reactor::{Acceptor, Events, Reactor};
 use tracing::{debug, info, warn};
 
 use crate::foreign::Foreigners;
@@ -159,20 +160,24 @@ impl Listener {
 /// Accepts clients of all listeners and deals them out to the workers in turn, until draining.
 ///
 /// One thread for all: connections are rare beside requests, and dealing them out evenly is what
-/// lets every core be used with a handful of clients.
-pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]) {
-    let mut turn = 0;
+/// lets every core be used with a handful of clients. The token of an acceptor is its place in `listeners`.
+pub(super) fn accept(
+    shared: &Shared,
+    reactor: &Reactor,
+    mut listeners: Vec<(Acceptor, Arc<Listener>)>,
+) -> io::Result<()> {
+    let (mut turn, mut events) = (0, Events::with_capacity(listeners.len().max(1)));
     while !shared.is_draining() {
-        let mut ready: Vec<PollFd<'_>> =
-            listeners.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
-        // Woken at least this often to see that draining has begun.
-        let limit = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-        if poll(&mut ready, Some(&limit)).is_err() {
-            continue;
+        let patience = listeners.iter().filter_map(|(acceptor, _)| acceptor.patience()).min();
+        reactor.wait(&mut events, Some(patience.unwrap_or(LOOK_PAUSE)))?;
+        for (token, _) in events.iter() {
+            if let Some((acceptor, _)) = listeners.get_mut(token as usize) {
+                acceptor.notice();
+            }
         }
-        let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for ((socket, listener), _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
-            for (stream, peer) in arrivals(socket, listener).take(ACCEPTED_AT_ONCE) {
+        for (acceptor, listener) in &mut listeners {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let Some((stream, peer)) = acceptor.accept() else { break };
                 if !listener.enter() {
                     warn!(%peer, listen = %listener.address, limit = listener.connections_max,
                         "connection rejected: connections_max is reached");
@@ -194,24 +199,10 @@ pub(super) fn accept(shared: &Shared, listeners: &[(TcpListener, Arc<Listener>)]
         }
     }
     info!("draining: new connections are no longer accepted");
+    Ok(())
 }
 
+/// Longest time between two looks whether draining has begun.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Clients taken from one listener before the others have their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-
-/// The clients that have arrived at a listener.
-fn arrivals(
-    socket: &TcpListener,
-    listener: &Listener,
-) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
-    std::iter::from_fn(|| match socket.accept() {
-        Ok(accepted) => Some(accepted),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-        Err(error) => {
-            warn!(listen = %listener.address, "cannot accept a connection, retrying: {error}");
-            // Out of descriptors, most likely: others must close first.
-            std::thread::sleep(super::TICK);
-            None
-        }
-    })
-}

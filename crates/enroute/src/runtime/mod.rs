@@ -20,6 +20,7 @@ use std::{
 };
 
 use cache::{feed::Feed, stats::Stats, storage};
+use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::memory::{self, Budget, CLIENTS_BYTES, Clients};
@@ -32,7 +33,6 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
-pub(crate) mod reactor;
 mod shards;
 mod watch;
 mod worker;
@@ -79,9 +79,6 @@ impl Shared {
     }
 }
 
-/// Clients that may wait to be accepted; the system bounds it further.
-const BACKLOG: i32 = 4_096;
-
 /// Heaps of the C library that the threads share: each keeps a little that is free.
 const HEAPS_MAX: i32 = 8;
 
@@ -114,12 +111,11 @@ impl Runtime {
             .into_iter()
             .map(|(socket, listener)| (socket, Arc::new(listener)))
             .unzip();
-        for socket in &sockets {
-            socket.set_nonblocking(true)?;
-            // The standard library's backlog is short: clients that arrive together would be
-            // dropped, and try again a second later.
-            rustix::net::listen(socket, BACKLOG)?;
-        }
+        let accepting = Reactor::new()?;
+        let acceptors = (0..)
+            .zip(sockets)
+            .map(|(token, socket)| Acceptor::new(socket, &accepting, token))
+            .collect::<io::Result<Vec<_>>>()?;
         memory::heap::share(i32::try_from(setup.workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
         let seed = RandomState::new().hash_one(0u8);
         let shared = Arc::new(Shared {
@@ -142,9 +138,13 @@ impl Runtime {
         }
         let connector = Arc::clone(&shared);
         runtime.spawn("connector", move || connector::run(&connector, wishes))?;
-        let bound: Vec<_> = sockets.into_iter().zip(listeners).collect();
+        let acceptors = acceptors.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);
-        runtime.spawn("acceptor", move || listener::accept(&acceptor, &bound))?;
+        runtime.spawn("acceptor", move || {
+            if let Err(error) = listener::accept(&acceptor, &accepting, acceptors) {
+                tracing::error!("no more connections are accepted: {error}");
+            }
+        })?;
         let keeper = Arc::clone(&shared);
         runtime.spawn("housekeeping", move || keep(&keeper))?;
         Ok(runtime)

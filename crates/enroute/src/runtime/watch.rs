@@ -24,7 +24,7 @@ use wire::detect;
 
 use super::{
     Handle, Origin, Shared,
-    inbox::{Note, Seat},
+    inbox::{self, Note},
 };
 
 /// Time between two questions that nobody waits for: how soon a loss is noticed that closes no
@@ -214,7 +214,7 @@ impl Watcher {
 
     fn drop_stored(&mut self) {
         self.storage.written_elsewhere(Scope::Origin(self.source.scope));
-        self.shared.post.deliver(self.storage.woken());
+        inbox::deliver(&self.shared.post, self.storage.woken());
     }
 
     /// The origin speaks another protocol: says so, to those who wait for it, too.
@@ -250,7 +250,7 @@ impl Watcher {
     }
 
     fn tell(&self, ticket: Ticket, note: Note) {
-        self.shared.post.inbox(Seat::of(ticket).worker).send(note);
+        self.shared.post.inbox(inbox::worker_of(ticket)).send(note);
     }
 }
 

@@ -15,10 +15,9 @@ use std::{
 use cache::{
     Session, Side,
     filter::{Filter, mongo::Mongo, resp::Resp},
-    lease::Ticket,
     stats::Stats,
 };
-use slab::Slab;
+use reactor::{Drain, Events, Reactor, Seats, Token};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -27,20 +26,21 @@ use super::{
     behind::Behind,
     connection::{Connection, Served},
     connector::Wish,
-    inbox::{Inbox, Note, Seat},
+    inbox::{self, Inbox, Note},
     listener::Protocol,
-    reactor::{EVENTS_MAX, Reactor},
 };
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
+/// Events taken in one round.
+const EVENTS_MAX: usize = 256;
 /// Buffers kept for connections to come: as many as are called in one round.
 const SPARE_BUFFERS_MAX: usize = EVENTS_MAX;
 /// Bytes of them.
 const SPARE_BYTES_MAX: usize = 2 << 20;
 /// How long to wait before looking again whether there is room to read.
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
-/// The token of the inbox; a connection has two, one for each side.
+/// The token of the inbox. A connection has two, one for each side: tagged with it.
 const INBOX: u64 = u64::MAX;
 
 /// A client that was accepted.
@@ -105,7 +105,7 @@ impl Worker {
 
     /// Tells everybody whose wait was ended by what was done with storage.
     pub(super) fn deliver(&mut self) {
-        self.shared.post.deliver(self.storage.woken());
+        inbox::deliver(&self.shared.post, self.storage.woken());
     }
 
     /// Asks for a connection to an origin; it comes through the inbox.
@@ -117,21 +117,15 @@ impl Worker {
 /// A connection in its place.
 struct Seated {
     served: Box<dyn Served>,
-    ticket: Ticket,
-    /// Its turn has come in this round.
-    called: bool,
     /// When it is called although nothing happened, as it stands in the alarms.
     alarm: Option<Duration>,
 }
 
 /// All connections of a worker, and whose turn it is.
 struct Round {
-    index: usize,
-    seats: Slab<Seated>,
-    called: Vec<usize>,
-    alarms: BTreeSet<(Duration, usize)>,
-    /// Connections that were ever seated.
-    seated: u64,
+    index: u16,
+    seats: Seats<Seated>,
+    alarms: BTreeSet<(Duration, Token)>,
     /// There was no room to read.
     full: bool,
 }
@@ -169,39 +163,43 @@ pub(super) fn run(
         outliving: 0,
         wishes,
     };
-    let (seats, called, alarms) = (Slab::new(), Vec::new(), BTreeSet::new());
-    let mut round = Round { index, seats, called, alarms, seated: 0, full: false };
+    let (seats, alarms) = (Seats::default(), BTreeSet::new());
+    let mut round = Round { index: index as u16, seats, alarms, full: false };
     if let Err(error) = round.serve(&mut worker, &inbox) {
         tracing::error!("a worker stopped: {error}; its clients are closed");
     }
-    round.close(&mut worker);
+    for mut seated in round.seats.into_values() {
+        seated.served.close(&mut worker);
+    }
 }
 
 impl Round {
     fn serve(&mut self, worker: &mut Worker, inbox: &Inbox) -> io::Result<()> {
-        let (mut drains_until, mut notes) = (None, Vec::new());
+        let limit = worker.shared.limits.drain_timeout;
+        let (mut drain, mut notes) = (Drain::new(limit), Vec::new());
+        let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
-            let now = worker.now();
-            if let Some(until) = drains_until {
+            if let Some(left) = drain.left() {
                 if self.seats.is_empty() {
                     return Ok(());
                 }
-                if now >= until {
-                    let limit = worker.shared.limits.drain_timeout;
+                if left.is_zero() {
                     warn!(
                         "closing connections that are still busy after {limit:?} (drain_timeout)"
                     );
                     return Ok(());
                 }
             }
-            worker.reactor.wait(self.patience(drains_until, now))?;
+            worker.reactor.wait(&mut events, self.patience(&drain, worker.now()))?;
             let mut noted = false;
-            for (token, possible) in worker.reactor.events() {
-                if token == INBOX {
+            for (event, possible) in events.iter() {
+                if event == INBOX {
                     noted = true;
-                } else if let Some(seated) = self.seats.get_mut((token / 2) as usize) {
-                    seated.served.notice(side_of(token), possible);
-                    call(seated, (token / 2) as usize, &mut self.called);
+                    continue;
+                }
+                let (token, tag) = Token::of(event);
+                if let Some(seated) = self.seats.call(token) {
+                    seated.served.notice(side_of(tag), possible);
                 }
             }
             if noted {
@@ -209,9 +207,8 @@ impl Round {
                 for note in notes.drain(..) {
                     self.read_note(worker, note);
                 }
-                if drains_until.is_none() && worker.shared.is_draining() {
-                    drains_until = Some(worker.now() + worker.shared.limits.drain_timeout);
-                    self.call_all();
+                if worker.shared.is_draining() && drain.begin() {
+                    self.seats.call_all();
                 }
             }
             self.call_due(worker.now());
@@ -222,14 +219,13 @@ impl Round {
     }
 
     /// How long to wait for something to happen: not at all while somebody can go on.
-    fn patience(&self, drains_until: Option<Duration>, now: Duration) -> Option<Duration> {
-        if !self.called.is_empty() {
+    fn patience(&self, drain: &Drain, now: Duration) -> Option<Duration> {
+        if self.seats.is_called() {
             return Some(Duration::ZERO);
         }
-        let alarm = self.alarms.first().map(|&(at, _)| at);
-        let looks = self.full.then(|| now + ROOM_PAUSE);
-        let next = [alarm, drains_until, looks].into_iter().flatten().min();
-        next.map(|at| at.saturating_sub(now))
+        let alarm = self.alarms.first().map(|&(at, _)| at.saturating_sub(now));
+        let looks = self.full.then_some(ROOM_PAUSE);
+        [alarm, drain.left(), looks].into_iter().flatten().min()
     }
 
     /// While all clients keep too much, closes those of this worker that keep the most.
@@ -240,11 +236,13 @@ impl Round {
         }
         let greedy = worker.shared.clients.greedy(self.full);
         while worker.look_for_room() == 0 {
-            let held = |(seat, seated): (usize, &Seated)| (seated.served.held_bytes(), seat);
+            let held = |(token, seated): (Token, &Seated)| (seated.served.held_bytes(), token);
             let most = self.seats.iter().map(held).max().filter(|(bytes, _)| *bytes >= greedy);
-            let Some((_, seat)) = most else { break };
-            self.seats[seat].served.shed(worker);
-            self.leave(worker, seat);
+            let Some((_, token)) = most else { break };
+            if let Some(seated) = self.seats.get_mut(token) {
+                seated.served.shed(worker);
+            }
+            self.leave(worker, token);
         }
         self.full = worker.room == 0;
         worker.held_back = self.full;
@@ -252,58 +250,47 @@ impl Round {
             // Clients of other workers keep it.
             worker.shared.post.wake_all();
         } else {
-            self.call_all();
+            self.seats.call_all();
         }
     }
 
     fn read_note(&mut self, worker: &mut Worker, note: Note) {
-        let ticket = match &note {
-            Note::Accepted(_) => None,
-            Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => {
-                Some(*ticket)
-            }
+        let ticket = match note {
+            Note::Accepted(accepted) => return self.seat(worker, *accepted),
+            Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => ticket,
         };
-        let seat = ticket.map(|ticket| Seat::of(ticket).number);
-        // Who has left since is told nothing.
-        let seated = seat.and_then(|seat| self.seats.get_mut(seat));
-        let seated = seated.filter(|seated| Some(seated.ticket) == ticket);
-        match (note, seated, seat) {
-            (Note::Accepted(accepted), ..) => self.seat(worker, *accepted),
-            (Note::Connected(_, connected), Some(seated), Some(seat)) => {
-                seated.served.connected(worker, connected, token(seat, Side::Server));
-                call(seated, seat, &mut self.called);
+        let (token, _) = Token::of(ticket.0);
+        // A connection that has left since is told nothing.
+        let Some(Seated { served, .. }) = self.seats.call(token) else { return };
+        match note {
+            Note::Connected(_, connected) => {
+                served.connected(worker, connected, token.tagged(tag(Side::Server)));
             }
-            (Note::Confirmed(_), Some(seated), Some(seat)) => {
-                seated.served.confirmed();
-                call(seated, seat, &mut self.called);
-            }
-            (Note::Filled(_), Some(seated), Some(seat)) => {
-                seated.served.filled();
-                call(seated, seat, &mut self.called);
-            }
-            _ => {}
+            Note::Confirmed(_) => served.confirmed(),
+            Note::Filled(_) => served.filled(),
+            Note::Accepted(_) => {}
         }
     }
 
     fn seat(&mut self, worker: &mut Worker, accepted: Accepted) {
-        let entry = self.seats.vacant_entry();
-        let number = entry.key();
-        let ticket = Seat { worker: self.index, number }.ticket(self.seated);
-        self.seated += 1;
-        let token = token(number, Side::Client);
         let (peer, listener) = (accepted.peer, Arc::clone(&accepted.listener));
-        let served: io::Result<Box<dyn Served>> = match accepted.behind.protocol.clone() {
-            Protocol::Mongo(settings) => {
-                Connection::boxed(worker, accepted, ticket, token, Mongo::new(settings))
-            }
-            Protocol::Resp(settings) => {
-                Connection::boxed(worker, accepted, ticket, token, Resp::new(settings))
-            }
-        };
-        match served {
-            Ok(served) => {
-                entry.insert(Seated { served, ticket, called: true, alarm: None });
-                self.called.push(number);
+        let index = self.index;
+        let seated = self.seats.seat(|token| {
+            let ticket = inbox::ticket(index, token);
+            let token = token.tagged(tag(Side::Client));
+            let served = match accepted.behind.protocol.clone() {
+                Protocol::Mongo(settings) => {
+                    Connection::boxed(worker, accepted, ticket, token, Mongo::new(settings))
+                }
+                Protocol::Resp(settings) => {
+                    Connection::boxed(worker, accepted, ticket, token, Resp::new(settings))
+                }
+            };
+            io::Result::Ok(Seated { served: served?, alarm: None })
+        });
+        match seated {
+            Ok(token) => {
+                self.seats.call(token);
             }
             Err(error) => {
                 warn!(%peer, "connection closed: cannot set up its socket: {error}");
@@ -312,81 +299,58 @@ impl Round {
         }
     }
 
-    fn call_all(&mut self) {
-        for (seat, seated) in &mut self.seats {
-            call(seated, seat, &mut self.called);
-        }
-    }
-
     fn call_due(&mut self, now: Duration) {
-        while let Some(&(at, seat)) = self.alarms.first().filter(|(at, _)| *at <= now) {
-            self.alarms.remove(&(at, seat));
-            if let Some(seated) = self.seats.get_mut(seat) {
+        while let Some(&(at, token)) = self.alarms.first().filter(|(at, _)| *at <= now) {
+            self.alarms.remove(&(at, token));
+            if let Some(seated) = self.seats.call(token) {
                 seated.alarm = None;
-                call(seated, seat, &mut self.called);
             }
         }
     }
 
     /// Everybody who was called reads, then everybody writes; who can go on is called again.
     fn take_turns(&mut self, worker: &mut Worker) {
-        let called = mem::take(&mut self.called);
-        for &seat in &called {
-            if let Some(seated) = self.seats.get_mut(seat) {
+        let called = self.seats.take_called();
+        for &token in &called {
+            if let Some(seated) = self.seats.get_mut(token) {
                 seated.served.read(worker);
             }
         }
-        for &seat in &called {
-            let Some(seated) = self.seats.get_mut(seat) else { continue };
+        for &token in &called {
+            let Some(seated) = self.seats.end_turn(token) else { continue };
             seated.served.write(worker);
-            seated.called = false;
             if seated.served.is_over(worker) {
-                self.leave(worker, seat);
+                self.leave(worker, token);
                 continue;
-            }
-            if seated.served.can_go_on() {
-                call(seated, seat, &mut self.called);
             }
             let alarm = seated.served.alarm();
             if alarm != seated.alarm {
                 if let Some(old) = mem::replace(&mut seated.alarm, alarm) {
-                    self.alarms.remove(&(old, seat));
+                    self.alarms.remove(&(old, token));
                 }
-                self.alarms.extend(alarm.map(|at| (at, seat)));
+                self.alarms.extend(alarm.map(|at| (at, token)));
+            }
+            if seated.served.can_go_on() {
+                self.seats.call(token);
             }
         }
-        if self.called.is_empty() {
-            // Its room serves again.
-            self.called = called;
-            self.called.clear();
-        }
+        self.seats.end_round(called);
     }
 
-    fn leave(&mut self, worker: &mut Worker, seat: usize) {
-        let Seated { mut served, alarm, .. } = self.seats.remove(seat);
+    fn leave(&mut self, worker: &mut Worker, token: Token) {
+        let Some(Seated { mut served, alarm }) = self.seats.leave(token) else { return };
         if let Some(at) = alarm {
-            self.alarms.remove(&(at, seat));
+            self.alarms.remove(&(at, token));
         }
         served.close(worker);
     }
-
-    fn close(&mut self, worker: &mut Worker) {
-        for mut seated in self.seats.drain() {
-            seated.served.close(worker);
-        }
-    }
 }
 
-fn call(seated: &mut Seated, seat: usize, called: &mut Vec<usize>) {
-    if !mem::replace(&mut seated.called, true) {
-        called.push(seat);
-    }
+/// What a connection's token is tagged with in events of its two sockets.
+fn tag(side: Side) -> u16 {
+    u16::from(side == Side::Server)
 }
 
-fn token(seat: usize, side: Side) -> u64 {
-    seat as u64 * 2 + u64::from(side == Side::Server)
-}
-
-fn side_of(token: u64) -> Side {
-    if token.is_multiple_of(2) { Side::Client } else { Side::Server }
+fn side_of(tag: u16) -> Side {
+    if tag == 0 { Side::Client } else { Side::Server }
 }

@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
 use state::agent::{Agent, limits};
 use tracing::{info, warn};
 
@@ -21,7 +22,6 @@ use super::{cluster::Access, links::Links, reporter::Reporter};
 use crate::{
     foreign::Foreigners,
     memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
-    runtime::reactor::{BusyPolling, Possible, Reactor, Socket},
 };
 
 /// What an agent needs to know.
@@ -41,6 +41,8 @@ pub struct Setup {
     pub seed: u64,
 }
 
+/// Events taken in one round.
+const EVENTS_MAX: usize = 256;
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
 /// The longest wait before looking whether the end was asked for.
@@ -63,11 +65,10 @@ struct Seat {
 /// The loop.
 pub struct Service {
     setup: Setup,
-    listener: TcpListener,
-    /// Clients may wait to be accepted.
-    accepts: bool,
+    acceptor: Acceptor,
     address: SocketAddr,
     reactor: Reactor,
+    events: Events,
     polling: BusyPolling,
     /// One request has just gone to a node, and nothing else is to be done.
     asked: bool,
@@ -97,10 +98,9 @@ impl Service {
     /// The sockets could not be set up.
     pub fn new(listener: TcpListener, setup: Setup) -> io::Result<Self> {
         heap::share(1);
-        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let reactor = Reactor::new()?;
-        reactor.watch(&listener, LISTENER)?;
+        let acceptor = Acceptor::new(listener, &reactor, LISTENER)?;
         let Access { seeds, login } = &setup.cluster;
         let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
         agent.grant(setup.memory);
@@ -108,10 +108,10 @@ impl Service {
         let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
         Ok(Self {
             setup,
-            listener,
-            accepts: false,
+            acceptor,
             address,
             reactor,
+            events: Events::with_capacity(EVENTS_MAX),
             polling: BusyPolling::default(),
             asked: false,
             agent,
@@ -143,18 +143,18 @@ impl Service {
     /// # Errors
     /// The system does not let it wait for its sockets.
     pub fn run(mut self, end: &Arc<AtomicBool>) -> io::Result<()> {
-        let mut drain_until = None;
+        let mut drain = Drain::new(DRAIN_LIMIT);
         loop {
             let ending = end.load(Relaxed);
             if ending {
-                let until = *drain_until.get_or_insert_with(|| self.now() + DRAIN_LIMIT);
+                drain.begin();
                 self.close_idle();
-                if self.clients == 0 || self.now() >= until {
+                if self.clients == 0 || drain.is_over() {
                     info!(clients = self.clients, "agent stopped");
                     return Ok(());
                 }
             }
-            self.wait()?;
+            self.wait(ending)?;
             self.read(ending);
             let now = self.now();
             if self.agent.next_timeout() <= now {
@@ -166,7 +166,7 @@ impl Service {
             self.links.connect(&mut self.agent, &self.reactor, now);
             let wrote = self.links.write(&mut self.agent, now);
             // With many at once the next event is never far, and processor time is dear.
-            self.asked = wrote && self.reactor.events().count() == 1;
+            self.asked = wrote && self.events.iter().count() == 1;
             self.write();
             self.make_room();
         }
@@ -225,22 +225,24 @@ impl Service {
         self.start.elapsed()
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self, ending: bool) -> io::Result<()> {
         let busy =
             !self.called.is_empty() || !self.called_links.is_empty() || self.links.is_called();
         let due = self.agent.next_timeout().min(self.reporter.due());
         let due = due.saturating_sub(self.now()).min(LOOK_PAUSE);
+        let accepts = self.acceptor.patience().filter(|_| !ending);
+        let due = accepts.map_or(due, |patience| patience.min(due));
         if self.asked && !busy {
-            return self.reactor.wait_polling(due, &mut self.polling);
+            return self.reactor.wait_polling(&mut self.events, due, &mut self.polling);
         }
-        self.reactor.wait(Some(if busy { Duration::ZERO } else { due }))
+        self.reactor.wait(&mut self.events, Some(if busy { Duration::ZERO } else { due }))
     }
 
     /// Takes what has come from clients and nodes.
     fn read(&mut self, ending: bool) {
-        for (token, possible) in self.reactor.events() {
+        for (token, possible) in self.events.iter() {
             match (token, (token / 2) as usize) {
-                (LISTENER, _) => self.accepts = true,
+                (LISTENER, _) => self.acceptor.notice(),
                 (_, link) if token % 2 == 1 => {
                     if self.links.notice(link, possible, &mut self.agent, self.start.elapsed()) {
                         self.called_links.push(link);
@@ -253,7 +255,7 @@ impl Service {
                 }
             }
         }
-        if self.accepts && !ending {
+        if !ending {
             self.accept();
         }
         let mut called = std::mem::take(&mut self.called);
@@ -339,28 +341,13 @@ impl Service {
     }
 
     fn accept(&mut self) {
-        while self.accepts {
-            match self.listener.accept() {
-                Ok((stream, peer)) if self.clients >= self.setup.clients_max => {
-                    warn!(%peer, limit = self.setup.clients_max, "connection rejected: \
-                                                                  --clients-max is reached");
-                    let _ =
-                        io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
-                }
-                Ok((stream, peer)) => {
-                    if let Err(error) = self.seat(stream, peer) {
-                        warn!(%peer, "connection closed: cannot set up its socket: {error}");
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.accepts = false,
-                Err(error) => {
-                    // The listener tells only what is new: who waits already is tried again later.
-                    warn!(
-                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
-                         open files is reached"
-                    );
-                    return;
-                }
+        while let Some((stream, peer)) = self.acceptor.accept() {
+            if self.clients >= self.setup.clients_max {
+                warn!(%peer, limit = self.setup.clients_max, "connection rejected: --clients-max \
+                                                              is reached");
+                let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+            } else if let Err(error) = self.seat(stream, peer) {
+                warn!(%peer, "connection closed: cannot set up its socket: {error}");
             }
         }
     }

@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
+use reactor::{Possible, Reactor, Socket};
 use socket2::{Domain, Protocol, Type};
 use state::agent::Agent;
 use tracing::{debug, warn};
 
 use super::agent::write;
-use crate::runtime::reactor::{Possible, Reactor, Socket};
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use db::Session;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use reactor::{Acceptor, Socket, Token};
 use tracing::warn;
 
 use super::{
@@ -23,8 +23,6 @@ use super::{
 const OUTPUT_BYTES_MIN: usize = 16 << 10;
 /// Clients accepted in one round.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Rest after a failed accept: out of descriptors, most likely, so others must close first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Worker {
     /// What memory and the number of clients allow each of them now.
@@ -38,28 +36,17 @@ impl Worker {
         self.output_bytes_max = share.clamp(OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX);
     }
 
+    /// Deals connections to the workers in turn.
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok((stream, peer)) => {
-                    let worker = self.next % self.shared.inboxes.len();
-                    self.next += 1;
-                    if worker == self.index {
-                        self.begin(stream, peer);
-                    } else {
-                        self.shared.inboxes[worker].send(Note::Accepted(stream, peer));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    warn!(
-                        "cannot accept a connection: {error}; raise `ulimit -n` if the limit of \
-                         open files is reached"
-                    );
-                    std::thread::sleep(ACCEPT_PAUSE);
-                    return;
-                }
+            let accepted = self.acceptor.as_mut().and_then(Acceptor::accept);
+            let Some((stream, peer)) = accepted else { return };
+            let worker = self.next % self.shared.post.len();
+            self.next += 1;
+            if worker == self.index {
+                self.begin(stream, peer);
+            } else {
+                self.shared.post.inbox(worker).send(Note::Accepted(stream, peer));
             }
         }
     }
@@ -79,73 +66,57 @@ impl Worker {
     }
 
     fn enter(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         let tls = self.tls.as_ref().map(Tls::connection).transpose().map_err(io::Error::other)?;
-        let slot = self.free.pop().unwrap_or(self.connections.len());
-        if slot == self.connections.len() {
-            self.connections.push(None);
-        }
-        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)
-            .inspect_err(|_| self.free.push(slot))?;
-        let server = &self.shared.server;
-        server.stats.connections.fetch_add(1, Relaxed);
         let local = stream.local_addr().map_or_else(|_| String::new(), |local| local.to_string());
-        let inbox = Arc::clone(&self.inbox);
+        let (server, inbox) = (&self.shared.server, &self.inbox);
         let now_ms = self.shared.now().as_millis() as u64;
-        let client = server.clients.enter(peer.to_string(), local, now_ms, |id| {
-            Box::new(move || inbox.send(Note::Look(id)))
-        });
-        self.slots.insert(client.id, slot);
-        let session = Session::new(client, server);
-        self.connections[slot] = Some(Connection::new(session, stream, tls, peer));
+        self.seats.seat(|token| {
+            let socket = Socket::new(stream, &self.reactor, token.tagged(0))?;
+            server.stats.connections.fetch_add(1, Relaxed);
+            let inbox = Arc::clone(inbox);
+            let client = server.clients.enter(peer.to_string(), local, now_ms, |_| {
+                Box::new(move || inbox.send(Note::Look(token)))
+            });
+            io::Result::Ok(Connection::new(Session::new(client, server), socket, tls, peer))
+        })?;
         Ok(())
     }
 
-    pub(super) fn close(&mut self, slot: usize) {
-        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
-            return;
-        };
+    pub(super) fn close(&mut self, token: Token) {
+        let Some(mut connection) = self.seats.leave(token) else { return };
         connection.uncount(&self.shared);
         connection.session.close(&self.shared.server, &*self.shared.locks);
-        self.slots.remove(&connection.session.client().id);
-        self.closed.push(slot);
     }
 
     /// Counts what a connection keeps waiting; if all together keep more than clients may, the
     /// greediest of this worker's has to go.
-    pub(super) fn count(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+    pub(super) fn count(&mut self, token: Token) {
+        let Some(connection) = self.seats.get_mut(token) else { return };
         let bytes_max = self.shared.server.parameters.clients_bytes_max();
         let bytes = connection.count(&self.shared);
         if bytes <= bytes_max {
             return;
         }
-        let kept =
-            |slot: &usize| self.connections[*slot].as_ref().map_or(0, Connection::kept_bytes);
-        let Some(greediest) = (0..self.connections.len()).max_by_key(kept) else { return };
-        if kept(&greediest) < OUTPUT_BYTES_MIN {
+        let greediest = self.seats.iter().max_by_key(|(_, connection)| connection.kept_bytes());
+        let Some((token, connection)) = greediest else { return };
+        if connection.kept_bytes() < OUTPUT_BYTES_MIN {
             // Others' clients keep it.
             return;
         }
-        if let Some(connection) = &self.connections[greediest] {
-            warn!(
-                peer = %connection.peer(),
-                "closing the client with the largest buffers: {} of {bytes} bytes of all clients, \
-                 whose limit is {bytes_max} (maxmemory-clients)",
-                connection.kept_bytes()
-            );
-        }
-        self.close(greediest);
+        warn!(
+            peer = %connection.peer(),
+            "closing the client with the largest buffers: {} of {bytes} bytes of all clients, \
+             whose limit is {bytes_max} (maxmemory-clients)",
+            connection.kept_bytes()
+        );
+        self.close(token);
     }
 
     pub(super) fn close_all_where(&mut self, chosen: impl Fn(&Connection) -> bool) {
-        for slot in 0..self.connections.len() {
-            if self.connections[slot].as_ref().is_some_and(&chosen) {
-                self.close(slot);
-            }
-        }
+        let chosen = self.seats.iter().filter(|(_, connection)| chosen(connection));
+        let chosen: Vec<Token> = chosen.map(|(token, _)| token).collect();
+        chosen.into_iter().for_each(|token| self.close(token));
     }
 
     /// Closes clients that have said nothing for longer than they may.

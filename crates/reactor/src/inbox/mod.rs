@@ -5,6 +5,7 @@ mod notes;
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
 };
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,10 +15,11 @@ use notes::{Event, Notes};
 
 /// Notes for one thread, which watches the inbox like a socket, edge-triggered: what raises the event is never
 /// taken back, as every raise is an edge of its own.
-pub(crate) type Inbox<N> = Notes<N, EventFd>;
+pub type Inbox<N> = Notes<N, EventFd>;
 
 /// A counter that the kernel can wait for.
-pub(crate) struct EventFd(OwnedFd);
+#[derive(Debug)]
+pub struct EventFd(OwnedFd);
 
 impl Event for EventFd {
     fn raise(&self) {
@@ -27,7 +29,11 @@ impl Event for EventFd {
 }
 
 impl<N> Inbox<N> {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// An empty inbox.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self::with(EventFd(event)))
     }
@@ -36,6 +42,37 @@ impl<N> Inbox<N> {
 impl<N> AsFd for Inbox<N> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event().0.as_fd()
+    }
+}
+
+/// The inboxes of all workers of a service.
+pub struct Post<N>(Vec<Arc<Inbox<N>>>);
+
+impl<N> Post<N> {
+    /// An inbox for each of `workers`.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new(workers: usize) -> io::Result<Self> {
+        Ok(Self((0..workers).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?))
+    }
+
+    /// The inbox of a worker.
+    #[inline]
+    pub fn inbox(&self, worker: usize) -> &Arc<Inbox<N>> {
+        &self.0[worker]
+    }
+
+    /// Number of workers.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a service has workers")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Wakes every worker.
+    pub fn wake_all(&self) {
+        self.0.iter().for_each(|inbox| inbox.wake());
     }
 }
 

@@ -1,0 +1,164 @@
+//! What can be read and written: one epoll for each loop.
+//!
+//! Edge-triggered and registered once: the kernel says when something became possible, a [`Socket`](crate::Socket)
+//! remembers it until the kernel says that it no longer is. A request costs one wait, one read and one
+//! write, and no other system call.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    buffer::spare_capacity,
+    event::{
+        Timespec,
+        epoll::{self, Event, EventData, EventFlags},
+    },
+};
+
+/// How long to poll before sleeping: an answer from the same host takes no longer, and to be woken for
+/// it would take about as long again.
+const POLL_LIMIT: Duration = Duration::from_micros(100);
+
+/// Whether polling is worth its while. It is not tried again after it was in vain until an answer
+/// has come within [`POLL_LIMIT`] by itself.
+#[derive(Debug, Default)]
+pub struct BusyPolling {
+    pays: bool,
+}
+
+/// Waits for many sockets.
+#[derive(Debug)]
+pub struct Reactor {
+    epoll: OwnedFd,
+}
+
+impl Reactor {
+    /// A reactor that watches nothing yet.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Watches `source` until it is closed; its events carry `token`.
+    ///
+    /// # Errors
+    /// The system cannot watch it.
+    pub fn watch(&self, source: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
+    }
+
+    /// The same for input alone, level-triggered: for a source that can be written nearly always, and whose every
+    /// other change would be an event too.
+    ///
+    /// # Errors
+    /// The system cannot watch it.
+    pub fn watch_input(&self, source: impl AsFd, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), EventFlags::IN)?)
+    }
+
+    /// Waits until there are `events`, at most for `limit`.
+    ///
+    /// # Errors
+    /// The system does not let it wait.
+    #[inline]
+    pub fn wait(&self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
+        events.0.clear();
+        let limit = limit.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match epoll::wait(&self.epoll, spare_capacity(&mut events.0), limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`Reactor::wait`], but polls while `polling` is worth its while before it sleeps.
+    ///
+    /// # Errors
+    /// The system does not let it wait.
+    pub fn wait_polling(
+        &self,
+        events: &mut Events,
+        limit: Duration,
+        polling: &mut BusyPolling,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        if polling.pays {
+            while begun.elapsed() < POLL_LIMIT.min(limit) {
+                self.wait(events, Some(Duration::ZERO))?;
+                if !events.0.is_empty() {
+                    return Ok(());
+                }
+                // The process it waits for may need this core.
+                thread::yield_now();
+            }
+        }
+        self.wait(events, Some(limit.saturating_sub(begun.elapsed())))?;
+        polling.pays = begun.elapsed() < POLL_LIMIT;
+        Ok(())
+    }
+}
+
+/// What has happened by the end of a wait.
+pub struct Events(Vec<Event>);
+
+impl Events {
+    /// Room for `count` events: more are taken the next time.
+    pub fn with_capacity(count: usize) -> Self {
+        Self(Vec::with_capacity(count))
+    }
+
+    /// Tokens, and what became possible.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Possible)> {
+        self.0.iter().map(|event| {
+            let Event { flags, data } = *event;
+            let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            let end = broken || flags.contains(EventFlags::RDHUP);
+            let possible = Possible {
+                read: end || flags.contains(EventFlags::IN),
+                write: broken || flags.contains(EventFlags::OUT),
+                end,
+                broken,
+            };
+            (data.u64(), possible)
+        })
+    }
+}
+
+/// What became possible with a socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Possible {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    /// The other end has closed, or the connection is broken.
+    pub(crate) end: bool,
+    /// It was reset, or closed by both ends.
+    pub(crate) broken: bool,
+}
+
+impl Possible {
+    /// Room to write; of a connection that is being made, also that this has come to an end.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        self.write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_in_vain_is_not_repeated() {
+        let (reactor, mut events) = (Reactor::new().expect("an epoll"), Events::with_capacity(1));
+        let mut polling = BusyPolling { pays: true };
+        reactor.wait_polling(&mut events, POLL_LIMIT * 10, &mut polling).expect("a wait");
+        assert!(!polling.pays);
+    }
+}

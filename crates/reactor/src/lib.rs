@@ -1,0 +1,43 @@
+//! # reactor: the event-loop kit
+//!
+//! What the event loops of the services have in common: which sockets can be read and written, how connections are
+//! accepted and named, how other threads reach a loop, and how it ends. `docs/decisions/0006-event-loops.md` says
+//! why the loops are our own.
+//!
+//! It is not a runtime and has no loop: what a service does in a round, and in which order, stays with the service
+//! (`enroute/runtime/worker.rs`, `enroute/database/worker.rs`, `enroute/state/agent.rs`). It calls no client code,
+//! has no callbacks and no dynamic dispatch; a request costs one wait, one read and one write.
+//!
+//! Read first: [`Reactor`] and [`Socket`], then [`Seats`], which name the connections of a loop.
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Reactor`], [`Events`] | one epoll: what can be read and written |
+//! | [`Socket`] | a connection that never blocks |
+//! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
+//! | [`Seats`] | the connections of a loop, their tokens, and whose turn has come |
+//! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
+//! | [`Drain`] | the limited time of a loop after its end was asked for |
+//!
+//! Alike, and left where they are:
+//!
+//! - The seats of the state agent are numbered by `state::agent::Agent`, which keeps its own half of each client.
+//! - The alarms of the cache (a set from which alarms are removed) and of the link emulator (a heap with outdated
+//!   ones): the one changes an alarm at most turns, the other needs the cheapest next departure.
+//! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
+//! - `bench` imports no crate of this repository: what measures shares nothing with what is measured.
+
+mod acceptor;
+mod drain;
+mod epoll;
+mod inbox;
+mod seats;
+mod socket;
+mod sync;
+
+pub use acceptor::{Acceptor, Failures};
+pub use drain::Drain;
+pub use epoll::{BusyPolling, Events, Possible, Reactor};
+pub use inbox::{EventFd, Inbox, Post};
+pub use seats::{Seats, Token};
+pub use socket::Socket;

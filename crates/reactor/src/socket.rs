@@ -1,0 +1,163 @@
+//! A connection that never blocks.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+};
+
+use crate::{Possible, Reactor};
+
+/// A connection that never blocks, and what is possible with it.
+#[derive(Debug)]
+pub struct Socket {
+    stream: TcpStream,
+    readable: bool,
+    writable: bool,
+    ended: bool,
+    broken: bool,
+}
+
+impl Socket {
+    /// Watches `stream` under `token`.
+    ///
+    /// # Errors
+    /// The socket cannot be set up.
+    pub fn new(stream: TcpStream, reactor: &Reactor, token: u64) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        reactor.watch(&stream, token)?;
+        // What has come before is reported as new.
+        Ok(Self { stream, readable: false, writable: true, ended: false, broken: false })
+    }
+
+    /// Remembers what became possible.
+    #[inline]
+    pub const fn notice(&mut self, possible: Possible) {
+        self.readable |= possible.read;
+        self.writable |= possible.write;
+        self.ended |= possible.end;
+        self.broken |= possible.broken;
+    }
+
+    /// May there be something to read?
+    #[inline]
+    pub const fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// May there be room to write?
+    #[inline]
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Was the connection reset, or closed by both ends? Nothing can be written then.
+    #[inline]
+    pub const fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Reads what is there; 0 bytes are the end, `None` is nothing yet.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    #[inline]
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        while self.readable {
+            match self.stream.read(buffer) {
+                Ok(count) => {
+                    // Less than there was room for is all there was; but an end is reported once.
+                    self.readable = count == buffer.len() || self.ended;
+                    return Ok(Some(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes what there is room for; 0 bytes until there is room again.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_by(|stream| stream.write(bytes))
+    }
+
+    #[inline]
+    fn write_by(
+        &mut self,
+        mut write: impl FnMut(&mut TcpStream) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        while self.writable {
+            match write(&mut self.stream) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.writable = false;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// What went wrong while it was being made.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.stream.take_error()
+    }
+
+    /// Ends it both ways; what went wrong with it, nothing waits for any more.
+    pub fn close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Tells the other end that nothing more comes.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn end(&self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+}
+
+/// For libraries that read and write by themselves, such as TLS: nothing yet is `WouldBlock`.
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Self::read(self, buffer)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// As for reading. What is written is never empty.
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        some(self.write_by(|stream| stream.write(bytes))?)
+    }
+
+    fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        some(self.write_by(|stream| stream.write_vectored(bytes))?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn some(count: usize) -> io::Result<usize> {
+    if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+}

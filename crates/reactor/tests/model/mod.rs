@@ -1,0 +1,100 @@
+//! Locks and atomics of the model of threads (shuttle), under the names that the program's have; and an event
+//! that threads wait for. Files of the program that take theirs from `super::sync` run with these.
+
+#![allow(dead_code, unused_imports)]
+
+/// What `sync` is in the program, of the model.
+pub(crate) mod sync {
+    use std::ops::{Deref, DerefMut};
+
+    use shuttle::sync as model;
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64};
+
+    #[derive(Default)]
+    pub(crate) struct Mutex<T>(model::Mutex<T>);
+
+    /// There but while its condition is waited for.
+    pub(crate) struct Guard<'a, T>(Option<model::MutexGuard<'a, T>>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(model::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            Guard(Some(self.0.lock().expect("not poisoned")))
+        }
+    }
+
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("it is held")
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("it is held")
+        }
+    }
+
+    #[derive(Default)]
+    pub(crate) struct Condvar(model::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+
+        pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+            let held = guard.0.take().expect("it is held");
+            guard.0 = Some(self.0.wait(held).expect("not poisoned"));
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+/// An event that is watched edge-triggered: a thread that waits is woken once for any number of raises.
+#[derive(Default)]
+pub(crate) struct Edge {
+    raised: sync::Mutex<bool>,
+    changed: sync::Condvar,
+}
+
+impl Edge {
+    pub(crate) fn raise(&self) {
+        *self.raised.lock() = true;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn wait(&self) {
+        let mut raised = self.raised.lock();
+        while !*raised {
+            self.changed.wait(&mut raised);
+        }
+        *raised = false;
+    }
+}
+
+/// Number of orders, unless `ORDERS` sets it.
+const ORDERS: usize = 3_000;
+/// In half of them threads change at most this often, at moments drawn from the seed: this finds what needs an
+/// unlikely order.
+const CHANGES: usize = 3;
+
+/// Runs the threads of `model` one at a time, in many orders.
+pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
+    let orders = std::env::var("ORDERS").ok().and_then(|orders| orders.parse().ok());
+    let orders = orders.unwrap_or(ORDERS) / 2;
+    shuttle::check_pct(model.clone(), orders, CHANGES);
+    shuttle::check_random(model, orders);
+}
