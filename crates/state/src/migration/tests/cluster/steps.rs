@@ -18,7 +18,7 @@ impl Cluster {
                 (*whose, server.migrating) = (*turn, Some(third));
                 return Outcome::Noted(*batch, keys.clone());
             }
-            Step::Settle { batch, keys } if self.at(node).importing.is_some() => {
+            Step::Settle { batch, keys } if owns || self.at(node).importing.is_some() => {
                 self.late.retain(|&(to, ..)| to != node || !self.settles);
                 let settles = self.settles;
                 let server = self.at(node);
@@ -46,17 +46,19 @@ impl Cluster {
                     (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
                     self.tell(node);
                 } else {
-                    return Outcome::Failed;
+                    // It claims the slot with no new epoch, so others may not believe it, and tells nobody.
+                    self.at(node).owner.1 = node.0;
                 }
             }
             Step::Own { owner } => {
                 self.wait();
+                self.at(node).forget_note(owns);
                 if owns && !self.at(node).keys.is_empty() {
                     return Outcome::Failed;
                 }
                 let epoch = self.at(*owner).owner.0.max(self.at(node).owner.0);
                 self.at(node).owner = (epoch, owner.0);
-                (self.at(node).migrating, self.at(node).note) = (None, None);
+                self.at(node).migrating = None;
             }
             Step::Read { keys, .. } if !owns => {
                 self.at(node).importing = None;
@@ -80,7 +82,8 @@ impl Cluster {
             }
             Step::Stable => {
                 let server = self.at(node);
-                (server.migrating, server.importing, server.note) = (None, None, None);
+                server.forget_note(owns);
+                (server.migrating, server.importing) = (None, None);
             }
             Step::Import { .. }
             | Step::Turn { .. }
