@@ -19,7 +19,7 @@ pub(crate) fn closing<'a>(
     is_meant: impl Fn(&Client<'_>) -> bool + 'a,
 ) -> Query<'a, Vec<Query<'static, ()>>> {
     Query::new(words!["CLIENT", "LIST", "TYPE", kind], move |reply| {
-        let clients = text(reply)?;
+        let clients = text(&reply)?;
         let clients = clients.lines().map(Client).filter(|client| is_meant(client));
         Ok(clients.filter_map(|client| Some(close(client.field("id=")?.to_owned()))).collect())
     })

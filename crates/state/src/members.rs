@@ -70,7 +70,7 @@ impl Member {
 /// All nodes that the node at `asked` knows.
 #[must_use]
 pub fn nodes(asked: SocketAddr) -> Query<'static, Vec<Member>> {
-    Query::new(words!["CLUSTER", "NODES"], move |reply| Ok(read(&text(reply)?, asked)))
+    Query::new(words!["CLUSTER", "NODES"], move |reply| Ok(read(&text(&reply)?, asked)))
 }
 
 /// The node at `asked`, and the latest epoch it has heard of.
@@ -92,13 +92,13 @@ pub fn foreign_keys(member: &Member) -> Query<'static, u64> {
     let ranges = member.slots.iter().copied().chain(coming);
     let mut words = words!["EVAL_RO", FOREIGN_KEYS, 0];
     words.extend(ranges.flat_map(|(first, last)| words![first, last]));
-    Query::new(words, number)
+    Query::new(words, |reply| number(&reply))
 }
 
 /// How many keys of a slot a node has.
 #[must_use]
 pub fn keys_in(slot: Slot) -> Query<'static, u64> {
-    Query::new(words!["CLUSTER", "COUNTKEYSINSLOT", slot], number)
+    Query::new(words!["CLUSTER", "COUNTKEYSINSLOT", slot], |reply| number(&reply))
 }
 
 /// Reads the answer to `CLUSTER NODES` of the node at `asked`. Lines that cannot be read, and nodes

@@ -140,7 +140,7 @@ pub(crate) enum Why {
     #[error("expected {expected}, got {got}")]
     Unexpected { expected: &'static str, got: String },
     #[error(transparent)]
-    Note(#[from] note::Malformed),
+    Note(#[from] Box<note::Malformed>),
 }
 
 /// Something else than `expected`, or the refusal of the node.
@@ -167,16 +167,16 @@ pub(crate) fn done(reply: Reply) -> Result<(), Why> {
     }
 }
 
-pub(crate) fn number(reply: Reply) -> Result<u64, Why> {
+pub(crate) fn number(reply: &Reply) -> Result<u64, Why> {
     match reply {
-        Reply::Integer(number) => u64::try_from(number).ok(),
+        Reply::Integer(number) => u64::try_from(*number).ok(),
         _ => None,
     }
-    .ok_or_else(|| unexpected("a number of at least 0", &reply))
+    .ok_or_else(|| unexpected("a number of at least 0", reply))
 }
 
-pub(crate) fn text(reply: Reply) -> Result<String, Why> {
-    reply.text().ok_or_else(|| unexpected("a text", &reply))
+pub(crate) fn text(reply: &Reply) -> Result<String, Why> {
+    reply.text().ok_or_else(|| unexpected("a text", reply))
 }
 
 pub(crate) fn list(reply: Reply) -> Result<Vec<Reply>, Why> {
@@ -193,7 +193,10 @@ mod tests {
     #[test]
     fn an_error_names_the_command_and_what_the_node_said() {
         let said = |words: Vec<Word<'static>>, reply: Reply| {
-            Query::new(words, number).read(reply).expect_err("it is no number").to_string()
+            Query::new(words, |reply| number(&reply))
+                .read(reply)
+                .expect_err("it is no number")
+                .to_string()
         };
         let refused = Reply::Error("NOPERM no".to_owned());
         assert_eq!(said(words!["DBSIZE"], refused), "DBSIZE: the node refuses it: NOPERM no");

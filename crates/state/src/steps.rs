@@ -116,7 +116,7 @@ fn migrate<'a>(slot: Slot, turn: u64, names: Names<'a>) -> Call<'a, Option<Outco
         {
             return Ok(Some(Outcome::Refused(format!("{target} refuses keys: {why}"))));
         }
-        number(reply).map(|left| Some(Outcome::Left(left)))
+        number(&reply).map(|left| Some(Outcome::Left(left)))
     })
 }
 
@@ -129,7 +129,7 @@ fn once_answered(reply: Reply) -> Result<Option<Outcome>, Why> {
 
 fn noted(slot: Slot, reply: Reply) -> Result<Outcome, Why> {
     let elements = bytes(list(reply)?);
-    let note = Note::read(slot, elements.iter().map(Vec::as_slice))?;
+    let note = Note::read(slot, elements.iter().map(Vec::as_slice)).map_err(Box::new)?;
     // Nothing of a batch that is not named is to be dropped.
     let noted = note.map(|note| Outcome::Noted(note.batch.unwrap_or_default(), note.keys));
     Ok(noted.unwrap_or(Outcome::Done))

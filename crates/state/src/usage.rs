@@ -17,7 +17,7 @@ pub struct Memory {
 #[must_use]
 pub fn memory() -> Query<'static, Memory> {
     Query::new(words!["INFO", "memory"], |reply| {
-        let info = text(reply)?;
+        let info = text(&reply)?;
         let of = |name: &str| {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
@@ -30,7 +30,7 @@ pub fn memory() -> Query<'static, Memory> {
 /// How many keys a node has.
 #[must_use]
 pub fn keys() -> Query<'static, u64> {
-    Query::new(words!["DBSIZE"], number)
+    Query::new(words!["DBSIZE"], |reply| number(&reply))
 }
 
 #[cfg(test)]

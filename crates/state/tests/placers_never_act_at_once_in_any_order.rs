@@ -9,11 +9,15 @@
 
 #[expect(unreachable_pub, reason = "a part of this test")]
 mod explorer;
+mod real_fences;
+#[expect(unreachable_pub, dead_code, reason = "shared with the tests of steps")]
+mod server;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use explorer::{State, explore};
 use state::lease::{Answer, Ask, Lease, Raised, Token};
+use wire::resp::Reply;
 
 const NODES: usize = 2;
 const PLACERS: usize = 2;

@@ -1,4 +1,4 @@
-//! Takes one step of a move at its node: what is said there is [`state::steps`]'.
+//! Takes one step of a move at its node. [`state::steps`] says what is sent there and what the reply means.
 
 use std::{
     net::SocketAddr,

@@ -5,6 +5,7 @@ use super::*;
 mod chance;
 mod cluster;
 mod exhaustive;
+mod real;
 
 use cluster::{Cluster, NODES, slot};
 

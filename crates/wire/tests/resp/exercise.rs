@@ -2,7 +2,7 @@
 
 use wire::Error;
 use wire::resp::request::{Decoder, error_line};
-use wire::resp::{Frame, Limits, Scanner, command, frame, request};
+use wire::resp::{Frame, Limits, Pipeline, Reply, Scanner, command, frame, request};
 
 /// Puts bytes through everything that reads them, as requests and as replies. The first byte says
 /// where a chunk ends. Panics if a law of the codec is broken.
@@ -13,6 +13,9 @@ pub(crate) fn exercise(input: &[u8]) {
     let whole = alike(requests(bytes, &limits));
     assert_eq!(whole, alike(requests_in_chunks(bytes, chunk_bytes, &limits)));
     assert_eq!(replies(bytes, &limits), replies_in_chunks(bytes, chunk_bytes, &limits));
+    let whole = messages(bytes, bytes.len().max(1), &limits);
+    assert_eq!(whole, messages(bytes, chunk_bytes, &limits));
+    assert_eq!(whole.0.len(), replies(bytes, &limits).0.len());
 }
 
 /// Where requests or replies end, and why no more could be read.
@@ -117,4 +120,21 @@ fn read(frame: &Frame<'_>) {
     let _ = (frame.error(), frame.integer(), frame.double(), frame.boolean(), frame.line());
     let _ = (frame.is_null(), frame.payload(), frame.chunks().count());
     frame.elements().for_each(|element| read(&element));
+}
+
+/// Replies as a client takes them, and why no more could be read.
+fn messages(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> (Vec<Reply>, Option<Error>) {
+    let mut pipeline = Pipeline::new(0, limits);
+    let mut messages = Vec::new();
+    for chunk in bytes.chunks(chunk_bytes) {
+        pipeline.room(chunk.len()).extend_from_slice(chunk);
+        loop {
+            match pipeline.message() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(error) => return (messages, Some(error)),
+            }
+        }
+    }
+    (messages, None)
 }

@@ -12,6 +12,9 @@ const KEYS: u8 = 12;
 /// Fewer than [`KEYS_MAX`], so that a slot takes more than one batch.
 const BATCH: usize = 5;
 
+/// Whose turn it is, the turn of the latest batch, and keys of it.
+pub(super) type Noted = (u64, u64, Vec<Vec<u8>>);
+
 #[derive(Debug, Default, Clone, Hash)]
 pub(super) struct Server {
     pub(super) keys: BTreeMap<u8, u64>,
@@ -23,11 +26,15 @@ pub(super) struct Server {
     pub(super) disowned: bool,
     /// It takes no more keys than these.
     pub(super) room: Option<usize>,
-    /// Whose turn it is, the turn of the latest batch, and keys of it.
-    note: Option<(u64, u64, Vec<Vec<u8>>)>,
+    pub(super) note: Option<Noted>,
 }
 
 impl Server {
+    /// A script reaches the note where the slot is, or comes to.
+    fn forget_note(&mut self, owns: bool) {
+        self.note.take_if(|_| owns || self.importing.is_some());
+    }
+
     fn has_room(&self, key: u8) -> bool {
         self.keys.contains_key(&key) || self.room.is_none_or(|room| self.keys.len() < room)
     }

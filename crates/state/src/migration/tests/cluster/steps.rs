@@ -18,7 +18,7 @@ impl Cluster {
                 (*whose, server.migrating) = (*turn, Some(third));
                 return Outcome::Noted(*batch, keys.clone());
             }
-            Step::Settle { batch, keys } if self.at(node).importing.is_some() => {
+            Step::Settle { batch, keys } if owns || self.at(node).importing.is_some() => {
                 self.late.retain(|&(to, ..)| to != node || !self.settles);
                 let settles = self.settles;
                 let server = self.at(node);
@@ -58,7 +58,8 @@ impl Cluster {
             }
             Step::Stable => {
                 let server = self.at(node);
-                (server.migrating, server.importing, server.note) = (None, None, None);
+                server.forget_note(owns);
+                (server.migrating, server.importing) = (None, None);
             }
             Step::Import { .. }
             | Step::Turn { .. }
@@ -72,24 +73,28 @@ impl Cluster {
         Outcome::Done
     }
 
-    /// What `node` does when it is told that `owner` owns the slot; false if it refuses.
+    /// What `node` does when it is told that `owner` owns the slot; false if it refuses since it still has
+    /// keys of the slot.
     fn hand_over(&mut self, node: Node, owner: Node, owns: bool) -> bool {
         self.wait();
         if owner == node {
-            if self.at(node).importing.take().is_none() && !owns {
-                return false;
+            if self.at(node).importing.take().is_some() || owns {
+                self.epoch += 1;
+                (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
+                self.tell(node);
+            } else {
+                // It claims the slot with no new epoch, so others may not believe it, and tells nobody.
+                self.at(node).owner.1 = node.0;
             }
-            self.epoch += 1;
-            (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
-            self.tell(node);
-        } else {
-            if owns && !self.at(node).keys.is_empty() {
-                return false;
-            }
-            let epoch = self.at(owner).owner.0.max(self.at(node).owner.0);
-            self.at(node).owner = (epoch, owner.0);
-            (self.at(node).migrating, self.at(node).note) = (None, None);
+            return true;
         }
+        self.at(node).forget_note(owns);
+        if owns && !self.at(node).keys.is_empty() {
+            return false;
+        }
+        let epoch = self.at(owner).owner.0.max(self.at(node).owner.0);
+        self.at(node).owner = (epoch, owner.0);
+        self.at(node).migrating = None;
         true
     }
 
