@@ -5,7 +5,7 @@ use std::{
     cell::{RefCell, RefMut},
     collections::{BTreeMap, VecDeque},
     io,
-    sync::Mutex,
+    sync::{Mutex, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -191,12 +191,14 @@ impl Machine {
         }
     }
 
-    /// At rest no shard holds more than its part of the budget.
+    /// At rest each shard has its part of the budget asked for last, and holds no more.
     pub(crate) fn check_memory(&self) {
+        let process = self.server.parameters.memory_bytes.load(Relaxed);
+        let part = self.server.host.memory_for_shards(process) as usize / self.setup.shards;
         for index in 0..self.setup.shards {
             let shard = self.shards.lock(index);
-            let (held, budget) = (shard.store.bytes_held(), shard.store.memory_bytes());
-            let budget = budget.max(Elastic::MEMORY_BYTES_MIN);
+            assert_eq!(shard.store.memory_bytes(), part, "of shard {index}");
+            let (held, budget) = (shard.store.bytes_held(), part.max(Elastic::MEMORY_BYTES_MIN));
             assert!(held <= budget, "shard {index} holds {held} bytes of {budget}");
         }
     }

@@ -1,0 +1,43 @@
+//! Thousands of random steps from one seed: clients, disks, expiry, budgets of memory, restarts and power
+//! failures, against a plain map as the oracle.
+//!
+//! `ENROUTE_SEEDS=n` runs that many seeds instead of the usual; `ENROUTE_SEED=n` one.
+
+mod machine;
+#[path = "simulation/model.rs"]
+mod model;
+#[path = "../../cache/tests/simulation/random.rs"]
+mod random;
+#[path = "simulation/world.rs"]
+mod world;
+
+const STEPS: usize = 3_000;
+
+#[test]
+fn every_simulated_answer_is_that_of_a_map() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let seeds: u64 = number("ENROUTE_SEEDS").unwrap_or(60);
+    let seeds = match number("ENROUTE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..seeds,
+    };
+    let (mut answers, mut waits, mut recovered) = (0, 0, 0);
+    for seed in seeds.clone() {
+        match std::panic::catch_unwind(|| world::run(seed, STEPS)) {
+            Ok(seen) => {
+                answers += seen.answers;
+                waits += seen.waits;
+                recovered += seen.recovered;
+            }
+            Err(_) => panic!("seed {seed} fails: run it alone with ENROUTE_SEED={seed}"),
+        }
+    }
+    // One in which nothing waits for the disk, and nothing survives a power failure, proves nothing.
+    let seeds = (seeds.end - seeds.start) as usize;
+    let counts =
+        format!("{answers} answers, {waits} waits, {recovered} recovered in {seeds} seeds");
+    assert!(
+        seeds == 1 || answers > 300 * seeds && waits > 10 * seeds && recovered > seeds,
+        "{counts}"
+    );
+}
