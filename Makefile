@@ -2,13 +2,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-short lab-fabric lab-fabric-short lab-state lab-state-short lab-switch lab-switch-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Show the cache at work; needs only Rust, takes about five minutes the first time
 	cargo build --release --locked -p enroute
@@ -35,7 +35,7 @@ soak: deps ## Run the slow tests: long histories, and that they fail with a brok
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
 	ENROUTE_BROKEN=$(CURDIR)/target/broken/debug/enroute \
 		cargo test --locked -p enroute --features edge -- --ignored --nocapture
-	cargo test --locked -p enroute --lib --features highs controller
+	cargo test --locked -p testbed --features highs controller
 	cargo test --locked -p state --features highs --test plans_are_near_the_optimum -- --nocapture
 	cargo test --locked -p state -- --ignored --nocapture
 	ORDERS=300000 cargo test --locked -p enroute --test no_thread_sleeps_over_what_it_was_told
@@ -65,37 +65,39 @@ fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SE
 	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the failing input is in fuzz/artifacts/$$target"; exit 1; }; \
 	grep -E 'number_of_executed_units' artifacts/$$target.log; done
 
-lab: deps ## Repeat the VNF-Cache paper's experiments and draw the figures; takes hours
+lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb ## Repeat the experiments of all papers; needs root, takes hours
+
+lab-vnf_cache: deps ## Repeat the VNF-Cache paper's tables and figures; takes hours
 	cargo build --release -p enroute
-	$(PYTHON) -m lab
+	$(PYTHON) -m lab.vnf_cache
 
-lab-short: deps ## The same with fewer batches; takes ten minutes
+lab-vnf_cache-short: deps ## The same with fewer batches; takes ten minutes
 	cargo build --release -p enroute
-	$(PYTHON) -m lab --short
+	$(PYTHON) -m lab.vnf_cache --short
 
-lab-fabric: deps ## Repeat the SwitchV2P paper's figures and tables; takes hours
+lab-netcache: deps ## Repeat the NetCache paper's figures; needs root, takes 30 minutes
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.netcache
+
+lab-netcache-short: deps ## The same with shorter runs and fewer points; takes 11 minutes
+	cargo build --release -p enroute
+	$(PYTHON) -m lab.netcache --short
+
+lab-switchv2p: deps ## Repeat the SwitchV2P paper's figures and tables; takes hours
 	cargo build --release -p enroute --features highs
-	$(PYTHON) -m lab.fabric
+	$(PYTHON) -m lab.switchv2p
 
-lab-fabric-short: deps ## The same with shorter traces and fewer cache sizes
+lab-switchv2p-short: deps ## The same with shorter traces and fewer cache sizes
 	cargo build --release -p enroute --features highs
-	$(PYTHON) -m lab.fabric --short
+	$(PYTHON) -m lab.switchv2p --short
 
-lab-state: deps ## Repeat the AnnaBellaDB paper's figures; needs root, takes 75 minutes
+lab-annabelladb: deps ## Repeat the AnnaBellaDB paper's figures; needs root, takes 75 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb
 
-lab-state-short: deps ## The same with functions that start and move sooner; takes 11 minutes
+lab-annabelladb-short: deps ## The same with functions that start and move sooner; takes 11 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb --short
-
-lab-switch: deps ## Repeat the NetCache paper's figures; needs root, takes 30 minutes
-	cargo build --release -p enroute
-	$(PYTHON) -m lab.switch
-
-lab-switch-short: deps ## The same with shorter runs and fewer points; takes 11 minutes
-	cargo build --release -p enroute
-	$(PYTHON) -m lab.switch --short
 
 bench-cache: deps ## Measure the costs and gains of the cache
 	cargo build --release -q -p enroute

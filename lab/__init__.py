@@ -1,5 +1,8 @@
-"""The papers' experiments, repeated: data files, a runner, tables, figures and a report.
+"""The papers' experiments, repeated: data files, runs, tables, figures and a report.
 
-Imports nothing of enroute's: runs its program, reads its output. Start reading at `__main__.py`;
-what is measured stands in `experiments/`.
+Imports nothing of enroute's: runs its program, reads its output. A folder for each paper, named by
+the paper as its folder of `experiments/`, its folder of `results/<date>/` and its target `make
+lab-PAPER` are: `vnf_cache`, `netcache`, `switchv2p`, `annabelladb`. Start reading at a paper's
+`__main__.py`; what they share stands in `library`, which imports no paper. What dReDBox measured is
+repeated by `make bench-db` and `make bench-keyserver`.
 """

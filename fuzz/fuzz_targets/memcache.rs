@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(frame) = Frame::decode(bytes) else { return };
     let again = Frame { ..frame }.bytes();
     assert_eq!(Frame::decode(&again).expect("our own").request, frame.request);
-    if let Ok(Some(item)) = item::answer(frame.payload) {
+    if let Ok(Some(item)) = item::answer(frame.payload, 7) {
         assert!(item.meta_text().ends_with(b"\r\n") && item.value.len() <= bytes.len());
     }
 });

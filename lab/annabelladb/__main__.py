@@ -2,7 +2,7 @@
 
 import sys
 
-from lab import command
+from lab.library import command
 from lab.annabelladb import experiment, figures, report
 
 
@@ -19,9 +19,7 @@ def drawn(experiments, raw, paper, directory):
 
 
 PAPER = command.Paper(
-    module="annabelladb",
-    directory="annabelladb",
-    target="lab-state",
+    name="annabelladb",
     experiment=experiment,
     drawn=drawn,
     page=report.page,

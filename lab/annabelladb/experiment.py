@@ -6,13 +6,12 @@ import json
 import subprocess
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from lab import processes
+from lab.library import processes, repository
 
-DIRECTORY = Path(__file__).parent.parent / "experiments" / "annabelladb"
+DIRECTORY = repository.EXPERIMENTS / "annabelladb"
 BENCH = processes.ENROUTE.with_name("enroute-bench")
 
 # The paper's baseline, and what it is about.
@@ -106,9 +105,9 @@ def run(experiment, raw):
 
 def functions(words):
     if not BENCH.exists():
-        raise Failed(f"{BENCH.name} is not built; `make lab-state` builds it")
+        raise Failed(f"{BENCH.name} is not built; `make lab-annabelladb` builds it")
     command = [str(BENCH), "functions", *words]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=processes.ROOT)
+    done = subprocess.run(command, capture_output=True, check=False, cwd=repository.ROOT)
     if done.returncode:
         last = "\n".join(done.stderr.decode(errors="replace").splitlines()[-5:])
         raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{last}")

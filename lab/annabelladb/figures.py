@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lab.annabelladb.experiment import FOLLOWING, HASH, PLACEMENTS
-from lab.figures import STYLE
+from lab.library.style import STYLE
 
 # As in the paper: its baseline red, itself green.
 COLOURS = {HASH: "#D55E00", FOLLOWING: "#009E73"}

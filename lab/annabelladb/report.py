@@ -2,8 +2,7 @@
 
 import html
 
-from lab import report as common
-from lab.fabric.report import figure
+from lab.library.page import STYLE, picture, table
 
 METHOD = (
     "<p>Four hosts are network namespaces of one machine, every pair joined by <code>enroute "
@@ -28,10 +27,10 @@ def page(paper, shown, conditions):
         if drawn is None:
             parts.append("<p>Not run yet.</p>")
             continue
-        picture, table = drawn
-        parts += [figure(picture, experiment), common.table(table)]
+        svg, numbers = drawn
+        parts += [picture(svg, experiment.name, experiment.title), table(numbers)]
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>AnnaBellaDB, repeated</title><style>{common.STYLE}</style>"
+        f"<title>AnnaBellaDB, repeated</title><style>{STYLE}</style>"
         f"<body>{''.join(parts)}</body></html>\n"
     )

@@ -6,8 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from lab import __main__ as common
-from lab import command, processes
+from lab.library import command, processes, repository
 
 
 def run(each, raw):
@@ -23,9 +22,7 @@ EXPERIMENT = types.SimpleNamespace(
     Failed=RuntimeError,
 )
 PAPER = command.Paper(
-    module="none",
-    directory="paper",
-    target="lab-none",
+    name="paper",
     experiment=EXPERIMENT,
     drawn=lambda *_: [],
     page=lambda _paper, _shown, conditions: conditions["revision"],
@@ -44,9 +41,9 @@ class Command(unittest.TestCase):
         """The page after the command ran what is missing of `names`, as built from `revision`."""
         words = ["lab.none", "--date=today", *names]
         with (
-            mock.patch.object(common, "RESULTS", self.directory),
-            mock.patch.object(common, "revision", return_value=revision),
-            mock.patch.object(common, "shown", str),
+            mock.patch.object(repository, "RESULTS", self.directory),
+            mock.patch.object(repository, "revision", return_value=revision),
+            mock.patch.object(repository, "shown", str),
             mock.patch.object(processes, "ENROUTE", Path(__file__)),
             mock.patch("sys.argv", words),
             contextlib.redirect_stdout(io.StringIO()),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-from lab import processes
+from lab.library import processes, repository
 
 SAYS = "import time; print('listening on 127.0.0.1:4711', flush=True); {}; time.sleep(600)"
 
@@ -32,12 +32,12 @@ class Processes(unittest.TestCase):
 
     def test_programs_die_with_a_process_that_is_killed(self):
         code = (
-            "import sys, time; from lab import processes;"
+            "import sys, time; from lab.library import processes, repository;"
             f"program = processes.Program({list(python())!r});"
             "program.address(); print(program.process.pid, flush=True); time.sleep(600)"
         )
         with subprocess.Popen(
-            [sys.executable, "-c", code], cwd=processes.ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code], cwd=repository.ROOT, stdout=subprocess.PIPE, text=True
         ) as parent:
             child = int(parent.stdout.readline())
             parent.kill()

@@ -8,6 +8,7 @@ use crate::{
     filter::{Ends, Hush},
     key::{Key, Namespace},
     lease::Lease,
+    manager::splice::Splice,
     principal::Principal,
     stats::NotFilled,
     storage::{Given, Storage, Write},
@@ -100,9 +101,16 @@ pub(crate) struct Merge {
     pub(crate) parts: Vec<Part>,
     /// The stored parts, ready to be sent, one behind the other.
     pub(crate) stored: Vec<u8>,
+    /// The reply is long, and is sent as it comes.
+    pub(crate) splice: Option<Splice>,
 }
 
 impl Merge {
+    /// Of so many parts.
+    pub(crate) fn new(parts: usize) -> Self {
+        Self { parts: Vec::with_capacity(parts), stored: Vec::new(), splice: None }
+    }
+
     /// Are some parts stored? If not, the reply is the answer and passes as it comes.
     pub(crate) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Stored(_)))

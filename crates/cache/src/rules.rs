@@ -1,5 +1,7 @@
 //! Include and exclude rules: which keys may be stored at all.
 
+use notation::glob;
+
 /// One pattern list each way; an empty `include` includes everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -20,57 +22,29 @@ impl Rules {
 
 /// A pattern over bytes: `*` stands for any run of bytes, `?` for one, `\\` takes the next literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(Vec<Token>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token {
-    Byte(u8),
-    Any,
-    Run,
-}
+pub struct Pattern(Vec<u8>);
 
 impl From<&str> for Pattern {
     fn from(text: &str) -> Self {
-        let mut bytes = text.bytes();
-        let mut tokens = Vec::new();
-        while let Some(byte) = bytes.next() {
-            tokens.push(match byte {
-                b'*' => Token::Run,
-                b'?' => Token::Any,
-                b'\\' => Token::Byte(bytes.next().unwrap_or(b'\\')),
-                literal => Token::Byte(literal),
-            });
+        // Names of collections and keys contain brackets; here they are no sets.
+        let mut pattern = Vec::with_capacity(text.len());
+        let mut is_escaped = false;
+        for byte in text.bytes() {
+            if byte == b'[' && !is_escaped {
+                pattern.push(b'\\');
+            }
+            is_escaped = byte == b'\\' && !is_escaped;
+            pattern.push(byte);
         }
-        Self(tokens)
+        Self(pattern)
     }
 }
 
 impl Pattern {
-    /// Does the whole of `subject` match? Linear in its length for every pattern people write: on a
-    /// mismatch only the last `*` is tried again.
+    /// Does the whole of `subject` match?
     #[must_use]
     pub fn matches(&self, subject: &[u8]) -> bool {
-        let (mut token, mut place) = (0, 0);
-        let mut retry = None;
-        while let Some(&byte) = subject.get(place) {
-            match self.0.get(token) {
-                Some(Token::Run) => {
-                    retry = Some((token, place));
-                    token += 1;
-                    continue;
-                }
-                Some(Token::Any) => {}
-                Some(Token::Byte(expected)) if *expected == byte => {}
-                _ => {
-                    let Some((run, taken)) = retry else { return false };
-                    retry = Some((run, taken + 1));
-                    (token, place) = (run + 1, taken + 1);
-                    continue;
-                }
-            }
-            (token, place) = (token + 1, place + 1);
-        }
-        self.0.iter().skip(token).all(|token| *token == Token::Run)
+        glob::matches(&self.0, subject)
     }
 }
 
@@ -92,6 +66,11 @@ mod tests {
             ("a*b*c", "axxbyybz", false),
             ("a\\*", "a*", true),
             ("a\\*", "ab", false),
+            ("a[bc]", "a[bc]", true),
+            ("a[bc]", "ab", false),
+            ("a\\[bc]", "a[bc]", true),
+            ("a\\\\[", "a\\[", true),
+            ("a\\", "a\\", true),
         ] {
             assert_eq!(
                 Pattern::from(pattern).matches(subject.as_bytes()),

@@ -137,7 +137,8 @@ impl Write {
     }
 }
 
-/// What the Managers ask of storage. Contract 2 and 3 of ARCHITECTURE.md.
+/// What the Managers ask of storage. A fill needs the lease of its miss, and a write closes its scope before
+/// it is sent ([`crate::lease`]).
 pub trait Storage {
     /// Answers a read, handing the stored answer to `hit`.
     fn read(

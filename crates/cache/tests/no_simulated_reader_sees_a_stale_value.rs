@@ -18,9 +18,13 @@ mod redis;
 #[path = "simulation/world.rs"]
 mod world;
 
+use std::{any::Any, panic::catch_unwind, time::Duration};
+
 use protocol::Protocol;
 
 const STEPS: usize = 2_000;
+/// Seeds in which a cache that is broken has to be found out.
+const BROKEN_SEEDS: u64 = 300;
 
 #[test]
 fn redis() {
@@ -32,6 +36,26 @@ fn mongodb() {
     run::<mongodb::MongoDb>();
 }
 
+#[test]
+fn a_redis_cache_without_quarantine_is_found_out() {
+    is_found_out::<redis::Redis>();
+}
+
+#[test]
+fn a_mongodb_cache_without_quarantine_is_found_out() {
+    is_found_out::<mongodb::MongoDb>();
+}
+
+/// The same simulation must see a cache that opens again what a write without an answer may still change.
+fn is_found_out<P: Protocol>() {
+    let is_stale = |error: Box<dyn Any + Send>| {
+        error.downcast_ref::<String>().is_some_and(|text| text.starts_with("asked at moment"))
+    };
+    let is_found =
+        |seed| catch_unwind(|| world::run::<P>(seed, STEPS, Duration::ZERO)).is_err_and(is_stale);
+    assert!((0..BROKEN_SEEDS).any(is_found), "no reader saw a stale value in {BROKEN_SEEDS} seeds");
+}
+
 fn run<P: Protocol>() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let seeds: u64 = number("ENROUTE_SEEDS").unwrap_or(300);
@@ -41,7 +65,7 @@ fn run<P: Protocol>() {
     };
     let (mut reads, mut hits) = (0, 0);
     for seed in seeds.clone() {
-        match std::panic::catch_unwind(|| world::run::<P>(seed, STEPS)) {
+        match catch_unwind(|| world::run::<P>(seed, STEPS, world::QUARANTINE)) {
             Ok(seen) => {
                 reads += seen.reads;
                 hits += seen.hits;

@@ -11,7 +11,8 @@ use wire::resp::request::Request;
 
 use crate::{
     keyspace::{Shards, shard_of},
-    shard::{Shard, StoredKey},
+    shard::Shard,
+    stored::StoredKey,
 };
 
 /// Shards held from one command to the next.

@@ -12,7 +12,10 @@ use std::{
 use parking_lot::Mutex;
 use wire::resp::Version;
 
-use crate::{row::Row, tracking::Notice};
+use crate::{
+    row::{Row, Rows},
+    tracking::Notice,
+};
 
 /// Messages one client may leave unread; beyond, it is closed, as what it keeps can no longer be
 /// told to be stale.
@@ -136,10 +139,10 @@ impl Client {
     }
 
     /// The line of CLIENT LIST; `rows` are all there are.
-    pub(crate) fn line(&self, now_ms: u64, rows: &[&'static Row]) -> String {
+    pub(crate) fn line(&self, now_ms: u64, rows: &Rows) -> String {
         let details = self.details.lock();
         let address = self.command.load(Relaxed);
-        let command = rows.iter().find(|row| std::ptr::from_ref(**row) as usize == address);
+        let command = rows.all().iter().find(|row| std::ptr::from_ref(*row) as usize == address);
         let tracks = self.tracking.load(Relaxed);
         let mut flags = String::new();
         for (flag, letter) in [

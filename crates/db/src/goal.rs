@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::parameters::{MEMORY_BYTES_MIN, parse_bytes};
+use notation::{parse_duration, parse_redis_size};
+
+use crate::parameters::MEMORY_BYTES_MIN;
 
 /// A latency to be held with the least memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +27,13 @@ impl FromStr for Goal {
         for part in text.split(',') {
             match part.trim().split_once('=') {
                 Some(("p99", value)) if lookup_p99.is_none() => {
-                    let duration = parse_duration(value).filter(|&p99| p99 >= LOOKUP_P99_MIN);
+                    let duration = parse_duration(value).ok().filter(is_latency);
                     lookup_p99 = Some(
                         duration.ok_or_else(|| wrong("needs p99 in us, ms or s, 2us or more"))?,
                     );
                 }
                 Some(("max", value)) if memory_bytes_max.is_none() => {
-                    let bytes = parse_bytes(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
+                    let bytes = parse_redis_size(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
                     memory_bytes_max =
                         Some(bytes.ok_or_else(|| wrong("needs max as a size, 32MiB or more"))?);
                 }
@@ -59,17 +61,9 @@ impl fmt::Display for Goal {
     }
 }
 
-/// Whole microseconds, milliseconds or seconds: `250us`, `1ms`, `2s`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|each: char| !each.is_ascii_digit())?;
-    let (count, unit) = text.split_at(digits);
-    let count = count.parse().ok()?;
-    match unit {
-        "us" => Some(Duration::from_micros(count)),
-        "ms" => Some(Duration::from_millis(count)),
-        "s" => Some(Duration::from_secs(count)),
-        _ => None,
-    }
+/// Can `p99` be asked for? It is shown in whole microseconds.
+fn is_latency(p99: &Duration) -> bool {
+    *p99 >= LOOKUP_P99_MIN && p99.subsec_nanos() % 1_000 == 0
 }
 
 #[cfg(test)]
@@ -82,6 +76,7 @@ mod tests {
             ("p99=1ms,max=4GiB", "p99=1ms,max=4096MiB"),
             ("max=64mb, p99=250us", "p99=250us,max=64MiB"),
             ("p99=2s,max=100000001", "p99=2000ms,max=100000001"),
+            ("p99=1.5ms,max=4GiB", "p99=1500us,max=4096MiB"),
         ] {
             let goal: Goal = text.parse().expect("a goal");
             assert_eq!(goal.to_string(), shown);
@@ -98,6 +93,7 @@ mod tests {
             "p99=1,max=4GiB",
             "p99=1ms,max=1MiB",
             "p99=1us,max=4GiB",
+            "p99=2500ns,max=4GiB",
             "p99=1ms,max=4GiB,min=1GiB",
             "p99=1ms,p99=2ms,max=4GiB",
             "p99=-1ms,max=4GiB",

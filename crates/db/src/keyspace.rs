@@ -11,15 +11,17 @@ use store::elastic::Ticket;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    failure::{Failure, TOO_MUCH_AT_ONCE},
-    shard::{Loaded, Shard, StoredKey},
+    failure::Failure,
+    outcome::Outcome,
+    shard::{Loaded, Shard},
+    stored::{Entry, StoredKey},
 };
 
-/// Databases a client can SELECT.
-pub const DATABASES: u8 = 16;
-/// What a key that is awaited keeps beside its record: a page of the storage table, in bytes. If even
-/// that is away, it stands for the record, of which nothing is known.
-const PAGE_BYTES: usize = 4096;
+mod loads;
+
+pub use crate::stored::DATABASES;
+pub(crate) use loads::Loads;
+
 /// Longest value, in bytes: `proto-max-bulk-len`.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
@@ -44,21 +46,23 @@ pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
     ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
-/// A value and when it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry<'e> {
-    pub(crate) value: &'e [u8],
-    /// Milliseconds since the Unix epoch.
-    pub(crate) expires_at: Option<u64>,
-    /// Another one after every write.
-    pub(crate) version: u64,
-}
-
 /// The shards held for one command.
 pub(crate) enum Held<'k> {
     One(usize, &'k mut Shard),
     /// By index; `None` where not held.
     Many(SmallVec<[Option<&'k mut Shard>; 16]>),
+}
+
+/// The shard of `held` that `key` lies in.
+#[inline]
+fn shard_in<'h>(held: &'h mut Held<'_>, count: usize, database: u8, key: &[u8]) -> &'h mut Shard {
+    match held {
+        Held::One(_, shard) => shard,
+        Held::Many(shards) => {
+            let index = shard_of(database, key, count);
+            shards[index].as_deref_mut().expect("a command holds the shards of its keys")
+        }
+    }
 }
 
 /// The keys of one database as far as one command may touch them.
@@ -71,29 +75,13 @@ pub struct Keyspace<'k> {
     pub(crate) client: u64,
     /// Since the Unix epoch.
     pub(crate) now: Duration,
-    /// What must arrive from disk before the command can be answered, by shard.
-    pub(crate) missing: SmallVec<[(usize, Ticket); 2]>,
-    /// What that will keep in memory, in bytes.
-    pub(crate) missing_bytes: usize,
-    /// It is the command's turn to wait for the disk ([`crate::turns`]).
-    pub(crate) may_wait: bool,
-    /// It has to wait for its turn first.
-    pub(crate) crowded: bool,
-    /// The disk is behind: nothing can be written now.
-    pub(crate) busy: bool,
-    /// What may be read from disk for the command, in bytes.
-    pub(crate) load_bytes_left: usize,
+    /// What the command asks of the disk.
+    pub(crate) loads: Loads,
 }
 
 impl Keyspace<'_> {
     fn shard(&mut self, database: u8, key: &[u8]) -> &mut Shard {
-        match &mut self.held {
-            Held::One(_, shard) => shard,
-            Held::Many(shards) => {
-                let index = shard_of(database, key, self.count);
-                shards[index].as_deref_mut().expect("a command holds the shards of its keys")
-            }
-        }
+        shard_in(&mut self.held, self.count, database, key)
     }
 
     /// The shards held, in ascending order.
@@ -175,46 +163,39 @@ impl Keyspace<'_> {
         self.shard(database, key).remove(&StoredKey::new(database, key), client, now)
     }
 
-    /// Makes `key` readable, or notes that it is missing.
+    /// Makes `key` readable, or asks the disk for it: then [`Self::pending`] says so.
     #[inline]
     pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
         let stored = StoredKey::new(database, key);
-        if !self.may_wait {
-            self.crowded |= !self.shard(database, key).is_at_hand(&stored, to_write);
-            if self.crowded {
-                return Ok(());
-            }
+        let shard = shard_in(&mut self.held, self.count, database, key);
+        if !self.loads.may_ask(|| shard.is_at_hand(&stored, to_write)) {
+            return Ok(());
         }
-        match self.shard(database, key).load(&stored, to_write, client, now) {
+        match shard.load(&stored, to_write, client, now) {
             Loaded::Ready => Ok(()),
             Loaded::Failed(failure) => Err(failure),
             Loaded::Pending(ticket) => {
-                self.missing.push((shard_of(database, key, self.count), ticket));
-                let bytes = self.shard(database, key).store.bytes_on_disk(&stored.0);
-                self.missing_bytes += bytes + PAGE_BYTES;
-                let left = self.load_bytes_left.checked_sub(bytes);
-                self.load_bytes_left = left.ok_or(TOO_MUCH_AT_ONCE)?;
-                Ok(())
+                let bytes = shard.store.bytes_on_disk(&stored.0);
+                self.loads.add(shard_of(database, key, self.count), ticket, bytes)
             }
         }
     }
 
-    /// Has the command to be given again: is something missing, or is it not its turn to ask?
-    pub(crate) fn must_wait(&self) -> bool {
-        !self.missing.is_empty() || self.crowded
+    /// How the command has to end now if it needs something that is not in memory.
+    #[inline]
+    pub(crate) fn pending(&self) -> Option<Outcome> {
+        self.loads.pending()
     }
 
-    /// May the disk be asked for what cannot be known without trying?
-    pub(crate) fn may_ask(&mut self) -> bool {
-        self.crowded |= !self.may_wait;
-        self.may_wait
+    /// May the disk be asked for what cannot be known without trying? If not, how the command ends.
+    pub(crate) fn may_ask(&mut self) -> Result<(), Outcome> {
+        if self.loads.may_ask(|| false) { Ok(()) } else { Err(Outcome::Queue) }
     }
 
     /// Waits for nothing that is missing; says whether something was.
     pub(crate) fn release_missing(&mut self) -> bool {
-        let missing = std::mem::take(&mut self.missing);
-        self.missing_bytes = 0;
+        let (missing, _) = self.loads.take();
         for &(index, ticket) in &missing {
             if let Some(shard) = self.at(index) {
                 shard.release(ticket);
@@ -223,11 +204,11 @@ impl Keyspace<'_> {
         !missing.is_empty()
     }
 
-    /// Makes it known how many keys each database has in the shards held.
+    /// Makes it known how many keys each database has in the shards held, or asks the disk.
     pub(crate) fn load_counts(&mut self) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
-        if !self.may_wait && !self.held().all(Shard::are_counts_at_hand) {
-            self.crowded = true;
+        let at_hand = self.held().all(Shard::are_counts_at_hand);
+        if !self.loads.may_ask(|| at_hand) {
             return Ok(());
         }
         let loaded: SmallVec<[_; 16]> = self
@@ -238,26 +219,22 @@ impl Keyspace<'_> {
             match loaded {
                 Loaded::Ready => {}
                 Loaded::Failed(failure) => return Err(failure),
-                Loaded::Pending(ticket) => {
-                    self.missing.push((index, ticket));
-                    self.missing_bytes += 2 * PAGE_BYTES;
-                }
+                Loaded::Pending(ticket) => self.loads.add_unknown(index, ticket),
             }
         }
         Ok(())
     }
 
-    /// What `found` says of shard `index`, or `None` once its tickets are noted.
+    /// What `found` says of shard `index`; how the command ends if the disk is asked for that.
     pub(crate) fn unless_missing<T>(
         &mut self,
         index: usize,
         found: Result<T, Vec<Ticket>>,
-    ) -> Option<T> {
-        let note = |tickets: Vec<Ticket>| {
-            self.missing_bytes += tickets.len() * 2 * PAGE_BYTES;
-            self.missing.extend(tickets.into_iter().map(|ticket| (index, ticket)));
-        };
-        found.map_err(note).ok()
+    ) -> Result<T, Outcome> {
+        found.map_err(|tickets| {
+            tickets.into_iter().for_each(|ticket| self.loads.add_unknown(index, ticket));
+            Outcome::Wait
+        })
     }
 
     /// Can all shards held be written now, or removed from if the command `frees` only? `false`
@@ -268,7 +245,6 @@ impl Keyspace<'_> {
         for shard in self.held() {
             accepted &= shard.accepts(frees)?;
         }
-        self.busy = !accepted;
         Ok(accepted)
     }
 

@@ -8,27 +8,31 @@
 //! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live in
 //! `store`), or a data-structure server: every value is a string.
 //!
-//! Read first: [`Session::execute`], then [`command`].
+//! Read first: [`Session::execute`], then `command/mod.rs`.
 #![forbid(unsafe_code)]
 
 pub mod acl;
 pub mod batch;
+mod call;
 pub mod clients;
-pub mod command;
+mod command;
+mod connection;
 pub mod failure;
-pub mod glob;
 pub mod goal;
 pub mod keyspace;
 mod number;
+mod outcome;
 pub mod parameters;
 mod reply;
 pub mod row;
 pub mod server;
 pub mod session;
 pub mod shard;
+mod stored;
 pub mod tracking;
 mod turns;
 
+pub use command::table::ROWS;
 pub use server::{Host, Server};
 pub use session::{Session, Step};
 pub use shard::Shard;

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
+use notation::parse_redis_size;
 use parking_lot::RwLock;
 use store::elastic::Sync;
 
@@ -144,8 +145,8 @@ impl Parameters {
         };
         match name {
             "maxmemory" => {
-                let bytes =
-                    parse_bytes(value).ok_or_else(|| wrong("argument must be a memory value"))?;
+                let bytes = parse_redis_size(value)
+                    .ok_or_else(|| wrong("argument must be a memory value"))?;
                 if bytes < MEMORY_BYTES_MIN {
                     return Err(wrong("less than 32 MiB cannot be kept to"));
                 }
@@ -193,20 +194,3 @@ pub fn clients_bytes_max(memory_bytes: u64) -> usize {
 /// Twice the longest value.
 const CLIENTS_BYTES_MIN: usize = 8 << 20;
 const CLIENTS_SHARE: u64 = 32;
-
-/// A number of bytes as Redis writes it: `100`, `1k`, `1kb`, `1gb`; as ours: `1KiB`, `512MiB`.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|each: char| !each.is_ascii_digit()).unwrap_or(text.len());
-    let (count, unit) = text.split_at(digits);
-    let scale: u64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1_000,
-        "kb" | "kib" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" | "mib" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" | "gib" => 1 << 30,
-        _ => return None,
-    };
-    count.parse::<u64>().ok()?.checked_mul(scale)
-}

@@ -6,8 +6,17 @@ use std::{
     time::Duration,
 };
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
+
 use crate::{
-    acl::Acl, clients::Clients, command::table::ROWS, parameters::Parameters, tracking::Notice,
+    acl::Acl,
+    clients::Clients,
+    parameters::Parameters,
+    row::{Row, Rows},
+    tracking::Notice,
     turns::Turns,
 };
 
@@ -78,6 +87,8 @@ pub struct Stats {
 
 /// What all connections share.
 pub struct Server {
+    /// Its commands.
+    pub(crate) rows: Rows,
     /// Users and their rights.
     pub acl: Acl,
     /// Connected clients.
@@ -97,11 +108,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without clients; `seed` decides everything that is random.
-    pub fn new(host: Box<dyn Host>, parameters: Parameters, seed: u64, now: Duration) -> Self {
+    /// A server of these commands, without clients; `seed` decides everything that is random.
+    pub fn new(
+        rows: &'static [Row],
+        host: Box<dyn Host>,
+        parameters: Parameters,
+        seed: u64,
+        now: Duration,
+    ) -> Self {
         let run_id = (0..3).map(|part| format!("{:016x}", mix(seed ^ part))).collect::<String>();
         Self {
-            acl: Acl::new(&ROWS),
+            rows: Rows::new(rows),
+            acl: Acl::new(rows),
             clients: Clients::default(),
             parameters,
             stats: Stats::default(),
@@ -128,9 +146,7 @@ impl Server {
     }
 }
 
-/// Spreads the bits of `value` (the finish of SplitMix64).
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
+/// The first number that SplitMix64 draws from `seed`: its bits, spread.
+pub(crate) fn mix(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }

@@ -4,20 +4,18 @@
 //! disk ends in [`Step::Wait`], and the same command is to be given again once
 //! [`Client::is_ready`](crate::clients::Client::is_ready).
 
-use std::{collections::BTreeSet, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use smallvec::SmallVec;
-use store::elastic::{Position, Ticket};
-use wire::resp::Version;
+use store::elastic::Position;
 
 use crate::{
-    acl::{DEFAULT, User},
     clients::Client,
-    command::{Command, Tracking, Walk},
+    connection::{Connection, Progress, ReplyMode},
     failure::Failure,
     keyspace::Shards,
     reply::Reply,
-    row::{Flags, Scope},
+    row::{Flags, Row, Scope},
     server::Server,
 };
 
@@ -25,10 +23,9 @@ mod admission;
 mod execution;
 mod hearing;
 mod transaction;
+mod waiting;
 
-pub(crate) use admission::{find, wrong_count};
-use execution::release;
-pub(crate) use transaction::{Transaction, Watched};
+use waiting::Waiting;
 
 /// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,57 +42,15 @@ pub enum Step {
     Sleep(Duration),
 }
 
-/// Whether answers are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ReplyMode {
-    #[default]
-    On,
-    Off,
-    /// Not to the next command.
-    SkipNext,
-}
-
 /// One connection's conversation.
 pub struct Session {
-    pub(crate) client: Arc<Client>,
-    pub(crate) version: Version,
-    pub(crate) database: u8,
-    pub(crate) user: String,
-    /// It has logged in, or came when the default user needed no password. That counts until it logs in
-    /// as another user, resets or is closed.
-    pub(crate) authenticated: bool,
-    /// The default user needs no password now.
-    is_open: bool,
-    rights: User,
-    /// As of which change of any user it knows all this.
-    generation: u64,
-    pub(crate) transaction: Option<Transaction>,
-    pub(crate) watched: Vec<Watched>,
-    pub(crate) tracking: Tracking,
-    pub(crate) channels: BTreeSet<Box<[u8]>>,
-    pub(crate) reply_mode: ReplyMode,
-    pub(crate) closing: bool,
-    /// Everything was dropped by the running command.
-    pub(crate) flushed: bool,
-    /// The running command wants its next portion.
-    pub(crate) again: bool,
-    pub(crate) sleep: Option<Duration>,
-    pub(crate) walk: Option<Walk>,
-    pub(crate) draw: Option<u64>,
+    connection: Connection,
+    /// The command it gave last: mostly it gives that again.
+    last: Option<&'static Row>,
     /// The running command looks up keys, and only reads.
     looks_up: bool,
-    /// What it gave last: mostly it gives that again.
-    last: Option<&'static Command>,
-    /// How long the output may become by the running command, in bytes.
-    reply_end_max: usize,
-    /// What is being loaded, or is loaded, for the command that waits.
-    tickets: Vec<(usize, Ticket)>,
-    /// What they keep in memory, in bytes.
-    awaited_bytes: usize,
-    /// It is its turn to wait for the disk, or it does already.
-    may_wait: bool,
-    /// It waits for its turn, or was told that it has come.
-    is_queued: bool,
+    /// What is kept for a command that waits for the disk.
+    waiting: Waiting,
     unsynced: SmallVec<[(usize, Position); 2]>,
 }
 
@@ -104,59 +59,38 @@ struct Scene<'s, S> {
     server: &'s Server,
     shards: &'s S,
     out: &'s mut Vec<u8>,
+    /// How long `out` may become by the running command, in bytes.
+    reply_end_max: usize,
+    /// It is the command's turn to wait for the disk, or it does already.
+    may_wait: bool,
     now: Duration,
 }
 
 impl Session {
     /// A conversation with `client`, which is not authenticated yet.
     pub fn new(client: Arc<Client>, server: &Server) -> Self {
-        let generation = server.acl.generation();
-        let rights = server.acl.find(DEFAULT).unwrap_or_else(|| server.acl.nobody());
-        let is_open = rights.rules.needs_no_password();
         Self {
-            client,
-            version: Version::Resp2,
-            database: 0,
-            user: DEFAULT.to_owned(),
-            authenticated: is_open,
-            is_open,
-            rights,
-            generation,
-            transaction: None,
-            watched: Vec::new(),
-            tracking: Tracking::default(),
-            channels: BTreeSet::new(),
-            reply_mode: ReplyMode::On,
-            closing: false,
-            flushed: false,
-            again: false,
-            sleep: None,
-            walk: None,
-            draw: None,
-            looks_up: false,
+            connection: Connection::new(client, &server.acl),
             last: None,
-            reply_end_max: usize::MAX,
-            tickets: Vec::new(),
-            awaited_bytes: 0,
-            may_wait: true,
-            is_queued: false,
+            looks_up: false,
+            waiting: Waiting::default(),
             unsynced: SmallVec::new(),
         }
     }
 
     /// The database it has selected.
     pub fn database(&self) -> u8 {
-        self.database
+        self.connection.database
     }
 
     /// The client at the other end.
     pub fn client(&self) -> &Arc<Client> {
-        &self.client
+        &self.connection.client
     }
 
     /// Is the connection to be closed once what is written is sent?
     pub fn is_closing(&self) -> bool {
-        self.closing || self.client.is_killed()
+        self.connection.closing || self.client().is_killed()
     }
 
     /// What was written since the last call, by shard: answers may leave once it is durable.
@@ -172,12 +106,12 @@ impl Session {
 
     /// What it keeps for commands yet to come, in bytes: those queued by MULTI.
     pub fn queued_bytes(&self) -> usize {
-        self.transaction.as_ref().map_or(0, |transaction| transaction.bytes)
+        self.connection.transaction.queue.as_ref().map_or(0, |queue| queue.bytes)
     }
 
     /// Names the shards whose disk the command waits for.
-    pub fn waiting_on(&self, mut shard: impl FnMut(usize)) {
-        self.tickets.iter().for_each(|&(index, _)| shard(index));
+    pub fn waiting_on(&self, shard: impl FnMut(usize)) {
+        self.waiting.shards().for_each(shard);
     }
 
     /// Executes one command, its name first.
@@ -190,15 +124,16 @@ impl Session {
         now: Duration,
     ) -> Step {
         let start = out.len();
-        let mode = self.reply_mode;
-        self.reply_end_max = start + server.parameters.command_bytes_max();
-        let step = self.attempt(args, &mut Scene { server, shards, out, now });
+        let mode = self.connection.reply_mode;
+        let reply_end_max = start + server.parameters.command_bytes_max();
+        let mut scene = Scene { server, shards, out, reply_end_max, may_wait: true, now };
+        let step = self.attempt(args, &mut scene);
         match step {
             Step::Wait | Step::Again | Step::Busy => out.truncate(start),
             Step::Done | Step::Sleep(_) => {
-                let silent = match (mode, self.reply_mode) {
+                let silent = match (mode, self.connection.reply_mode) {
                     (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
-                        self.reply_mode = ReplyMode::On;
+                        self.connection.reply_mode = ReplyMode::On;
                         true
                     }
                     (_, after) => after != ReplyMode::On,
@@ -212,58 +147,45 @@ impl Session {
     }
 
     fn attempt<S: Shards>(&mut self, args: &[&[u8]], scene: &mut Scene<'_, S>) -> Step {
-        let before = std::mem::take(&mut self.tickets);
-        let before_bytes = std::mem::take(&mut self.awaited_bytes);
-        let (turns, parameters) = (&scene.server.turns, &scene.server.parameters);
-        // It is given again when it is its turn.
-        let was_queued = std::mem::take(&mut self.is_queued);
-        self.may_wait = was_queued || !before.is_empty() || turns.may_begin();
+        let mut before = std::mem::take(&mut self.waiting);
+        scene.may_wait = before.has_begun() || scene.server.turns.may_begin();
         let step = self.dispatch(args, scene);
-        if matches!(step, Step::Wait | Step::Busy) && self.walk.is_none() {
-            self.tickets.extend(before);
-            self.awaited_bytes += before_bytes;
-        } else {
-            release(before, scene.shards);
-            turns.let_go(before_bytes, parameters.waiting_bytes_max());
+        if matches!(step, Step::Wait | Step::Busy) && self.connection.progress.walk.is_none() {
+            self.waiting.keep(&mut before);
         }
-        if was_queued {
-            turns.leave(&self.client, parameters.waiting_bytes_max());
-        }
+        before.end(self.client(), scene.server, scene.shards);
         if matches!(step, Step::Done | Step::Sleep(_)) {
-            (self.walk, self.draw) = (None, None);
-            if std::mem::take(&mut self.flushed) {
-                scene.server.clients.invalidate_all();
-            }
+            self.connection.progress = Progress::default();
         }
         step
     }
 
     fn dispatch<S: Shards>(&mut self, args: &[&[u8]], scene: &mut Scene<'_, S>) -> Step {
         self.looks_up = false;
-        let command = match self.admit(args, scene.server) {
-            Ok(command) => command,
+        let row = match self.admit(args, scene.server) {
+            Ok(row) => row,
             Err(failure) => {
                 self.refuse_admission(args, &failure, scene);
                 return Step::Done;
             }
         };
-        self.client.active(&command.row, scene.now.as_millis() as u64);
-        if let Some(transaction) = &mut self.transaction
-            && !command.row.unqueued
-        {
-            transaction.queue(command, args);
-            let queued = Some(transaction.commands.len());
-            self.client.details.lock().queued = queued;
-            scene.out.extend_from_slice(b"+QUEUED\r\n");
-            return Step::Done;
+        let connection = &mut self.connection;
+        connection.client.active(row, scene.now.as_millis() as u64);
+        if let Some(queue) = &mut connection.transaction.queue {
+            if !row.unqueued {
+                queue.push(row, args);
+                connection.client.details.lock().queued = Some(queue.commands.len());
+                scene.out.extend_from_slice(b"+QUEUED\r\n");
+                return Step::Done;
+            }
+            if row.name() == "exec" {
+                return self.execute_transaction(scene);
+            }
         }
-        if command.name() == "exec" && self.transaction.is_some() {
-            return self.execute_transaction(scene);
-        }
-        self.looks_up = command.row.scope == Scope::Keys && command.row.is(Flags::READONLY);
-        let step = self.perform(command, args, scene);
-        if matches!(step, Step::Done | Step::Sleep(_)) && command.name() != "client|caching" {
-            self.tracking.caching = None;
+        self.looks_up = row.scope == Scope::Keys && row.is(Flags::READONLY);
+        let step = self.perform(row, args, scene);
+        if matches!(step, Step::Done | Step::Sleep(_)) && row.name() != "client|caching" {
+            self.connection.tracking.caching = None;
         }
         step
     }
@@ -271,41 +193,37 @@ impl Session {
     /// What is refused while a transaction is queued makes EXEC fail; if it is EXEC itself, it has.
     fn refuse_admission<S>(&mut self, args: &[&[u8]], failure: &Failure, scene: &mut Scene<'_, S>) {
         if args[0].eq_ignore_ascii_case(b"EXEC") {
-            self.leave_transaction();
+            self.connection.leave_transaction();
             let why = failure.0.trim_start_matches("ERR ");
             let aborted = format!("EXECABORT Transaction discarded because of: {why}");
             return self.refuse(&Failure::new(aborted), scene);
         }
-        if let Some(transaction) = &mut self.transaction {
-            transaction.failed = true;
+        if let Some(queue) = &mut self.connection.transaction.queue {
+            queue.failed = true;
         }
         self.refuse(failure, scene);
     }
 
     fn refuse<S>(&mut self, failure: &Failure, scene: &mut Scene<'_, S>) {
         scene.server.stats.errors.fetch_add(1, Relaxed);
-        Reply::new(scene.out, self.version).error(&failure.0);
+        Reply::new(scene.out, self.connection.version).error(&failure.0);
     }
 
     /// The command that waits will not be given again for a while: what it keeps, and its turn, are
-    /// others'.
+    /// released.
     pub fn let_go<S: Shards>(&mut self, server: &Server, shards: &S) {
-        release(std::mem::take(&mut self.tickets), shards);
-        let bytes_max = server.parameters.waiting_bytes_max();
-        server.turns.let_go(std::mem::take(&mut self.awaited_bytes), bytes_max);
-        if std::mem::take(&mut self.is_queued) {
-            server.turns.leave(&self.client, bytes_max);
-        }
+        std::mem::take(&mut self.waiting).end(self.client(), server, shards);
     }
 
     /// The connection is gone.
     pub fn close<S: Shards>(&mut self, server: &Server, shards: &S) {
         self.let_go(server, shards);
-        if self.tracking.broadcasts() {
+        let client = self.client().id;
+        if self.connection.tracking.broadcasts() {
             for index in 0..shards.count() {
-                shards.lock(index).tracking.forget(self.client.id);
+                shards.lock(index).tracking.forget(client);
             }
         }
-        server.clients.leave(self.client.id);
+        server.clients.leave(client);
     }
 }

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 use store::{
     device::DeviceCommand,
     elastic::{self, Elastic, Load, Position, RandomKey, Record, Scan, Sync, Ticket},
@@ -14,39 +13,12 @@ mod tests;
 
 use crate::{
     failure::{Failure, TOO_LONG},
-    keyspace::{DATABASES, Entry},
+    stored::{DATABASES, Entry, StoredKey},
     tracking::{TRACKED_KEYS_MAX, Tracking},
 };
 
 /// Stored keys by name.
 type Names = Vec<Box<[u8]>>;
-
-/// A key as it is stored: behind the byte of its database.
-pub(crate) struct StoredKey(pub(crate) SmallVec<[u8; 64]>);
-
-impl StoredKey {
-    #[inline]
-    pub(crate) fn new(database: u8, key: &[u8]) -> Self {
-        let mut short = [0; 64];
-        short[0] = database;
-        if let Some(place) = short.get_mut(1..1 + key.len()) {
-            place.copy_from_slice(key);
-            return Self(SmallVec::from_buf_and_len(short, 1 + key.len()));
-        }
-        let mut long = Vec::with_capacity(1 + key.len());
-        long.push(database);
-        long.extend_from_slice(key);
-        Self(SmallVec::from_vec(long))
-    }
-
-    fn database(&self) -> u8 {
-        self.0[0]
-    }
-
-    fn key(&self) -> &[u8] {
-        &self.0[1..]
-    }
-}
 
 /// Where the counts of the databases other than 0 are kept: no client can name this key.
 const COUNTS: &[u8] = &[0xff];

@@ -4,7 +4,11 @@
 #[path = "commands/exercise.rs"]
 mod exercise;
 
-use db::command::table::COMMANDS;
+use db::ROWS;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 
 const WORDS: &[&str] = &[
     "k",
@@ -91,27 +95,23 @@ const WORDS: &[&str] = &[
     "skip",
 ];
 
-/// Numbers from one seed (SplitMix64).
-struct Numbers(u64);
+/// Numbers from one seed.
+struct Numbers(SplitMix64);
 
 impl Numbers {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((value ^ (value >> 31)) % below as u64) as usize
+        (self.0.next_u64() % below as u64) as usize
     }
 }
 
 fn conversation(numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..40 {
-        let command = &COMMANDS[numbers.next(COMMANDS.len())];
-        let mut words = vec![command.name()];
-        if !command.subcommands.is_empty() {
-            let row = &command.subcommands[numbers.next(command.subcommands.len())];
-            words.push(row.name().split_once('|').map_or("", |(_, own)| own));
-        }
+        let mut words: Vec<_> = ROWS[numbers.next(ROWS.len())].name().split('|').collect();
         for _ in 0..numbers.next(6) {
             words.push(WORDS[numbers.next(WORDS.len())]);
         }
@@ -124,7 +124,7 @@ fn conversation(numbers: &mut Numbers) -> Vec<u8> {
 fn any_conversation_of_known_words_is_answered() {
     let mut commands = 0;
     for seed in 0..300 {
-        commands += exercise::exercise(&conversation(&mut Numbers(seed)));
+        commands += exercise::exercise(&conversation(&mut Numbers::new(seed)));
     }
     assert!(commands > 5_000, "only {commands} commands were given");
 }
@@ -132,7 +132,7 @@ fn any_conversation_of_known_words_is_answered() {
 #[test]
 fn any_bytes_end_the_conversation_at_worst() {
     for seed in 0..300 {
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut bytes = conversation(&mut numbers);
         for _ in 0..8 {
             let at = numbers.next(bytes.len());

@@ -27,7 +27,7 @@ fn open(device: &SimulatedDevice) -> Elastic {
 fn count_up(device: &SimulatedDevice) {
     let shards = Cells(vec![RefCell::new(Shard::new("shard-000", open(device)))]);
     let parameters = Parameters::new(8 << 20, 10, Sync::Always, BTreeMap::new());
-    let server = Server::new(Box::new(Nobody), parameters, 1, NOW);
+    let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
     let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
     let mut session = Session::new(client, &server);
     for number in 1u64.. {

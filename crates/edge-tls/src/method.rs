@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use boring::{
     rand::rand_bytes,
-    ssl::{SslRef, SslSignatureAlgorithm, SslVersion},
+    ssl::{NameType, SslRef, SslSignatureAlgorithm, SslVersion},
 };
 use tokio_boring::{
     AsyncPrivateKeyMethod, AsyncPrivateKeyMethodError, BoxPrivateKeyMethodFinish,
@@ -31,7 +31,7 @@ impl AsyncPrivateKeyMethod for RemoteKey {
     ) -> Result<BoxPrivateKeyMethodFuture, AsyncPrivateKeyMethodError> {
         let tls_1_3 = ssl.version2() == Some(SslVersion::TLS1_3);
         let asked = match (algorithm_of(algorithm), Signed::parse(input, tls_1_3)) {
-            (Some(algorithm), Ok(signed)) => self.0.sign(algorithm, signed),
+            (Some(algorithm), Ok(signed)) => self.0.sign(name_in(ssl), algorithm, signed),
             (None, _) => failed(format!("{algorithm:?} was negotiated, which is not offered")),
             (_, Err(error)) => failed(error.to_string()),
         };
@@ -40,16 +40,22 @@ impl AsyncPrivateKeyMethod for RemoteKey {
 
     fn decrypt(
         &self,
-        _: &mut SslRef,
+        ssl: &mut SslRef,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<BoxPrivateKeyMethodFuture, AsyncPrivateKeyMethodError> {
-        let (asked, block_bytes) = (self.0.decrypt(input.to_vec()), output.len().min(input.len()));
+        let asked = self.0.decrypt(name_in(ssl), input.to_vec());
+        let block_bytes = output.len().min(input.len());
         Ok(Box::pin(async move {
             let block = asked.await.and_then(|premaster| padded(&premaster, block_bytes));
             Ok(finish(block))
         }))
     }
+}
+
+/// What the client asks for.
+fn name_in(ssl: &SslRef) -> Option<&str> {
+    ssl.servername(NameType::HOST_NAME)
 }
 
 fn failed<T: 'static + Send>(reason: String) -> crate::KeyFuture<T> {

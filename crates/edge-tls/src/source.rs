@@ -6,13 +6,18 @@ use crate::Signed;
 
 /// Answers a full handshake, wherever the key is.
 pub trait PrivateKeySource: Send + Sync + 'static {
-    /// Signs a handshake.
-    fn sign(&self, algorithm: SignatureAlgorithm, signed: Signed) -> KeyFuture<Vec<u8>>;
+    /// Signs a handshake of a client that asks for `server_name`.
+    fn sign(
+        &self,
+        server_name: Option<&str>,
+        algorithm: SignatureAlgorithm,
+        signed: Signed,
+    ) -> KeyFuture<Vec<u8>>;
 
     /// Decrypts a client's RSA-encrypted premaster secret (TLS 1.2 without ECDHE). A bad padding is
     /// no error: then the answer is random, and the handshake fails later, as RFC 5246 §7.4.7.1
     /// demands. Only asked where RSA key exchange was switched on.
-    fn decrypt(&self, encrypted: Vec<u8>) -> KeyFuture<Premaster>;
+    fn decrypt(&self, server_name: Option<&str>, encrypted: Vec<u8>) -> KeyFuture<Premaster>;
 }
 
 /// An answer that is awaited by the handshake.

@@ -10,22 +10,22 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use testbed::command;
 
 use crate::logging::{self, Level};
 
 mod cache;
 mod config;
 mod db;
-mod demo;
 mod edge;
-mod fabric;
 mod intercept;
 mod keyserver;
-mod link;
 mod reload;
 mod signal;
 mod state;
 mod switch;
+
+use signal::EndSignal;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -59,9 +59,9 @@ enum Command {
     /// Run the elastic database: all data on disk, a resizable part of it in memory
     Db(db::Arguments),
     /// Run the VNF-Cache experiment on this machine; takes less than two minutes
-    Demo(demo::Arguments),
+    Demo(command::demo::Arguments),
     /// Simulate data-center fabrics whose switches cache addresses (SwitchV2P)
-    Fabric(fabric::Arguments),
+    Fabric(command::fabric::Arguments),
     /// Terminate TLS close to clients with keys on a key server, and cache HTTP content
     Edge(edge::Arguments),
     /// Divert connections to the cache by netfilter, without changing client or database
@@ -69,7 +69,7 @@ enum Command {
     /// Serve private-key operations to edges that do not hold the keys
     Keyserver(keyserver::Arguments),
     /// Emulate a network path: delay, jitter, loss, bandwidth and outages
-    Link(link::Arguments),
+    Link(command::link::Arguments),
     /// Keep state on the host that uses it most, over a Redis or Valkey Cluster (AnnaBellaDB)
     State(state::Arguments),
     /// Answer reads of hot keys in the kernel's data plane, by XDP (NetCache)
@@ -82,12 +82,15 @@ impl Command {
             Self::Cache(arguments) => cache::run(arguments),
             Self::Config(arguments) => config::run(arguments),
             Self::Db(arguments) => db::run(arguments),
-            Self::Demo(arguments) => demo::run(arguments),
-            Self::Fabric(arguments) => fabric::run(arguments),
+            Self::Demo(arguments) => arguments.run(EndSignal::flag),
+            Self::Fabric(arguments) => arguments.run(EndSignal::flag),
             Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
             Self::Keyserver(arguments) => keyserver::run(arguments),
-            Self::Link(arguments) => link::run(arguments),
+            Self::Link(arguments) => {
+                let end = EndSignal::listen()?;
+                arguments.run(|limit| end.wait(limit))
+            }
             Self::State(arguments) => state::run(arguments),
             Self::Switch(arguments) => switch::run(arguments),
         }

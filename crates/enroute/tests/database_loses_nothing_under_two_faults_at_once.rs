@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{Relay, RelayConfig, RelayHandle};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use redis::Connection;
@@ -29,6 +28,7 @@ use support::enroute::program;
 use support::faults;
 use support::origins::absent;
 use support::process::{PATIENCE, Process};
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 const CLIENTS: usize = 4;
 const KEYS: u64 = 60;

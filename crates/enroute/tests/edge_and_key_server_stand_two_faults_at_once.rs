@@ -24,7 +24,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use enroute::link::{Relay, RelayConfig, RelayHandle};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use support::{
@@ -35,6 +34,7 @@ use support::{
     process::{Process, free_address},
     tls::Tls,
 };
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 const SHOP: &str = "shop.example";
 const CLIENTS: usize = 6;

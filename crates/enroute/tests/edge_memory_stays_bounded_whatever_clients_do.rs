@@ -6,6 +6,7 @@ mod support;
 
 use std::{
     io::{BufRead, BufReader, Write},
+    iter,
     net::{SocketAddr, TcpListener, TcpStream},
     thread,
     time::Duration,
@@ -31,10 +32,15 @@ const PAGE: usize = 12 * MIB;
 
 /// An edge before an origin of endless means.
 fn with_edge(test: impl FnOnce(&Edge<'_>)) {
+    with_edge_of("", test);
+}
+
+fn with_edge_of(limits: &str, test: impl FnOnce(&Edge<'_>)) {
     let Some(workshop) = workshop() else { return };
     raise_open_files();
     workshop.certificate(SHOP, "ec");
-    let edge = workshop.start(OPTIONS, &(workshop.site(SHOP, origin()) + "body_max = \"12MiB\"\n"));
+    let site = workshop.site(SHOP, origin()) + "body_max = \"12MiB\"\n";
+    let edge = workshop.start(&format!("{OPTIONS}{limits}"), &site);
     let witness = |edge: &Edge<'_>| {
         let answer = edge.curl(SHOP, "/small", &[]);
         assert_eq!((answer.status, &*answer.body), (200, "xxxxxxxx"), "{answer:?}");
@@ -218,7 +224,7 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
             let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
             let head =
                 format!("POST / HTTP/1.1\r\nHost: {SHOP}\r\nContent-Length: {}\r\n\r\n", 15 * MIB);
-            client.insist(std::iter::once(head.into_bytes()).chain((0..15).map(|_| megabyte())));
+            client.insist(iter::once(head.into_bytes()).chain((0..15).map(|_| megabyte())));
             client
         });
         check(edge, "100 uploads of 15 MiB");
@@ -230,10 +236,55 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
             let post = Http2::begun(1, &block("POST", &format!("/{number}")), false);
             // What the window of its connection lets it send.
             let data = (0..15).map(|_| Http2::data(1, &vec![b'x'; 16_000]));
-            client.0.insist(std::iter::once(post).chain(data));
+            client.0.insist(iter::once(post).chain(data));
             client
         });
         check(edge, "100 uploads by HTTP/2");
+    });
+}
+
+/// An edge that asks its origin for one thing at a time, which is one that is never answered: of no other
+/// request is the body read.
+fn with_bodies_unread(test: impl FnOnce(&Edge<'_>)) {
+    with_edge_of("origin_connections_max = 1\norigin_timeout = \"10min\"\n", |edge| {
+        let mut first = Tls::connect(edge.address, SHOP, "http/1.1");
+        first.send(&get("/silent"));
+        until("it is asked for", || edge.counted("requests") == 2);
+        test(edge);
+    });
+}
+
+#[test]
+fn many_uploads_by_http2_of_which_little_comes() {
+    const STREAMS: u32 = 128;
+    with_bodies_unread(|edge| {
+        let _open = at_once(400, |number| {
+            let mut client = Http2::connect(edge.address, SHOP, &[]);
+            let head =
+                [block("POST", &format!("/{number}")), field("content-length", "2")].concat();
+            let upload = |at: u32| {
+                let stream = 2 * at + 1;
+                [Http2::begun(stream, &head, false), Http2::data(stream, b"x")].concat()
+            };
+            client.0.insist((0..STREAMS).map(upload));
+            client
+        });
+        check(edge, "51,200 uploads by HTTP/2 of one byte each");
+    });
+}
+
+/// What lies between two frames of a body is read with them, and kept with the later one.
+#[test]
+fn uploads_by_http2_whose_frames_are_small_and_far_apart() {
+    with_bodies_unread(|edge| {
+        let _open = at_once(100, |number| {
+            let mut client = Http2::connect(edge.address, SHOP, &[]);
+            let post = Http2::begun(1, &block("POST", &format!("/{number}")), false);
+            let apart = [Http2::data(1, b"x"), Http2::ignored(16_000)].concat();
+            client.0.insist(iter::once(post).chain(iter::repeat_n(apart, 500)));
+            client
+        });
+        check(edge, "100 uploads of 500 frames of a byte, 16 kB apart");
     });
 }
 

@@ -4,26 +4,19 @@
 mod support;
 
 use std::env;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bson::{Document, doc};
-use enroute::link::{Relay, RelayConfig};
-use mongodb::error::{Error, ErrorKind};
-use mongodb::options::ClientOptions;
-use mongodb::sync::{Client, Collection};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use support::enroute::{Cache, program};
-use support::history::{self, Operation, Outcome, Recorder, Verdict, What};
+use support::history::{self, Operation, Verdict};
+use support::mongodb_history::record;
 use support::origins::Mongo;
 use support::process::free_address;
-
-const CLIENTS: usize = 8;
-const KEYS: usize = 20;
+use testbed::link::{Relay, RelayConfig};
 
 #[test]
 fn mongodb_history_through_the_cache_is_linearizable() {
@@ -71,15 +64,11 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let start = Instant::now();
     let left = AtomicUsize::new(operations);
     let over = AtomicBool::new(false);
+    let take = |left: usize| left.checked_sub(1);
+    let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
     let history: Vec<Operation> = thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(&config, &over));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                let (address, left) = (cache.address(), &left);
-                scope.spawn(move || work(number, address, seed, start, left))
-            })
-            .collect();
-        let history = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        let history = record(cache.address(), seed, start, goes_on, || ());
         over.store(true, Ordering::Relaxed);
         let breaks = trouble.join().unwrap();
         eprintln!("seed {seed}: {breaks} breaks in {:?}", start.elapsed());
@@ -89,57 +78,6 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let verdict = history::check(&history)?;
     eprintln!("{}\n{statistics:?}", verdict.text);
     Some((verdict, statistics["hits"] as u64))
-}
-
-fn work(
-    number: usize,
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    left: &AtomicUsize,
-) -> Vec<Operation> {
-    let mut random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
-    let mut recorder = Recorder::new(number, start);
-    let mut value = number as u64 * 1_000_000_000;
-    let users = users(address);
-    let take = |left: usize| left.checked_sub(1);
-    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-        value += 1;
-        let key = random.random_range(0..KEYS);
-        let filter = doc! { "_id": format!("k{key}") };
-        match random.random_range(0..100) {
-            0..70 => recorder.record(key, || {
-                let found = users.find_one(filter).run().ok()?;
-                let value = found.map(|found| found.get_i64("v").expect("a number") as u64);
-                Some((What::Read(value), Outcome::Succeeded))
-            }),
-            70..93 => recorder.record(key, || {
-                let mut whole = filter.clone();
-                whole.insert("v", value as i64);
-                let written = users.replace_one(filter, whole).upsert(true).run();
-                Some((What::Write(value), outcome(&written)))
-            }),
-            _ => recorder
-                .record(key, || Some((What::Delete, outcome(&users.delete_one(filter).run())))),
-        };
-    }
-    recorder.finish()
-}
-
-fn users(address: SocketAddr) -> Collection<Document> {
-    let url = format!("mongodb://{address}/?directConnection=true&retryWrites=false");
-    let options = ClientOptions::parse(url).run().expect("a URL");
-    let client = Client::with_options(options).expect("good options");
-    client.database("shop").collection("users")
-}
-
-/// What is known of a write: an answer, even no, says all; a lost connection says nothing.
-fn outcome<T>(written: &Result<T, Error>) -> Outcome {
-    match written.as_ref().map_err(|error| &*error.kind) {
-        Ok(_) => Outcome::Succeeded,
-        Err(ErrorKind::Command(_) | ErrorKind::Write(_)) => Outcome::Failed,
-        Err(_) => Outcome::Unknown,
-    }
 }
 
 /// Takes the path away with all its connections, brings it back, delays it: says how often.

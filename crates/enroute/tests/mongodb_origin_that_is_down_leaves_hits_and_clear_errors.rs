@@ -6,7 +6,6 @@ mod support;
 use std::net::SocketAddr;
 
 use bson::{Document, doc};
-use enroute::link::{Relay, RelayConfig};
 use mongodb::error::ErrorKind;
 use mongodb::options::{ClientOptions, ReadConcern};
 use mongodb::sync::{Client, Collection};
@@ -14,6 +13,7 @@ use support::enroute::Cache;
 use support::message;
 use support::origins::Mongo;
 use support::process::free_address;
+use testbed::link::{Relay, RelayConfig};
 
 const LONG: &str = "[storage]\nauthorization_lease = \"60min\"\n";
 const HOST_UNREACHABLE: i32 = 6;

@@ -14,7 +14,6 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::RelayHandle;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use support::cgroup::Cgroup;
@@ -23,6 +22,7 @@ use support::faults::{self, two_at_once};
 use support::history::{self, Verdict};
 use support::origins::Redis;
 use support::redis_history::{path_to, record_during};
+use testbed::link::RelayHandle;
 
 /// Longer than two faults together keep a write under way after its connection was lost.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"5s\"\n";

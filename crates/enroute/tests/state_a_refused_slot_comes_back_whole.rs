@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use enroute::link::RelayHandle;
 use redis::cmd;
 use support::cluster::{Linked, agree_on, connection, link, valkey};
 use support::origins::Redis;
 use support::state::{Agent, Ends, owner, placer_with, said, slot_of, tags_at, wait_for};
+use testbed::link::RelayHandle;
 
 /// The nodes, by how far they are from every agent; the others are so far that only the near one is
 /// better.

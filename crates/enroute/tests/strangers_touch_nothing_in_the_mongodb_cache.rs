@@ -31,7 +31,7 @@ fn origin() -> SocketAddr {
     address
 }
 
-/// Closes, as servers do, at what is no message.
+/// Closes, as servers do, at what is no message; every other time it says nothing instead.
 fn serve(mut stream: TcpStream) {
     let mut known = false;
     loop {
@@ -39,8 +39,12 @@ fn serve(mut stream: TcpStream) {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(_) => {
-                ODD.fetch_add(1, SeqCst);
-                return;
+                if ODD.fetch_add(1, SeqCst).is_multiple_of(2) {
+                    return;
+                }
+                loop {
+                    thread::park();
+                }
             }
         };
         let body = answer(&request, &mut known);

@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 
 const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);

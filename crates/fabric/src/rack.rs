@@ -11,8 +11,10 @@ mod zipf;
 use std::collections::HashMap;
 
 use policy::hotkey;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
-use crate::{Error, random::Random};
+use crate::Error;
 pub use zipf::Zipf;
 
 /// The key of a rank as clients write it: 16 bytes, the last twelve digits in them.
@@ -123,7 +125,7 @@ impl Rack {
         self.check(qps)?;
         let reads = Zipf::new(self.keys, self.skew);
         let writes = (self.writes > 0.0).then(|| Zipf::new(self.keys, self.write_skew));
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::seed_from_u64(seed);
         let mut metrics = RackMetrics {
             server_answers: vec![0; self.servers as usize],
             ..RackMetrics::default()
@@ -137,9 +139,9 @@ impl Rack {
         let mut invalid_until = HashMap::new();
         for query in 0..queries {
             let now = u128::from(query) * 1_000_000_000 * u128::from(self.server_qps);
-            let written = writes.as_ref().filter(|_| random.unit() < self.writes);
+            let written = writes.as_ref().filter(|_| random.random::<f64>() < self.writes);
             let write = written.is_some();
-            let rank = written.unwrap_or(&reads).rank(random.unit());
+            let rank = written.unwrap_or(&reads).rank(random.random::<f64>());
             metrics.asked += 1;
             let cached = rank < self.cached;
             if cached && !write && invalid_until.get(&rank).is_none_or(|until| *until <= now) {

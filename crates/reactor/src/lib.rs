@@ -22,8 +22,11 @@
 //! Alike, and left where they are:
 //!
 //! - The seats of the state agent are numbered by `state::agent::Agent`, which keeps its own half of each client.
-//! - The alarms of the cache (a set from which alarms are removed) and of the link emulator (a heap with outdated
-//!   ones): the one changes an alarm at most turns, the other needs the cheapest next departure.
+//! - The alarms of the cache (a set from which alarms are removed) and of the relay (a heap that keeps outdated
+//!   ones): the first changes an alarm in most turns, the second needs the next departure at the least cost.
+//! - The relay (`testbed/link/relay`) has an epoll of its own. It does not sleep past a departure, and tells a reset
+//!   from an end before it reads. It accepts by the same rule ([`Failures`]).
+//! - The commands of an emulated path (`testbed/link/control.rs`) are answered, and the tunnel polls its devices.
 //! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
 //! - `bench` imports no crate of this repository: what measures shares nothing with what is measured.
 

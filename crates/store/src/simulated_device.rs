@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
+
 use crate::device::{Device, FileName};
 
 /// Bytes a crash leaves old or new as one.
@@ -44,7 +49,7 @@ struct Disk {
     faults: Faults,
     calls: u64,
     crashed: bool,
-    random: u64,
+    random: SplitMix64,
 }
 
 /// Files in memory with the configured failures.
@@ -54,16 +59,8 @@ pub struct SimulatedDevice {
 }
 
 impl Disk {
-    /// The next random number (splitmix64).
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     fn one_in(&mut self, count: u64) -> bool {
-        count > 0 && self.draw().is_multiple_of(count)
+        count > 0 && self.random.next_u64().is_multiple_of(count)
     }
 
     /// Counts a call; true if the device stops in it.
@@ -95,7 +92,13 @@ impl SimulatedFile {
 impl SimulatedDevice {
     /// An empty disk.
     pub fn new(seed: u64, faults: Faults) -> Self {
-        let disk = Disk { files: BTreeMap::new(), faults, calls: 0, crashed: false, random: seed };
+        let disk = Disk {
+            files: BTreeMap::new(),
+            faults,
+            calls: 0,
+            crashed: false,
+            random: SplitMix64::seed_from_u64(seed),
+        };
         Self { disk: Mutex::new(disk) }
     }
 
@@ -124,7 +127,7 @@ impl SimulatedDevice {
         let mut disk = self.disk();
         let mut files = std::mem::take(&mut disk.files);
         // Some crashes lose everything not synced, some nothing, most a part.
-        let mood = disk.draw() % 4;
+        let mood = disk.random.next_u64() % 4;
         for file in files.values_mut() {
             let mut after = file.safe.clone();
             after.resize(file.now.len().max(after.len()), 0);

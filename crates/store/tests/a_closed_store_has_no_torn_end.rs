@@ -59,7 +59,7 @@ fn a_flipped_bit_anywhere_is_damage() {
     for seed in 0..150 {
         let mut run = filled(seed);
         assert!(run.close());
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let segments: Vec<_> = run.device.list().expect("lists");
         let segments: Vec<_> =
             segments.into_iter().filter(|(name, _)| matches!(name, FileName::Segment(_))).collect();

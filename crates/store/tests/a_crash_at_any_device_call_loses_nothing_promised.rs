@@ -9,7 +9,7 @@ use elastic::{Random, Run};
 use store::Faults;
 
 fn crash_often(seed: u64, crashes: usize, steps: usize) {
-    let mut random = Random(seed ^ 0x5eed);
+    let mut random = Random::new(seed ^ 0x5eed);
     let faults = |random: &mut Random| {
         let calls = if random.one_in(3) { 30 } else { 2000 };
         Faults { crash_at: Some(1 + random.below(calls)), ..Faults::default() }

@@ -30,7 +30,7 @@ fn flipped_bits_while_serving() {
         run.keys = 1000;
         run.value_bytes_max = 6000;
         run.run(4000);
-        flip_some(&run, &mut Random(seed));
+        flip_some(&run, &mut Random::new(seed));
         // Every load is compared with the model: what is not as written has to fail.
         run.run(1500);
         failed += run.failed_loads;
@@ -45,7 +45,7 @@ fn flipped_bits_before_a_restart() {
         let mut run = Run::new(seed, Faults::default()).expect("opens");
         run.run(2000);
         run.make_durable();
-        flip_some(&run, &mut Random(seed));
+        flip_some(&run, &mut Random::new(seed));
         run.device.restart(Faults::default());
         let store = Elastic::open(run.config(), &run.device, run.now).expect("opens");
         let recovery = store.recovery().clone();

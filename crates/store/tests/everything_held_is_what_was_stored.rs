@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use store::{Config, Memory, Replacement};
 
-/// SplitMix64: small, and good enough to choose test steps.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % end
+        self.0.next_u64() % end
     }
 }
 
@@ -36,7 +36,7 @@ struct Trial {
 
 impl Trial {
     fn new(seed: u64, replacement: Replacement) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(SplitMix64::seed_from_u64(seed));
         let items_max = [0, 1, 10, 200, usize::MAX][random.below(5) as usize];
         let bytes_max = [1 << 14, 60_000, 1 << 20, 5 << 20][random.below(4) as usize];
         let config = Config { items_max, bytes_max, replacement, ..Config::default() };

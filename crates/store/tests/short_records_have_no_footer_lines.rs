@@ -36,7 +36,7 @@ fn has_parity(segment: &[u8]) -> bool {
 fn what_a_crash_tears_is_cut() {
     let (mut with_parity, mut cuts) = (0, 0);
     for seed in 0..60 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut run = Run::new(seed, Faults::default()).expect("opens");
         (run.clears, run.keys, run.value_bytes_max) = (false, 1000, 100);
         for _ in 0..4 {

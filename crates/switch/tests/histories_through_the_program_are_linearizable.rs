@@ -7,6 +7,10 @@
 
 mod support;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{
     collections::BTreeMap,
     fmt::Write,
@@ -32,14 +36,11 @@ const SERVER: &str = "10.0.0.2:50000";
 const SWITCH: &str = "10.0.0.254:50000";
 const CONTROLLER: &str = "10.0.0.254:50001";
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(mixed ^ mixed >> 31) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.0.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
     fn one_in(&mut self, of: u64) -> bool {
@@ -118,7 +119,7 @@ impl World {
         let statistics =
             policy::hotkey::Config { threshold: 2, ..policy::hotkey::Config::default() };
         Some(Self {
-            random: Random(seed),
+            random: Random(SplitMix64::seed_from_u64(seed)),
             plane: data_plane(Config { entries: 32, statistics, ..small() })?,
             controller: controller(),
             agent: agent(1, Duration::ZERO),

@@ -6,6 +6,10 @@
 
 mod support;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use support::{at, data_plane, small, value};
@@ -29,13 +33,11 @@ const ON_THEIR_WAY_MAX: usize = 12;
 /// Whatever has to pass before a key is asked for has passed.
 const LATER: Duration = Duration::from_secs(1 << 32);
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((u128::from(mixed ^ mixed >> 29) * bound as u128) >> 64) as usize
+        ((u128::from(self.0.next_u64()) * bound as u128) >> 64) as usize
     }
 }
 
@@ -47,6 +49,8 @@ struct Asked {
     write: Option<(usize, u32)>,
     /// Key that is read.
     read: Option<usize>,
+    /// By a meta get: its value and the end of its line are the answer.
+    is_meta: bool,
     answer: &'static str,
 }
 
@@ -137,7 +141,7 @@ impl<'a> World<'a> {
         let keys = (0..KEYS).map(|_| History { values: vec![0], told: 0 }).collect();
         let mut world = Self {
             plane,
-            random: Random(seed),
+            random: Random(SplitMix64::seed_from_u64(seed)),
             connections,
             keys,
             written: 0,
@@ -189,7 +193,8 @@ impl<'a> World<'a> {
         }
         let value = text_of(self.written);
         let (bytes, write) = (value.len(), Some((key, self.written)));
-        let kinds = if self.is_clear { 13 } else { 15 };
+        let kinds = if self.is_clear { 13 } else { 17 };
+        let mut is_meta = false;
         let (said, write, read, answer) = match self.random.below(kinds) {
             0..4 => (format!("set k{key} 0 0 {bytes}\r\n{value}\r\n"), write, None, "STORED\r\n"),
             4 if !self.is_known => {
@@ -206,12 +211,18 @@ impl<'a> World<'a> {
             8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
             4 | 9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
             13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
+            // Nobody can tell whether it will be answered.
+            14 => {
+                is_meta = true;
+                (format!("mg k{key} v q\r\n"), None, Some(key), "")
+            }
+            15 => (format!("mg none{key} v q\r\n"), None, None, ""),
             // What is not stored says so all the same.
             _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
         };
         let one = &mut self.connections[number];
         one.said.extend(said.as_bytes());
-        one.asked.push_back(Asked { end: one.said.len(), write, read, answer });
+        one.asked.push_back(Asked { end: one.said.len(), write, read, is_meta, answer });
     }
 
     /// A segment passes, or one that did before.
@@ -245,8 +256,12 @@ impl<'a> World<'a> {
         });
         if let Some(key) = asked.read {
             let value = text_of(*self.keys[key].values.last().expect("there is one"));
-            one.answers
-                .extend(format!("VALUE k{key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).as_bytes());
+            let bytes = value.len();
+            let text = match asked.is_meta {
+                true => format!("VA {bytes}\r\n{value}\r\n"),
+                false => format!("VALUE k{key} 0 {bytes}\r\n{value}\r\nEND\r\n"),
+            };
+            one.answers.extend(text.as_bytes());
         }
         one.answers.extend(asked.answer.as_bytes());
         one.done.push_back(Done { end: one.answers.len(), write });

@@ -10,6 +10,10 @@ mod support;
 
 use std::{fs, path::Path, process::Command, sync::atomic::Ordering::Relaxed};
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use support::{SERVER as NETCACHE, at, cache, come_from, data_plane, name, small, value};
 use switch::{
     attach::Side,
@@ -35,14 +39,11 @@ const ADMITTED: u64 = 100;
 /// Frames a mutation found once, in hexadecimal.
 const REGRESSIONS: [&str; 0] = [];
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(mixed ^ mixed >> 31) * limit as u128) >> 64) as usize
+        ((u128::from(self.0.next_u64()) * limit as u128) >> 64) as usize
     }
 
     fn byte(&mut self) -> u8 {
@@ -245,7 +246,7 @@ fn mutate(frame: &mut Vec<u8>, random: &mut Random) {
 
 fn fuzz(seed: u64, mutants: u32) {
     let Some(mut plane) = data_plane(small()) else { return };
-    let (mut random, seeds) = (Random(seed), seeds());
+    let (mut random, seeds) = (Random(SplitMix64::seed_from_u64(seed)), seeds());
     let mut verdicts = [0u32; 4];
     let mut check = |plane: &mut DataPlane, side: Side, frame: &[u8]| {
         fill(plane);

@@ -20,6 +20,7 @@
 
 pub mod detect;
 mod error;
+pub mod http2;
 pub mod memcache;
 pub mod mongo;
 pub mod netcache;

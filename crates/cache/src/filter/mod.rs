@@ -402,6 +402,10 @@ pub trait Filter {
     /// The answers that stand side by side in `reply`; `None` if it is an error.
     fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
 
+    /// Of a reply that begins so: how many answers stand side by side in it, and the bytes before the first. `None` if
+    /// it is none of these.
+    fn elements(&self, tag: &Self::Tag, beginning: &[u8]) -> Option<(usize, usize)>;
+
     /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
     /// said lately, where a client could not go on without it.
     fn unavailable(&mut self, tag: &Self::Tag, why: &str, out: &mut Vec<u8>, now: Duration);

@@ -158,36 +158,24 @@ impl<F: Filter> Session<F> {
             self.forward(original);
             return self.expect(tag, Action::Forward);
         };
-        let mut merge = Merge { parts: Vec::with_capacity(read.keys.len()), stored: Vec::new() };
+        let mut merge = Merge::new(read.keys.len());
         let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
         let mut probes = Vec::new();
         let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
         for &key in &read.keys {
             let start = merge.stored.len();
-            let (filter, stored) = (&mut self.filter, &mut merge.stored);
-            let hit = |packed: &[u8]| filter.answer(&tag, packed, stored);
             let question = Question { key, variant, principal: self.standing.principal(now) };
-            let grant = match storage.read(question, None, now, hit) {
-                Answer::Hit => {
-                    hits += 1;
-                    merge.parts.push(Part::Stored(start..merge.stored.len()));
-                    if merge.stored.len() > self.config.buffered_bytes_max {
-                        // More than the client may have waiting: the origin paces it better.
-                        storage.stats().why_not(WhyNot::Option);
-                        return self.pass_whole(merge, tag, original, storage);
-                    }
-                    continue;
+            let (filter, stored) = (&mut self.filter, &mut merge.stored);
+            let Err(grant) = look_up(filter, question, &tag, stored, storage, now) else {
+                hits += 1;
+                merge.parts.push(Part::Stored(start..merge.stored.len()));
+                if merge.stored.len() > self.config.buffered_bytes_max {
+                    // More than the client may have waiting: the origin paces it better.
+                    storage.stats().why_not(WhyNot::Option);
+                    return self.pass_whole(merge, tag, original, storage);
                 }
-                Answer::Miss(Ok(grant)) => {
-                    storage.stats().why_not(WhyNot::NotStored);
-                    Some(grant)
-                }
-                Answer::Miss(Err(refusal)) => {
-                    storage.stats().why_not(refusal.into());
-                    None
-                }
-                Answer::Pending(_) => None,
+                continue;
             };
             missing.push(key.bytes);
             let mut probed = false;
@@ -370,5 +358,29 @@ impl From<Refusal> for WhyNot {
             Refusal::Closed(Closed::Derived) => Self::Derived,
             Refusal::Closed(Closed::NamespaceLimit) => Self::NamespaceLimit,
         }
+    }
+}
+
+/// Asks storage for one of several keys and appends its answer to `stored`; else what may be filled.
+fn look_up<F: Filter, S: Storage>(
+    filter: &mut F,
+    question: Question<'_>,
+    tag: &F::Tag,
+    stored: &mut Vec<u8>,
+    storage: &mut S,
+    now: Duration,
+) -> Result<(), Option<Grant>> {
+    let hit = |packed: &[u8]| filter.answer(tag, packed, stored);
+    match storage.read(question, None, now, hit) {
+        Answer::Hit => Ok(()),
+        Answer::Miss(Ok(grant)) => {
+            storage.stats().why_not(WhyNot::NotStored);
+            Err(Some(grant))
+        }
+        Answer::Miss(Err(refusal)) => {
+            storage.stats().why_not(refusal.into());
+            Err(None)
+        }
+        Answer::Pending(_) => Err(None),
     }
 }

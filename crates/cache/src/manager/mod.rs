@@ -8,3 +8,4 @@ mod check;
 mod client;
 mod server;
 mod settle;
+pub(crate) mod splice;

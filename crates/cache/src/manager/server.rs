@@ -2,13 +2,15 @@
 
 use std::{mem, time::Duration};
 
+use smallvec::SmallVec;
+
 use crate::{
     Error,
-    expected::{Action, Expected, Fill, Merge, Part},
+    expected::{Action, Expected, Fill},
     filter::{Cut, Ends, Filter, Hush, VERDICT_BYTES, Verdict},
     session::{Captured, Reading, Session},
     stats::NotFilled,
-    storage::Storage,
+    storage::{Storage, Write},
 };
 
 impl<F: Filter> Session<F> {
@@ -98,17 +100,25 @@ impl<F: Filter> Session<F> {
                 self.captured.bytes.extend_from_slice(part.get(..room).unwrap_or_default());
                 return Ok(());
             }
-            Capture::IfSmall => self.config.captured_bytes_max,
+            Capture::IfSmall | Capture::Splice => self.config.captured_bytes_max,
             Capture::Always => self.config.withheld_bytes_max,
         };
         if length <= limit && !self.captured.overflowed {
             self.captured.bytes.extend_from_slice(part);
             return Ok(());
         }
+        if let Capture::Splice = seen.capture {
+            if self.captured.overflowed {
+                self.go_on_splicing(part);
+            } else {
+                self.begin_to_splice(part);
+            }
+            return Ok(());
+        }
         self.captured = Captured { bytes: Vec::new(), overflowed: true };
         match seen.capture {
             Capture::Always => Err(Error::Withheld { limit, got: length }),
-            Capture::Never | Capture::Head | Capture::IfSmall => Ok(()),
+            Capture::Never | Capture::Head | Capture::IfSmall | Capture::Splice => Ok(()),
         }
     }
 
@@ -175,21 +185,32 @@ impl<F: Filter> Session<F> {
         if !writes.is_empty() || ends != Ends::Nothing {
             // A fence says that the origin has come past the write, and nothing else.
             let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
-            match self.expected.front_mut() {
-                Some(proof) if verdict == Verdict::Claimed && proof.action.is_proof() => {
-                    proof.writes = writes;
-                }
-                _ => self.settle(writes, ends, verdict, storage),
-            }
-            if ends != Ends::Nothing {
-                self.look_again();
-            }
+            self.conclude(writes, ends, verdict, storage);
         }
         if self.hush != Hush::Off && !ours {
             self.to_client.truncate(heard);
             self.hear();
         }
         self.advance_queue();
+    }
+
+    /// Settles writes by their reply, or leaves them to the proof that was asked for behind it.
+    fn conclude<S: Storage>(
+        &mut self,
+        writes: SmallVec<[Write; 1]>,
+        ends: Ends,
+        verdict: Verdict,
+        storage: &mut S,
+    ) {
+        match self.expected.front_mut() {
+            Some(proof) if verdict == Verdict::Claimed && proof.action.is_proof() => {
+                proof.writes = writes;
+            }
+            _ => self.settle(writes, ends, verdict, storage),
+        }
+        if ends != Ends::Nothing {
+            self.look_again();
+        }
     }
 
     /// The client has said which replies it wants to hear, and the origin was asked for all.
@@ -213,7 +234,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    fn fill<S: Storage>(
+    pub(crate) fn fill<S: Storage>(
         &mut self,
         tag: &F::Tag,
         mut fill: Fill,
@@ -264,48 +285,6 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    fn merge<S: Storage>(
-        &mut self,
-        tag: &F::Tag,
-        merge: Merge,
-        reply: Option<&[u8]>,
-        storage: &mut S,
-        now: Duration,
-    ) {
-        let passed = !merge.is_partial();
-        let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
-        let elements = reply.and_then(|reply| self.filter.split(tag, reply));
-        let elements = elements.filter(|parts| parts.len() == missing);
-        let out = self.to_client.buffer();
-        match &elements {
-            _ if passed => {}
-            Some(_) => self.filter.answer_many(tag, merge.parts.len(), out),
-            // An error answers the whole request.
-            None => out.extend_from_slice(reply.unwrap_or_default()),
-        }
-        let mut elements = elements.map(Vec::into_iter);
-        for part in merge.parts {
-            match part {
-                Part::Stored(range) if elements.is_some() => {
-                    let stored = merge.stored.get(range).unwrap_or_default();
-                    self.to_client.buffer().extend_from_slice(stored);
-                }
-                Part::Stored(_) => {}
-                Part::Missing(fill) => {
-                    // Without elements the reply is an error, which `admit` will not take either.
-                    let element = match &mut elements {
-                        Some(elements) => elements.next(),
-                        None => reply,
-                    };
-                    if !passed && elements.is_some() {
-                        self.to_client.buffer().extend_from_slice(element.unwrap_or_default());
-                    }
-                    self.fill(tag, fill, element, storage, now);
-                }
-            }
-        }
-    }
-
     /// Sends the answers of ours whose turn has come, and lets a stream begin at its own.
     pub(crate) fn advance_queue(&mut self) {
         if self.reading != Reading::Boundary {
@@ -340,6 +319,8 @@ enum Capture {
     IfSmall,
     /// As much of its beginning as says what became of a write.
     Head,
+    /// Unless it is large: then it passes from there on, with what is stored in between.
+    Splice,
     /// It must be seen, whatever its size.
     Always,
 }
@@ -354,6 +335,7 @@ impl<T> Expected<T> {
             }
             Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
             Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
+            Action::Merge(_) => (false, Capture::Splice),
             Action::Observe => (true, Capture::Always),
             Action::Fence { .. } | Action::Proof => (false, Capture::Head),
             Action::Rewrite
@@ -361,8 +343,7 @@ impl<T> Expected<T> {
             | Action::Restore
             | Action::Check { .. }
             | Action::Refused { .. }
-            | Action::Probe { .. }
-            | Action::Merge(_) => (false, Capture::Always),
+            | Action::Probe { .. } => (false, Capture::Always),
         };
         Seen { passes, capture }
     }

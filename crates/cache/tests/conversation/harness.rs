@@ -37,8 +37,13 @@ use cache::{
     lease::Ticket,
     session::{self, Afterlife, Loss},
     stats::{NotFilled, Stats, WhyNot},
-    storage::{self, MemoryStorage, Population, Storage},
+    storage::{MemoryStorage, Storage},
 };
+
+mod script;
+
+pub(crate) use script::Config;
+use script::steps;
 
 /// One connection as a protocol's script sees it: text to bytes, and bytes against text.
 pub(crate) trait Speech {
@@ -72,55 +77,6 @@ pub(crate) trait Speech {
     }
 }
 
-/// The words of a script's `config` line.
-#[derive(Debug, Default)]
-pub(crate) struct Config(BTreeMap<String, String>);
-
-impl Config {
-    pub(crate) fn word(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
-        self.word(name).map(|word| word.parse().unwrap_or_else(|_| panic!("{name}={word}")))
-    }
-
-    fn storage(&self) -> storage::Config {
-        let population = match self.word("population") {
-            None | Some("on-miss") => Population::OnMiss,
-            Some("on-write") => Population::OnWrite,
-            Some(other) => panic!("population={other}"),
-        };
-        let mut config = storage::Config { population, ..storage::Config::default() };
-        if let Some(bytes) = self.number("value-bytes-max") {
-            config.memory.value_bytes_max = bytes;
-        }
-        config.ttl = self.number("ttl").map_or(config.ttl, Duration::from_secs);
-        config.quarantine =
-            self.number("quarantine").map_or(config.quarantine, Duration::from_secs);
-        config
-    }
-
-    fn session(&self) -> session::Config {
-        let mut config = session::Config::default();
-        let places = [
-            ("pipeline-max", &mut config.pipeline_max),
-            ("buffered-bytes-max", &mut config.buffered_bytes_max),
-            ("captured-bytes-max", &mut config.captured_bytes_max),
-            ("withheld-bytes-max", &mut config.withheld_bytes_max),
-            ("held-writes-max", &mut config.held_writes_max),
-            ("request-held-bytes-max", &mut config.request_held_bytes_max),
-            ("stranger-held-bytes-max", &mut config.stranger_held_bytes_max),
-        ];
-        for (name, place) in places {
-            *place = self.number(name).unwrap_or(*place);
-        }
-        let lease = self.number("authorization-lease").unwrap_or(1_000_000);
-        config.authorization_lease = Duration::from_secs(lease);
-        config
-    }
-}
-
 /// Holds every conversation of `folder`.
 pub(crate) fn hold_all<S: Speech>(folder: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations").join(folder);
@@ -145,18 +101,14 @@ pub(crate) fn hold_all<S: Speech>(folder: &str) {
 
 fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
     let steps = steps(text);
-    let mut config = Config::default();
-    for (_, step) in steps.iter().filter(|(_, step)| step.starts_with("config ")) {
-        let words = step.split_whitespace().skip(1);
-        config.0.extend(
-            words.filter_map(|word| word.split_once('=')).map(|(a, b)| (a.into(), b.into())),
-        );
-    }
+    let config = Config::of(&steps);
     let mut play = Play::<S> {
         storage: MemoryStorage::new(config.storage(), 1),
-        session_config: Arc::new(config.session()),
-        settings: Arc::new(S::settings(&config)),
-        connections: BTreeMap::new(),
+        connections: Connections {
+            session: Arc::new(config.session()),
+            settings: Arc::new(S::settings(&config)),
+            open: BTreeMap::new(),
+        },
         now: Duration::from_secs(1),
         counted: BTreeMap::new(),
         broken: None,
@@ -172,29 +124,9 @@ fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
     play.end();
 }
 
-/// Logical lines, each with the number of its first.
-fn steps(text: &str) -> Vec<(usize, String)> {
-    let mut steps: Vec<(usize, String)> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        match steps.last_mut() {
-            Some((_, step)) if line.starts_with(' ') => {
-                step.push(' ');
-                step.push_str(line.trim());
-            }
-            _ => steps.push((index + 1, line.trim_end().to_owned())),
-        }
-    }
-    steps
-}
-
 struct Play<S: Speech> {
     storage: MemoryStorage,
-    session_config: Arc<session::Config>,
-    settings: Arc<S::Settings>,
-    connections: BTreeMap<u64, (S, Session<S::Filter>)>,
+    connections: Connections<S>,
     now: Duration,
     counted: BTreeMap<String, u64>,
     broken: Option<Error>,
@@ -203,6 +135,27 @@ struct Play<S: Speech> {
     place: String,
 }
 
+/// The connections of a conversation, by their numbers.
+struct Connections<S: Speech> {
+    session: Arc<session::Config>,
+    settings: Arc<S::Settings>,
+    open: BTreeMap<u64, (S, Session<S::Filter>)>,
+}
+
+impl<S: Speech> Connections<S> {
+    /// The connection of this number, opened if it is the first that is said of it.
+    fn get(&mut self, number: u64) -> &mut (S, Session<S::Filter>) {
+        self.open.entry(number).or_insert_with(|| {
+            let (speech, filter) = S::open(&self.settings);
+            (speech, Session::new(filter, Arc::clone(&self.session), Ticket(number)))
+        })
+    }
+}
+
+/// Steps before which what the step before sent may still be leaving.
+const GO_WITH_THE_STEP_BEFORE: [&str; 7] =
+    ["to-origin", "to-client", "config", "stats", "waits", "breaks", "origin-connected"];
+
 impl<S: Speech> Play<S> {
     fn step(&mut self, step: &str) {
         let (head, text) =
@@ -210,16 +163,7 @@ impl<S: Speech> Play<S> {
         let (verb, rest) = head.split_once(' ').unwrap_or((head, ""));
         let name = verb.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let number = verb[name.len()..].parse().unwrap_or(1);
-        if !matches!(
-            name,
-            "to-origin"
-                | "to-client"
-                | "config"
-                | "stats"
-                | "waits"
-                | "breaks"
-                | "origin-connected"
-        ) {
+        if !GO_WITH_THE_STEP_BEFORE.contains(&name) {
             self.nothing_else_left();
         }
         if name != "breaks" {
@@ -232,7 +176,7 @@ impl<S: Speech> Play<S> {
             "to-origin" => self.leaves(number, Side::Server, text),
             "to-client" => self.leaves(number, Side::Client, text),
             "waits" => {
-                let waits = self.connection(number).1.poll_timeout().is_some();
+                let waits = self.connections.get(number).1.poll_timeout().is_some();
                 assert!(waits, "{}: it does not wait", self.place);
             }
             "time" => {
@@ -240,57 +184,19 @@ impl<S: Speech> Play<S> {
                 self.pass(Duration::from_secs(seconds.parse().expect("time +5s")));
             }
             "stats" => self.stats(rest),
-            "proceeds" => {
-                let now = self.now;
-                let (connections, storage) = (&mut self.connections, &mut self.storage);
-                let (_, session) =
-                    Self::open(connections, &self.settings, &self.session_config, number);
-                assert!(session.can_proceed(), "{}", self.place);
-                session.proceed(storage, now).expect("well-formed");
-                self.settle();
-            }
-            "breaks" => {
-                let side = match self.broken.take() {
-                    Some(Error::Client(_) | Error::Stream) => "client",
-                    Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
-                    _ => "nothing",
-                };
-                assert_eq!(side, rest, "{}", self.place);
-            }
-            "origin-lost" | "origin-ended" => {
-                let loss = if name == "origin-lost" { Loss::Broken } else { Loss::Ended };
-                let now = self.now;
-                let (_, session) =
-                    Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let left = match session.origin_lost(loss, &mut self.storage, now) {
-                    Afterlife::Continue => "continue",
-                    Afterlife::Close => "close",
-                };
-                assert_eq!(left, rest, "{}", self.place);
-                self.connection(number).0.origin_gone();
-                self.settle();
-            }
-            "origin-unreachable" => {
-                let now = self.now;
-                let (_, session) =
-                    Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-                let _ = session.origin_unreachable(
-                    "the origin cannot be reached",
-                    &mut self.storage,
-                    now,
-                );
-                self.connection(number).0.origin_gone();
-                self.settle();
-            }
-            "gone" => self.connection(number).1.client_gone(),
+            "proceeds" => self.proceeds(number),
+            "breaks" => self.breaks(rest),
+            "origin-lost" => self.loses_origin(number, Loss::Broken, rest),
+            "origin-ended" => self.loses_origin(number, Loss::Ended, rest),
+            "origin-unreachable" => self.misses_origin(number),
+            "gone" => self.connections.get(number).1.client_gone(),
             "origin-connected" => {
-                let now = self.now;
-                self.connection(number).1.origin_connected(now);
+                self.connections.get(number).1.origin_connected(self.now);
                 self.hear(number, Side::Server, &[]);
                 self.settle();
             }
             "close" => {
-                let (_, mut session) = self.connections.remove(&number).expect("it is open");
+                let (_, mut session) = self.connections.open.remove(&number).expect("it is open");
                 session.close(&mut self.storage, self.now);
                 self.settle();
             }
@@ -298,36 +204,55 @@ impl<S: Speech> Play<S> {
         }
     }
 
-    fn connection(&mut self, number: u64) -> &mut (S, Session<S::Filter>) {
-        Self::open(&mut self.connections, &self.settings, &self.session_config, number)
+    fn proceeds(&mut self, number: u64) {
+        let (_, session) = self.connections.get(number);
+        assert!(session.can_proceed(), "{}", self.place);
+        session.proceed(&mut self.storage, self.now).expect("well-formed");
+        self.settle();
     }
 
-    fn open<'c>(
-        connections: &'c mut BTreeMap<u64, (S, Session<S::Filter>)>,
-        settings: &Arc<S::Settings>,
-        session_config: &Arc<session::Config>,
-        number: u64,
-    ) -> &'c mut (S, Session<S::Filter>) {
-        connections.entry(number).or_insert_with(|| {
-            let (speech, filter) = S::open(settings);
-            (speech, Session::new(filter, Arc::clone(session_config), Ticket(number)))
-        })
+    fn breaks(&mut self, expected: &str) {
+        let side = match self.broken.take() {
+            Some(Error::Client(_) | Error::Stream) => "client",
+            Some(Error::Server(_) | Error::Withheld { .. }) => "origin",
+            _ => "nothing",
+        };
+        assert_eq!(side, expected, "{}", self.place);
+    }
+
+    fn loses_origin(&mut self, number: u64, loss: Loss, expected: &str) {
+        let (speech, session) = self.connections.get(number);
+        let left = match session.origin_lost(loss, &mut self.storage, self.now) {
+            Afterlife::Continue => "continue",
+            Afterlife::Close => "close",
+        };
+        assert_eq!(left, expected, "{}", self.place);
+        speech.origin_gone();
+        self.settle();
+    }
+
+    fn misses_origin(&mut self, number: u64) {
+        let (speech, session) = self.connections.get(number);
+        let why = "the origin cannot be reached";
+        let _ = session.origin_unreachable(why, &mut self.storage, self.now);
+        speech.origin_gone();
+        self.settle();
     }
 
     /// Lets a fresh connection prove its rights, and counts nothing of it.
     fn introduce(&mut self, number: u64) {
-        if !self.polite || self.connections.contains_key(&number) {
+        if !self.polite || self.connections.open.contains_key(&number) {
             return;
         }
         let before = counters(self.storage.stats());
-        let (speech, _) = self.connection(number);
+        let (speech, _) = self.connections.get(number);
         let (request, reply) = speech.opening();
         self.hear(number, Side::Client, &request);
-        let (_, session) = self.connection(number);
+        let (_, session) = self.connections.get(number);
         assert_eq!(session.output(Side::Server).bytes(), request);
         session.output(Side::Server).advance(request.len());
         self.hear(number, Side::Server, &reply);
-        let (_, session) = self.connection(number);
+        let (_, session) = self.connections.get(number);
         assert_eq!(session.output(Side::Client).bytes(), reply);
         session.output(Side::Client).advance(reply.len());
         for (name, count) in counters(self.storage.stats()) {
@@ -337,17 +262,15 @@ impl<S: Speech> Play<S> {
     }
 
     fn hear(&mut self, number: u64, side: Side, bytes: &[u8]) {
-        let now = self.now;
-        let (_, session) =
-            Self::open(&mut self.connections, &self.settings, &self.session_config, number);
-        if let Err(error) = session.receive(side, bytes, &mut self.storage, now) {
+        let (_, session) = self.connections.get(number);
+        if let Err(error) = session.receive(side, bytes, &mut self.storage, self.now) {
             self.broken = Some(error);
             return;
         }
         if !self.polite {
             return;
         }
-        let (speech, session) = self.connection(number);
+        let (speech, session) = self.connections.get(number);
         let output = session.output(Side::Server);
         if let Some((length, reply)) = speech.polite(output.bytes()) {
             output.advance(length);
@@ -357,7 +280,7 @@ impl<S: Speech> Play<S> {
 
     fn says(&mut self, number: u64, side: Side, text: &str) {
         self.introduce(number);
-        let (speech, _) = self.connection(number);
+        let (speech, _) = self.connections.get(number);
         let bytes = match side {
             Side::Client => speech.client(text),
             Side::Server => speech.origin(text),
@@ -379,7 +302,7 @@ impl<S: Speech> Play<S> {
                 return;
             }
             for ticket in woken {
-                if let Some((_, session)) = self.connections.get_mut(&ticket.0) {
+                if let Some((_, session)) = self.connections.open.get_mut(&ticket.0) {
                     session.complete(ticket, &mut self.storage, self.now).expect("well-formed");
                 }
             }
@@ -389,7 +312,7 @@ impl<S: Speech> Play<S> {
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.storage.advance(self.now);
-        for (_, session) in self.connections.values_mut() {
+        for (_, session) in self.connections.open.values_mut() {
             session.handle_timeout(&mut self.storage, self.now).expect("well-formed");
         }
         self.settle();
@@ -397,7 +320,7 @@ impl<S: Speech> Play<S> {
 
     fn leaves(&mut self, number: u64, side: Side, text: &str) {
         let place = self.place.clone();
-        let (speech, session) = self.connection(number);
+        let (speech, session) = self.connections.get(number);
         let output = session.output(side);
         let leaving = output.bytes().to_vec();
         let expected = match side {
@@ -415,7 +338,7 @@ impl<S: Speech> Play<S> {
     }
 
     fn nothing_else_left(&mut self) {
-        for (number, (_, session)) in &mut self.connections {
+        for (number, (_, session)) in &mut self.connections.open {
             for (side, to) in [(Side::Client, "client"), (Side::Server, "origin")] {
                 let leaving = session.output(side).bytes();
                 let place = &self.place;
@@ -447,7 +370,7 @@ impl<S: Speech> Play<S> {
     fn end(&mut self) {
         self.nothing_else_left();
         assert_eq!(self.broken, None, "{}", self.place);
-        for (_, (_, mut session)) in std::mem::take(&mut self.connections) {
+        for (_, (_, mut session)) in std::mem::take(&mut self.connections.open) {
             session.close(&mut self.storage, self.now);
         }
         self.now += Duration::from_secs(3_600);

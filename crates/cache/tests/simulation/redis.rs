@@ -214,41 +214,52 @@ impl Protocol for Redis {
             out.extend_from_slice(b"-ERR what it did is not said\r\n");
             return true;
         }
-        let name = String::from_utf8_lossy(&words[0]).to_uppercase();
-        match (&mut server.queued, name.as_str()) {
-            (None, "MULTI") => {
-                server.queued = Some(Vec::new());
-                out.extend_from_slice(b"+OK\r\n");
-            }
-            (Some(_), "DISCARD") => {
-                (server.queued, server.aborted) = (None, false);
-                out.extend_from_slice(b"+OK\r\n");
-            }
-            (Some(_), "EXEC") if server.aborted => {
-                (server.queued, server.aborted) = (None, false);
-                out.extend_from_slice(b"-EXECABORT Transaction discarded\r\n");
-            }
-            (Some(_), "EXEC") if random.one_in(6) => {
-                server.queued = None;
-                out.extend_from_slice(b"*-1\r\n");
-            }
-            (Some(_), "EXEC") => {
-                let queued = server.queued.take().unwrap_or_default();
-                out.extend(format!("*{}\r\n", queued.len()).into_bytes());
-                queued.iter().for_each(|words| run(server, words, origin, out));
-            }
-            (Some(queued), _) => {
-                queued.push(words);
-                out.extend_from_slice(b"+QUEUED\r\n");
-            }
-            // MULTI was refused, and so is this.
-            (None, "EXEC") if random.one_in(2) => {
-                out.extend_from_slice(b"-EXECABORT Transaction discarded because of: NOPERM\r\n");
-            }
-            (None, "EXEC" | "DISCARD") => out.extend_from_slice(b"-ERR without MULTI\r\n"),
-            _ => run(server, &words, origin, out),
-        }
+        carry_out(server, words, origin, random, out);
         true
+    }
+}
+
+/// Carries out a command that nothing stands in the way of, or queues it in its transaction.
+fn carry_out(
+    server: &mut Server,
+    words: Vec<Vec<u8>>,
+    origin: &mut Origin,
+    random: &mut Random,
+    out: &mut Vec<u8>,
+) {
+    let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+    match (&mut server.queued, name.as_str()) {
+        (None, "MULTI") => {
+            server.queued = Some(Vec::new());
+            out.extend_from_slice(b"+OK\r\n");
+        }
+        (Some(_), "DISCARD") => {
+            (server.queued, server.aborted) = (None, false);
+            out.extend_from_slice(b"+OK\r\n");
+        }
+        (Some(_), "EXEC") if server.aborted => {
+            (server.queued, server.aborted) = (None, false);
+            out.extend_from_slice(b"-EXECABORT Transaction discarded\r\n");
+        }
+        (Some(_), "EXEC") if random.one_in(6) => {
+            server.queued = None;
+            out.extend_from_slice(b"*-1\r\n");
+        }
+        (Some(_), "EXEC") => {
+            let queued = server.queued.take().unwrap_or_default();
+            out.extend(format!("*{}\r\n", queued.len()).into_bytes());
+            queued.iter().for_each(|words| run(server, words, origin, out));
+        }
+        (Some(queued), _) => {
+            queued.push(words);
+            out.extend_from_slice(b"+QUEUED\r\n");
+        }
+        // MULTI was refused, and so is this.
+        (None, "EXEC") if random.one_in(2) => {
+            out.extend_from_slice(b"-EXECABORT Transaction discarded because of: NOPERM\r\n");
+        }
+        (None, "EXEC" | "DISCARD") => out.extend_from_slice(b"-ERR without MULTI\r\n"),
+        _ => run(server, &words, origin, out),
     }
 }
 

@@ -24,7 +24,8 @@ use crate::{
 };
 
 const SEATS: usize = 8;
-const QUARANTINE: Duration = Duration::from_secs(5);
+/// For as long as the origin may carry out what a broken connection left behind.
+pub(crate) const QUARANTINE: Duration = Duration::from_secs(5);
 /// Requests a client has under way at once.
 const PIPELINE: usize = 5;
 
@@ -79,8 +80,8 @@ pub(crate) struct Seen {
     pub(crate) hits: u64,
 }
 
-/// Runs the world of `seed`; panics where it is not as it must be.
-pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
+/// Runs the world of `seed` with a cache of this quarantine; panics where it is not as it must be.
+pub(crate) fn run<P: Protocol>(seed: u64, steps: usize, quarantine: Duration) -> Seen {
     let mut random = Random::new(seed);
     let calm = [1, 10, 100][random.below(3)];
     let idle = [1, 4, 16][random.below(3)];
@@ -90,7 +91,7 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize) -> Seen {
         memory,
         population: [Population::OnMiss, Population::OnWrite][random.below(2)],
         ttl: Duration::from_secs(20),
-        quarantine: QUARANTINE,
+        quarantine,
         ..storage::Config::default()
     };
     let session_config = session::Config {

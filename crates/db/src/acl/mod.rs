@@ -41,14 +41,14 @@ impl User {
 /// generation, so that a connection finds out with one load.
 pub struct Acl {
     /// Every command.
-    rows: &'static [&'static Row],
+    rows: &'static [Row],
     users: RwLock<BTreeMap<String, User>>,
     generation: AtomicU64,
 }
 
 impl Acl {
     /// The default user, who may do everything; `rows` are all commands there are.
-    pub(crate) fn new(rows: &'static [&'static Row]) -> Self {
+    pub(crate) fn new(rows: &'static [Row]) -> Self {
         let everything = User { rules: Arc::new(Rules::everything(rows)), born: 1 };
         let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);
         Self { rows, users: RwLock::new(users), generation: AtomicU64::new(1) }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use notation::glob;
 use sha2::{Digest, Sha256};
 use wire::resp::command::Categories;
 
 use crate::{
     failure::Failure,
-    glob,
     row::{Flags, Row, Touch},
 };
 
@@ -25,7 +25,7 @@ pub struct Rules {
     pub(crate) payload: Option<&'static str>,
     pub(crate) channels: Vec<String>,
     /// Every command.
-    rows: &'static [&'static Row],
+    rows: &'static [Row],
     /// For each of them.
     allowed: Vec<bool>,
     /// The rules about commands since the last that named all.
@@ -70,7 +70,7 @@ fn hash(password: &[u8]) -> String {
 
 impl Rules {
     /// Everything, without a password.
-    pub(crate) fn everything(rows: &'static [&'static Row]) -> Self {
+    pub(crate) fn everything(rows: &'static [Row]) -> Self {
         let mut rules = Self::nothing(rows);
         for rule in ["on", "nopass", "~*", "&*", "+@all"] {
             rules.apply(rule).expect("a rule");
@@ -79,7 +79,7 @@ impl Rules {
     }
 
     /// Nothing: what a new user may do.
-    pub(crate) fn nothing(rows: &'static [&'static Row]) -> Self {
+    pub(crate) fn nothing(rows: &'static [Row]) -> Self {
         Self {
             enabled: false,
             without_password: false,
@@ -110,8 +110,7 @@ impl Rules {
         if self.unrestricted {
             return Access::Allowed;
         }
-        let row = self.rows.iter().position(|row| std::ptr::eq(*row, command));
-        if !command.is(Flags::NO_AUTH) && !row.is_some_and(|row| self.allowed[row]) {
+        if !command.is(Flags::NO_AUTH) && !self.allowed[usize::from(command.place)] {
             return Access::NoCommand;
         }
         for (at, touch) in command.touched(args) {

@@ -1,11 +1,10 @@
-//! The rows, and the way from a name to its row.
+//! The rows, and what does each command.
 
-use std::sync::LazyLock;
-
-use hashbrown::HashMap;
-
-use super::{Command, Group, Handler, bit, connection, generic, server, string};
-use crate::row::{Row, Scope, Touch, Touches};
+use super::{bit, connection, generic, server, string};
+use crate::{
+    call::Handler,
+    row::{Group, Row, Scope, Touch, Touches},
+};
 
 const LOOK: Touch = Touch::LOOK;
 const READ: Touch = Touch::READ;
@@ -19,8 +18,15 @@ const DELETE: Touch = Touch::DELETE;
 /// It has no keys.
 const NONE: Touches = Touches::NONE;
 
+/// One command: its row, what does it, and its sub-commands that are served.
+struct Command {
+    row: Row,
+    handler: Handler,
+    subcommands: &'static [Command],
+}
+
 const fn row(name: &'static str, group: Group, touches: Touches, handler: Handler) -> Command {
-    Command { row: Row::new(name, touches), group, handler, subcommands: &[] }
+    Command { row: Row::new(name, group, touches), handler, subcommands: &[] }
 }
 
 const fn all(touch: Touch) -> Touches {
@@ -82,8 +88,7 @@ impl Command {
     }
 }
 
-/// Every command.
-pub static COMMANDS: &[Command] = &[
+const COMMANDS: &[Command] = &[
     string("append", all(ADD), string::append::append),
     string("decr", all(READ_CHANGE), string::increment::decr),
     string("decrby", all(READ_CHANGE), string::increment::decrby),
@@ -171,7 +176,7 @@ pub static COMMANDS: &[Command] = &[
     server("time", server::help::time),
 ];
 
-static OBJECT: &[Command] = &[
+const OBJECT: &[Command] = &[
     generic("object|encoding", all(LOOK), generic::object::encoding),
     generic("object|freq", all(LOOK), generic::object::freq),
     generic("object|help", NONE, server::help::object),
@@ -179,7 +184,7 @@ static OBJECT: &[Command] = &[
     generic("object|refcount", all(LOOK), generic::object::refcount),
 ];
 
-static CLIENT: &[Command] = &[
+const CLIENT: &[Command] = &[
     connection("client|caching", connection::tracking::caching),
     connection("client|getname", connection::client::getname),
     connection("client|getredir", connection::tracking::getredir),
@@ -197,7 +202,7 @@ static CLIENT: &[Command] = &[
     connection("client|unpause", connection::client::unpause),
 ];
 
-static ACL: &[Command] = &[
+const ACL: &[Command] = &[
     server("acl|cat", server::acl::cat),
     server("acl|deluser", server::acl::deluser),
     server("acl|dryrun", server::acl::dryrun),
@@ -212,7 +217,7 @@ static ACL: &[Command] = &[
     server("acl|whoami", server::acl::whoami),
 ];
 
-static COMMAND: &[Command] = &[
+const COMMAND: &[Command] = &[
     connection("command|count", server::commands::count),
     connection("command|docs", server::commands::docs),
     connection("command|getkeys", server::commands::getkeys),
@@ -221,7 +226,7 @@ static COMMAND: &[Command] = &[
     connection("command|list", server::commands::list),
 ];
 
-static CONFIG: &[Command] = &[
+const CONFIG: &[Command] = &[
     server("config|get", server::config::get),
     server("config|help", server::help::config),
     server("config|resetstat", server::config::resetstat).everywhere(),
@@ -230,13 +235,13 @@ static CONFIG: &[Command] = &[
 ];
 
 /// There are no functions; test suites ask to be sure.
-static FUNCTION: &[Command] =
+const FUNCTION: &[Command] =
     &[server("function|flush", server::help::ok), server("function|list", server::help::nothing)];
 
-static LATENCY: &[Command] =
+const LATENCY: &[Command] =
     &[server("latency|latest", server::help::nothing), server("latency|reset", server::help::zero)];
 
-static MEMORY: &[Command] = &[
+const MEMORY: &[Command] = &[
     server("memory|doctor", server::memory::doctor),
     server("memory|help", server::help::memory),
     server("memory|purge", server::help::ok),
@@ -244,38 +249,51 @@ static MEMORY: &[Command] = &[
     row("memory|usage", Group::Server, all(LOOK), server::memory::usage),
 ];
 
-static SLOWLOG: &[Command] = &[
+const SLOWLOG: &[Command] = &[
     server("slowlog|get", server::help::nothing),
     server("slowlog|len", server::help::zero),
     server("slowlog|reset", server::help::ok),
 ];
 
-/// Longest name looked up.
-const NAME_BYTES_MAX: usize = 32;
+const COUNT: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < COMMANDS.len() {
+        count += 1 + COMMANDS[at].subcommands.len();
+        at += 1;
+    }
+    count
+};
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
-    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name().as_bytes(), command)).collect());
-
-/// Every row, sub-commands behind their containers, in an order that never changes.
-pub(crate) static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
-    let all = COMMANDS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    all.map(|command| &command.row).collect()
-});
-
-/// The row of a command's name in any case; of a container, the container's.
-#[inline]
-pub fn lookup(name: &[u8]) -> Option<&'static Command> {
-    let mut folded = [0; NAME_BYTES_MAX];
-    let folded = folded.get_mut(..name.len())?;
-    folded.copy_from_slice(name);
-    folded.make_ascii_lowercase();
-    BY_NAME.get(&*folded).copied()
+/// Rows and handlers by the place of the command. It runs in the compiler.
+const fn placed() -> ([Row; COUNT], [Handler; COUNT]) {
+    let (mut rows, mut handlers) = ([COMMANDS[0].row; COUNT], [COMMANDS[0].handler; COUNT]);
+    let (mut place, mut at) = (0, 0);
+    while at < COMMANDS.len() {
+        let command = &COMMANDS[at];
+        (rows[place], handlers[place]) = (command.row, command.handler);
+        rows[place].place = place as u16;
+        rows[place].subcommands = command.subcommands.len() as u16;
+        place += 1;
+        let mut own = 0;
+        while own < command.subcommands.len() {
+            let command = &command.subcommands[own];
+            (rows[place], handlers[place]) = (command.row, command.handler);
+            rows[place].place = place as u16;
+            place += 1;
+            own += 1;
+        }
+        at += 1;
+    }
+    (rows, handlers)
 }
 
-/// The row of a sub-command's name in any case.
-pub(crate) fn subcommand(container: &'static Command, name: &[u8]) -> Option<&'static Command> {
-    container.subcommands.iter().find(|row| {
-        let own = row.name().split_once('|').map_or("", |(_, own)| own);
-        own.as_bytes().eq_ignore_ascii_case(name)
-    })
+/// Every command's row, sub-commands behind their containers.
+pub static ROWS: [Row; COUNT] = placed().0;
+
+static HANDLERS: [Handler; COUNT] = placed().1;
+
+/// What does the command of this row.
+#[inline]
+pub(crate) fn handler(row: &Row) -> Handler {
+    HANDLERS[usize::from(row.place)]
 }

@@ -4,16 +4,25 @@
 pub(crate) use wire::resp::command::Flags;
 use wire::resp::command::{Command as Spec, Keys as Positions, named};
 
+mod group;
+mod rows;
 mod touch;
 
+pub(crate) use group::Group;
+pub(crate) use rows::Rows;
 pub(crate) use touch::{Touch, Touches};
 
 /// One row of the table without its handler: that of wire's table, and what only who executes it
 /// has to know.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// Name, arity, flags, categories and positions of keys.
     pub spec: Spec,
+    pub(crate) group: Group,
+    /// Its place among all rows.
+    pub(crate) place: u16,
+    /// Rows of its sub-commands, which stand behind it.
+    pub(crate) subcommands: u16,
     /// Where its keys stand, and what it does to them.
     pub(crate) keys: Keys,
     /// Which shards it needs.
@@ -29,11 +38,21 @@ pub struct Row {
 impl Row {
     /// The row of wire's table of this name, with this done to its keys. It runs in the compiler: a
     /// name without a row does not build.
-    pub(crate) const fn new(name: &str, touches: Touches) -> Self {
+    pub(crate) const fn new(name: &str, group: Group, touches: Touches) -> Self {
         let spec = named(name).expect("a row of the table of `wire`");
         let keys = Keys::new(spec.keys, touches);
         let scope = if keys.first == 0 { Scope::None } else { Scope::Keys };
-        Self { spec, keys, scope, unqueued: false, frees: false, replaces_key: false }
+        Self {
+            spec,
+            group,
+            place: 0,
+            subcommands: 0,
+            keys,
+            scope,
+            unqueued: false,
+            frees: false,
+            replaces_key: false,
+        }
     }
 
     /// In small letters; a sub-command is written `container|sub`.

@@ -3,15 +3,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
-use store::elastic::{Position, Ticket};
+use store::elastic::Position;
 
 use super::{Scene, Session, Step};
 use crate::{
-    command::{Call, Command},
+    call::Call,
+    command::table,
     failure::{Failure, TOO_MUCH_AT_ONCE},
-    keyspace::{Held, Keyspace, Shards, shard_of},
+    keyspace::{Held, Keyspace, Loads, Shards, shard_of},
+    outcome::Outcome,
     reply::Reply,
-    row::{Flags, Scope},
+    row::{Flags, Row, Scope},
     server::Server,
     shard::Shard,
 };
@@ -20,18 +22,18 @@ impl Session {
     /// Executes an admitted command with the shards it needs.
     pub(super) fn perform<S: Shards>(
         &mut self,
-        command: &'static Command,
+        row: &'static Row,
         args: &[&[u8]],
         scene: &mut Scene<'_, S>,
     ) -> Step {
         let count = scene.shards.count();
         let mut wanted = SmallVec::<[usize; 8]>::new();
-        match command.row.scope {
+        match row.scope {
             Scope::None => {}
             Scope::All => wanted.extend(0..count),
             Scope::Keys => {
-                for at in command.row.keys.of(args.len()) {
-                    let index = shard_of(self.database, args[at], count);
+                for at in row.keys.of(args.len()) {
+                    let index = shard_of(self.connection.database, args[at], count);
                     if !wanted.contains(&index) {
                         wanted.push(index);
                     }
@@ -41,13 +43,13 @@ impl Session {
         if let [index] = *wanted {
             let mut shard = scene.shards.lock(index);
             let mut keys = self.keyspace(Held::One(index, &mut shard), scene);
-            return self.with_keys(command, args, &mut keys, scene);
+            return self.with_keys(row, args, &mut keys, scene);
         }
         wanted.sort_unstable();
         let mut guards: SmallVec<[S::Guard<'_>; 16]> =
             wanted.iter().map(|&index| scene.shards.lock(index)).collect();
         let mut keys = self.keyspace(Held::Many(spread(&mut guards, &wanted, count)), scene);
-        self.with_keys(command, args, &mut keys, scene)
+        self.with_keys(row, args, &mut keys, scene)
     }
 
     pub(super) fn keyspace<'k, S: Shards>(
@@ -58,122 +60,118 @@ impl Session {
         Keyspace {
             held,
             count: scene.shards.count(),
-            database: self.database,
-            client: self.client.id,
+            database: self.connection.database,
+            client: self.connection.client.id,
             now: scene.now,
-            missing: SmallVec::new(),
-            missing_bytes: 0,
-            may_wait: self.may_wait,
-            crowded: false,
-            busy: false,
-            load_bytes_left: scene.server.parameters.command_bytes_max(),
+            loads: Loads::new(scene.may_wait, scene.server.parameters.command_bytes_max()),
         }
     }
 
     fn with_keys<S>(
         &mut self,
-        command: &'static Command,
+        row: &'static Row,
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
     ) -> Step {
         let start = scene.out.len();
-        let outcome = self.load_and_run(command, args, keys, scene);
-        if outcome.is_err() {
+        let outcome = self.load_and_run(row, args, keys, scene);
+        let outcome = outcome.unwrap_or_else(|failure| {
             keys.release_missing();
-        }
-        if !keys.missing.is_empty() {
-            return self.park(keys, scene);
-        }
-        if keys.crowded {
-            return self.queue(scene.server);
-        }
-        if keys.busy {
-            return Step::Busy;
-        }
-        if std::mem::take(&mut self.again) {
-            return Step::Again;
-        }
-        if let Err(failure) = outcome {
             scene.out.truncate(start);
             self.refuse(&failure, scene);
+            Outcome::Done
+        });
+        self.end(outcome, keys, scene.server)
+    }
+
+    /// Ends an execution as `outcome` says. The shards are still held: nothing can arrive unnoticed that
+    /// it waits for, and nothing that it did is seen before others are told.
+    pub(super) fn end(
+        &mut self,
+        outcome: Outcome,
+        keys: &mut Keyspace<'_>,
+        server: &Server,
+    ) -> Step {
+        let step = match outcome {
+            Outcome::Done | Outcome::Flushed => Step::Done,
+            Outcome::Sleep(pause) => Step::Sleep(pause),
+            Outcome::Wait => {
+                let (missing, bytes) = keys.loads.take();
+                let client = &self.connection.client;
+                self.waiting.add(missing.into_iter(), bytes, client, server);
+                server.stats.waits.fetch_add(1, Relaxed);
+                return Step::Wait;
+            }
+            Outcome::Queue => {
+                self.waiting.queue(&self.connection.client, server);
+                return Step::Wait;
+            }
+            Outcome::Again => return Step::Again,
+            Outcome::Busy => return Step::Busy,
+        };
+        debug_assert!(keys.pending().is_none(), "what is answered waits for nothing");
+        self.settle(keys, server);
+        if outcome == Outcome::Flushed {
+            server.clients.invalidate_all();
         }
-        self.settle(keys, scene.server);
-        self.sleep.take().map_or(Step::Done, Step::Sleep)
-    }
-
-    /// Waits for what is missing. The shards are still held, so nothing can arrive unnoticed.
-    pub(super) fn park<S>(&mut self, keys: &mut Keyspace<'_>, scene: &Scene<'_, S>) -> Step {
-        self.client.wait_for(keys.missing.len());
-        self.tickets.extend(keys.missing.drain(..));
-        let bytes_max = scene.server.parameters.waiting_bytes_max();
-        scene.server.turns.keep(keys.missing_bytes, bytes_max);
-        self.awaited_bytes += keys.missing_bytes;
-        scene.server.stats.waits.fetch_add(1, Relaxed);
-        Step::Wait
-    }
-
-    /// Waits for its turn to wait for the disk.
-    pub(super) fn queue(&mut self, server: &Server) -> Step {
-        self.is_queued = true;
-        server.turns.join(&self.client, server.parameters.waiting_bytes_max());
-        Step::Wait
+        step
     }
 
     fn load_and_run<S>(
         &mut self,
-        command: &'static Command,
+        row: &'static Row,
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
-    ) -> Result<(), Failure> {
-        if command.row.scope == Scope::None {
-            return self.run(command, args, keys, scene);
+    ) -> Result<Outcome, Failure> {
+        if row.scope == Scope::None {
+            return self.run(row, args, keys, scene);
         }
         let database = keys.database;
-        let replaces = command.row.replaces(args.len());
-        for at in command.row.keys.of(args.len()) {
-            let loaded = keys.load(database, args[at], command.row.is(Flags::WRITE));
+        let replaces = row.replaces(args.len());
+        for at in row.keys.of(args.len()) {
+            let loaded = keys.load(database, args[at], row.is(Flags::WRITE));
             // What is damaged can be replaced; where it cannot, the write says so.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
-        if keys.must_wait() {
-            return Ok(());
+        if let Some(pending) = keys.pending() {
+            return Ok(pending);
         }
-        if command.row.is(Flags::WRITE) && !keys.accept(command.row.frees)? {
-            return Ok(());
+        if row.is(Flags::WRITE) && !keys.accept(row.frees)? {
+            return Ok(Outcome::Busy);
         }
-        self.run(command, args, keys, scene)
+        self.run(row, args, keys, scene)
     }
 
     /// Runs a command all of whose keys are loaded.
     pub(super) fn run<S>(
         &mut self,
-        command: &'static Command,
+        row: &'static Row,
         args: &[&[u8]],
         keys: &mut Keyspace<'_>,
         scene: &mut Scene<'_, S>,
-    ) -> Result<(), Failure> {
-        let reply = Reply::within(&mut *scene.out, self.version, self.reply_end_max);
-        let mut call =
-            Call { args, keys, session: self, server: scene.server, reply, now: scene.now };
-        (command.handler)(&mut call)?;
+    ) -> Result<Outcome, Failure> {
+        let reply = Reply::within(&mut *scene.out, self.connection.version, scene.reply_end_max);
+        let connection = &mut self.connection;
+        let mut call = Call { args, keys, connection, server: scene.server, reply };
+        let outcome = table::handler(row)(&mut call)?;
         if call.reply.is_cut {
             return Err(TOO_MUCH_AT_ONCE);
         }
-        if command.row.is(Flags::READONLY)
-            && let Some(no_loop) = self.tracking.remembers()
+        if row.is(Flags::READONLY)
+            && let Some(no_loop) = self.connection.tracking.remembers()
         {
-            let (database, client) = (keys.database, self.client.id);
-            for at in command.row.keys.of(args.len()) {
+            let (database, client) = (keys.database, self.connection.client.id);
+            for at in row.keys.of(args.len()) {
                 keys.remember(database, args[at], client, no_loop);
             }
         }
-        Ok(())
+        Ok(outcome)
     }
 
     /// Tells others what has changed, and notes what is to become durable.
-    pub(super) fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
+    fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
         let mut notices = Vec::new();
         for (index, shard) in keys.held_with_index() {
             if shard.tracking.has_notices() {
@@ -187,12 +185,6 @@ impl Session {
         if !notices.is_empty() {
             server.deliver(notices);
         }
-    }
-}
-
-pub(super) fn release<S: Shards>(tickets: Vec<(usize, Ticket)>, shards: &S) {
-    for (index, ticket) in tickets {
-        shards.lock(index).release(ticket);
     }
 }
 

@@ -9,9 +9,9 @@ impl Session {
     /// Writes what others had to say to this client.
     #[inline]
     pub fn hear(&mut self, out: &mut Vec<u8>) {
-        for message in self.client.take_messages() {
-            let mut reply = Reply::new(out, self.version);
-            let resp3 = self.version == Version::Resp3;
+        for message in self.connection.client.take_messages() {
+            let mut reply = Reply::new(out, self.connection.version);
+            let resp3 = self.connection.version == Version::Resp3;
             match message {
                 Message::RedirectBroken(target) if resp3 => {
                     reply.push(2);
@@ -23,7 +23,9 @@ impl Session {
                     reply.text("invalidate");
                     stale(&mut reply, keys.as_deref());
                 }
-                Message::Stale { keys, redirected: true, .. } if !self.channels.is_empty() => {
+                Message::Stale { keys, redirected: true, .. }
+                    if !self.connection.channels.is_empty() =>
+                {
                     reply.array(3);
                     reply.text("message");
                     reply.text("__redis__:invalidate");

@@ -73,7 +73,7 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let open = |device| Shard::new("shard", open(device));
     let shards = Cells(devices.iter().map(|device| RefCell::new(open(device))).collect());
     let parameters = Parameters::new(8 << 20, 10, Sync::EverySecond, BTreeMap::new());
-    let server = Server::new(Box::new(Nobody), parameters, 1, NOW);
+    let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
     let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
     let mut session = Session::new(client, &server);
     let limits =

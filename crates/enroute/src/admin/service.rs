@@ -1,46 +1,37 @@
 //! The paths of the endpoint, what each answers, and what it says to a wrong request.
 
-use std::convert::Infallible;
-
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    Method, Request, StatusCode,
+    body::Incoming,
+    header::{ALLOW, HeaderValue},
 };
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::{Observed, Room, names::Names};
-use crate::config;
+use super::{Observed, Room};
+use crate::{
+    config,
+    endpoint::{Answer, json, refuse, text},
+};
 
-const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
 const NOT_FLUSHED: &str = "the database does not drop data over HTTP; use FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
-type Answer = Response<Full<Bytes>>;
-
 /// Answers one request.
-pub(super) async fn answer(
-    request: Request<Incoming>,
-    shared: &impl Observed,
-    names: &Names,
-) -> Result<Answer, Infallible> {
-    if let Some((status, why)) = names.refusal(&request) {
-        return Ok(refuse(status, why.to_owned()));
-    }
+pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -> Answer {
     let path = request.uri().path();
     let Some(method) = method_of(path) else {
-        return Ok(refuse(
+        return refuse(
             StatusCode::NOT_FOUND,
             format!(
                 "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
                  POST /storage or POST /flush"
             ),
-        ));
+        );
     };
     let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     if *asked != method {
@@ -50,22 +41,22 @@ pub(super) async fn answer(
         );
         let allow = HeaderValue::from_str(method.as_str()).expect("a method is a header value");
         answer.headers_mut().insert(ALLOW, allow);
-        return Ok(answer);
+        return answer;
     }
-    Ok(match path {
+    match path {
         "/" => text("text/html; charset=utf-8", shared.page()),
         "/healthz" => health(shared),
         "/metrics" => text(METRICS, shared.exposition()),
         "/stats" => json(&shared.statistics()),
         "/flush" => {
             if !shared.flush() {
-                return Ok(refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned()));
+                return refuse(StatusCode::FORBIDDEN, NOT_FLUSHED.to_owned());
             }
             info!("POST /flush: all entries dropped");
             json(&Flushed { flushed: true })
         }
         _ => resize(request, shared).await,
-    })
+    }
 }
 
 fn method_of(path: &str) -> Option<Method> {
@@ -119,27 +110,4 @@ async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
     let room = shared.resize(room);
     info!(?room, "POST /storage: storage resized");
     json(&room)
-}
-
-#[derive(Debug, Serialize)]
-struct Refused {
-    error: String,
-}
-
-fn refuse(status: StatusCode, error: String) -> Answer {
-    let mut answer = json(&Refused { error });
-    *answer.status_mut() = status;
-    answer
-}
-
-fn json(value: &impl Serialize) -> Answer {
-    let mut body = serde_json::to_string_pretty(value).expect("plain values become JSON");
-    body.push('\n');
-    text(JSON, body)
-}
-
-fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
 }

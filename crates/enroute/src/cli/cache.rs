@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{reload, signal::EndSignal};
 use crate::{
-    admin::Admin,
+    admin,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
@@ -169,7 +169,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("{protocol}://{} -> {}", listener.address, listener.origin);
     }
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(runtime.shared()), admin_names))
+        .map(|socket| admin::start(socket, Arc::clone(runtime.shared()), admin_names))
         .transpose()
         .context("cannot start the admin endpoint")?;
     if let Some(admin) = &admin {

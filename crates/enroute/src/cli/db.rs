@@ -25,7 +25,7 @@ use super::{
     signal::{EndSignal, on_hangup},
 };
 use crate::{
-    admin::Admin,
+    admin,
     config::Bytes,
     database::{Database, Setup, Shared, Tls, orchestrator::Place},
     private_file,
@@ -301,7 +301,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let admin = admin
         .context("cannot listen on the address of --admin; check that no other process uses it")?;
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(database.shared()), Vec::new()))
+        .map(|socket| admin::start(socket, Arc::clone(database.shared()), Vec::new()))
         .transpose()?;
     if let Some(admin) = &admin {
         eprintln!("admin: http://{}/", admin.address());

@@ -52,17 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 #[cfg(not(feature = "edge"))]
 fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
-    absent()
-}
-
-/// What a build without the edge says.
-#[cfg(not(feature = "edge"))]
-pub(super) fn absent() -> anyhow::Result<()> {
-    bail!(
-        "this build does not include the TLS edge; build it with \
-         cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
-         ./deps.sh installs them)"
-    )
+    bail!(testbed::command::demo::EDGE_ABSENT)
 }
 
 #[cfg(feature = "edge")]
@@ -76,7 +66,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         cache,
         signal::{EndSignal, on_hangup},
     };
-    use crate::{admin::Admin, edge::Edge};
+    use crate::{admin, edge::Edge};
 
     let end = EndSignal::listen()?;
     cache::raise_open_files();
@@ -109,7 +99,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     }
     eprintln!("edge: https://{}", serving.address());
     let admin = admin
-        .map(|socket| Admin::start(socket, Arc::clone(serving.shared()), admin_names))
+        .map(|socket| admin::start(socket, Arc::clone(serving.shared()), admin_names))
         .transpose()
         .context("cannot start the admin endpoint")?;
     if let Some(admin) = &admin {

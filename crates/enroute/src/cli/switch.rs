@@ -3,23 +3,25 @@
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use switch::{
-    agent::Memory,
+    agent::{Memory, Store},
     attach::{self, Side},
+    install::Key,
     layout::COUNTERS,
     plane::{DataPlane, Mode},
 };
 
+use testbed::{command, services};
+use wire::netcache::Message;
+
 use super::signal::EndSignal;
-use crate::switch::{
-    LAYOUT, Saved, Switch, agent, explain, frame_of, measure, mount, rack, remove, saved,
-};
+use crate::switch::{LAYOUT, Saved, Switch, agent, explain, frame_of, mount, remove, saved};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -91,86 +93,12 @@ enum Action {
     },
     /// Measure the cost of a packet; prints JSON
     #[command(hide = true)]
-    Measure {
-        /// What to measure
-        #[arg(value_enum)]
-        what: measure::What,
-
-        /// Number of interleaved rounds
-        #[arg(long, value_name = "COUNT", default_value_t = 5)]
-        rounds: usize,
-    },
+    Measure(command::measure::Arguments),
     /// Run an in-memory server for NetCache's protocol that a switch can cache
     Agent(Agent),
     /// Run the rack of the NetCache paper in network namespaces (`enroute fabric rack` simulates
     /// it)
-    Rack(Rack),
-}
-
-#[derive(Debug, Args)]
-struct Rack {
-    /// Number of servers; each has its own queue
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().servers)]
-    servers: u32,
-
-    /// Capacity of one server, in queries per second
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().server_qps)]
-    server_qps: u32,
-
-    /// Number of hottest keys that are cached at the start; 0 runs without the program
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().cached)]
-    cached: u32,
-
-    /// Number of keys
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().keys)]
-    keys: u64,
-
-    /// Zipf exponent of the popularity of reads; 0 is uniform
-    #[arg(long, value_name = "NUMBER", default_value_t = rack::Config::default().skew)]
-    skew: f64,
-
-    /// Share of writes, from 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    writes: f64,
-
-    /// Zipf exponent of the popularity of writes; 0 is uniform
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
-    write_skew: f64,
-
-    /// How the popularity changes during the run
-    #[arg(long, value_enum, default_value_t = rack::Change::None)]
-    change: rack::Change,
-
-    /// Measured time, in seconds
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().seconds)]
-    seconds: u32,
-
-    /// Warm-up time, in seconds; clients use it to find a rate with little loss
-    #[arg(long, value_name = "COUNT", default_value_t = rack::Config::default().settle_s)]
-    settle: u32,
-
-    /// Seed of the random queries
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
-}
-
-impl Rack {
-    fn config(&self) -> rack::Config {
-        rack::Config {
-            servers: self.servers,
-            server_qps: self.server_qps,
-            cached: self.cached,
-            keys: self.keys,
-            skew: self.skew,
-            writes: self.writes,
-            write_skew: self.write_skew,
-            change: self.change,
-            seconds: self.seconds,
-            settle_s: self.settle,
-            seed: self.seed,
-            ..rack::Config::default()
-        }
-    }
+    Rack(command::rack::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -267,22 +195,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             mount(&arguments.pins)?;
             Ok(attach::accept(interface)?.pin(&arguments.pins, interface)?)
         }
-        Action::Measure { what, rounds } => {
-            let readings = measure::measure(*what, *rounds, |what| eprintln!("{what}"))?;
-            print(&serde_json::to_string_pretty(&readings)?);
-            Ok(())
-        }
+        Action::Measure(measure) => measure.run::<Switch>(),
         Action::Agent(agent) => serve(agent),
-        Action::Rack(arguments) => {
-            let outcome = rack::run(&arguments.config(), |second| {
-                let answered = second.switch + second.servers;
-                let share = second.switch as f64 / answered.max(1) as f64;
-                let loss = second.loss();
-                eprintln!("{answered} answers/s, {share:.2} by the switch, {loss:.3} lost");
-            })?;
-            print(&serde_json::to_string_pretty(&outcome)?);
-            Ok(())
-        }
+        Action::Rack(rack) => rack.run::<Switch>(),
     }
 }
 
@@ -425,4 +340,30 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
         agent::serve(&socket, arguments.switch, &mut Memory::default(), |_, _| true, &stop)?;
     eprintln!("{stats:?}");
     Ok(())
+}
+
+/// The service, for the rack and the measurements.
+impl services::Switch for Switch {
+    fn new(plane: DataPlane) -> anyhow::Result<Self> {
+        Self::new(plane)
+    }
+
+    fn warm(&mut self, keys: &[Key], wait: Duration) -> anyhow::Result<usize> {
+        Self::warm(self, keys, wait)
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        Self::run(self, stop)
+    }
+
+    fn serve(
+        socket: &UdpSocket,
+        switch: IpAddr,
+        store: &mut impl Store,
+        mut takes: impl FnMut(&Message<'_>) -> bool,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        agent::serve(socket, switch, store, |message, _| takes(message), stop)?;
+        Ok(())
+    }
 }

@@ -142,11 +142,3 @@ impl Mistake {
         Some(table.get_ref().get(field).unwrap_or(table).span())
     }
 }
-
-/// Line and column, as people and editors count them.
-pub(crate) fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-    format!("{line}:{column}")
-}

@@ -5,29 +5,19 @@
 //! command line fills the same document, so both know the same options.
 
 use std::{
-    hash::{BuildHasher, RandomState},
-    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
 };
 
 use anyhow::Context;
-use cache::{
-    feed,
-    filter::{mongo, resp},
-    rules::{Pattern, Rules},
-    session, storage,
-};
+use notation::place;
 use serde::Deserialize;
-use socket2::SockRef;
-
-use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 
 mod cluster;
 mod edge;
 pub(crate) mod machine;
 mod mistake;
+mod setup;
 mod value;
 
 pub use edge::{
@@ -35,7 +25,6 @@ pub use edge::{
     SiteDocument,
 };
 use mistake::Mistake;
-pub(crate) use mistake::place;
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
@@ -167,41 +156,7 @@ pub struct FeedDocument {
     pub password_file: Option<PathBuf>,
 }
 
-impl FeedDocument {
-    fn config(&self) -> anyhow::Result<feed::Config> {
-        let login = match &self.password_file {
-            None => None,
-            Some(path) => {
-                let password = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read password_file {}", path.display()))?;
-                Some((self.user.clone(), password.trim_end().to_owned()))
-            }
-        };
-        Ok(feed::Config { login, ..feed::Config::default() })
-    }
-}
-
 impl ListenerDocument {
-    fn bind(&self) -> anyhow::Result<TcpListener> {
-        let listen = self
-            .listen
-            .host_port
-            .to_socket_addrs()
-            .with_context(|| format!("cannot resolve listen = \"{}\"", self.listen))?
-            .next()
-            .with_context(|| format!("listen = \"{}\" resolves to no address", self.listen))?;
-        let socket = TcpListener::bind(listen).with_context(|| {
-            format!(
-                "cannot listen on {}; check that no other process uses the address",
-                self.listen
-            )
-        })?;
-        if self.is_transparent() {
-            accept_any_destination(&socket);
-        }
-        Ok(socket)
-    }
-
     fn is_transparent(&self) -> bool {
         self.transparent || self.origin.is_original()
     }
@@ -230,10 +185,6 @@ fn report(found: Result<(), Mistake>, text: &str, name: &str) -> anyhow::Result<
         anyhow::anyhow!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message)
     })
 }
-
-const CONNECTIONS_MAX: usize = 16_384;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Document {
     /// Reads a file.
@@ -282,187 +233,7 @@ impl Document {
         ];
         parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
     }
-
-    /// Opens the sockets and puts together what the runtime takes.
-    ///
-    /// # Errors
-    /// An address cannot be used.
-    pub fn setup(&self) -> anyhow::Result<Setup> {
-        let secret = RandomState::new().hash_one(0u8);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets: Vec<_> =
-            self.listeners.iter().map(ListenerDocument::bind).collect::<anyhow::Result<_>>()?;
-        let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
-        Ok(Setup {
-            workers: self.workers.unwrap_or(cores),
-            storage: self.storage(),
-            limits: Limits {
-                drain_timeout: self.drain_timeout.map_or(DRAIN_TIMEOUT, Time::duration),
-            },
-            listeners: self
-                .listeners
-                .iter()
-                .zip(sockets)
-                .map(|(listener, socket)| self.listener(listener, socket, &addresses, secret))
-                .collect::<anyhow::Result<_>>()?,
-        })
-    }
-
-    /// Limits and policies of storage.
-    #[must_use]
-    pub fn storage(&self) -> storage::Config {
-        let written = &self.storage;
-        let default = storage::Config::default();
-        let mut memory = store::Config::default();
-        memory.items_max = written.capacity.unwrap_or(memory.items_max);
-        memory.bytes_max = written.memory.map_or(memory.bytes_max, Bytes::count);
-        memory.value_bytes_max = written.value_max.map_or(memory.value_bytes_max, Bytes::count);
-        memory.replacement = written.replacement.map_or(memory.replacement, Into::into);
-        let population = match written.population.unwrap_or_default() {
-            Population::OnMiss => storage::Population::OnMiss,
-            Population::OnWrite => storage::Population::OnWrite,
-            Population::Hot => storage::Population::Hot {
-                threshold: written.hot_threshold.unwrap_or(HOT_THRESHOLD),
-            },
-        };
-        storage::Config {
-            memory,
-            population,
-            ttl: written.ttl.map_or(default.ttl, Time::duration),
-            quarantine: written.quarantine.map_or(default.quarantine, Time::duration),
-            hot_period: written.hot_period.map_or(default.hot_period, Time::duration),
-        }
-    }
-
-    fn session(&self) -> session::Config {
-        let default = session::Config::default();
-        let written = &self.limits;
-        session::Config {
-            pipeline_max: written.pipeline_max.unwrap_or(default.pipeline_max),
-            buffered_bytes_max: written
-                .buffered_bytes_max
-                .map_or(default.buffered_bytes_max, Bytes::count),
-            captured_bytes_max: self
-                .storage
-                .value_max
-                .map_or(default.captured_bytes_max, Bytes::count),
-            coalesce_wait_max: written
-                .coalesce_wait_max
-                .map_or(default.coalesce_wait_max, Time::duration),
-            authorization_lease: self
-                .storage
-                .authorization_lease
-                .map_or(default.authorization_lease, Time::duration),
-            ..default
-        }
-    }
-
-    fn listener(
-        &self,
-        written: &ListenerDocument,
-        socket: TcpListener,
-        addresses: &Arc<resp::Addresses>,
-        secret: u64,
-    ) -> anyhow::Result<(TcpListener, Listener)> {
-        let bound = socket.local_addr()?;
-        let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
-        let listener = Listener::new(
-            self.protocol(written, bound, addresses, secret),
-            Origin::new(written.origin.host_port.clone(), timeout),
-            Arc::new(self.session()),
-            self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
-            bound,
-        );
-        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
-    }
-
-    fn protocol(
-        &self,
-        written: &ListenerDocument,
-        bound: SocketAddr,
-        addresses: &Arc<resp::Addresses>,
-        secret: u64,
-    ) -> Protocol {
-        let patterns =
-            |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
-        let rules =
-            Rules { include: patterns(&written.include), exclude: patterns(&written.exclude) };
-        let origin = written.cluster.as_ref().map_or_else(
-            || written.origin.host_port.clone(),
-            |cluster| format!("cluster {cluster}"),
-        );
-        if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
-            tracing::warn!(
-                listen = %written.listen,
-                "the wildcard address cannot be advertised to clients of a replica set or \
-                 cluster; set `advertise`"
-            );
-        }
-        let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
-        match written.listen.scheme {
-            Scheme::Mongodb => {
-                let mut limits = wire::mongo::frame::Limits::default();
-                limits.frame_bytes_max = frame_bytes_max.unwrap_or(limits.frame_bytes_max);
-                limits.inflated_bytes_max = frame_bytes_max.unwrap_or(limits.inflated_bytes_max);
-                let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
-                Protocol::Mongo(Arc::new(mongo::Settings {
-                    origin,
-                    secret,
-                    limits,
-                    namespaces: rules,
-                    unique_fields: written
-                        .unique_fields
-                        .iter()
-                        .map(|field| field.0.clone())
-                        .collect(),
-                    advertise: (!written.is_transparent()).then_some(advertise),
-                    greetings: Arc::default(),
-                    greeting_age_max: self.storage().ttl,
-                    transactions: Arc::default(),
-                    access: Arc::default(),
-                }))
-            }
-            Scheme::Redis => {
-                let mut limits = wire::resp::Limits::default();
-                limits.request_bytes_max = frame_bytes_max.unwrap_or(limits.request_bytes_max);
-                limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
-                Protocol::Resp(Arc::new(resp::Settings {
-                    origin,
-                    secret,
-                    limits,
-                    keys: rules,
-                    scripts: written.scripts.into(),
-                    feed: written.feed.is_some(),
-                    databases: resp::Databases::default(),
-                    greetings: Arc::default(),
-                    greeting_age_max: self.storage().ttl,
-                    addresses: if written.is_transparent() {
-                        Arc::default()
-                    } else {
-                        Arc::clone(addresses)
-                    },
-                    access: resp::Access::default(),
-                }))
-            }
-        }
-    }
 }
-
-/// Lets TPROXY hand the socket connections to other machines' addresses. Without the right to, the
-/// socket still serves what was redirected.
-fn accept_any_destination(socket: &TcpListener) {
-    // The option of both families; only its name speaks of IPv4.
-    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
-        tracing::info!(
-            "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \
-             redirect do: {error}; give the process CAP_NET_ADMIN for TPROXY"
-        );
-    }
-}
-
-/// Reads within a period that make a key hot, unless said otherwise.
-const HOT_THRESHOLD: u16 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -73,10 +73,10 @@ fn the_guide_shows_the_defaults() {
     let [shown_hot, default_hot] = hot;
     assert_eq!(format!("{:?}", shown_hot.storage()), format!("{:?}", default_hot.storage()));
 
-    assert_eq!(shown.limits.connections_max, Some(super::CONNECTIONS_MAX));
+    assert_eq!(shown.limits.connections_max, Some(super::setup::CONNECTIONS_MAX));
     let time = |time: Option<super::Time>| time.unwrap().duration();
-    assert_eq!(time(shown.limits.connect_timeout), super::CONNECT_TIMEOUT);
-    assert_eq!(time(shown.drain_timeout), super::DRAIN_TIMEOUT);
+    assert_eq!(time(shown.limits.connect_timeout), super::setup::CONNECT_TIMEOUT);
+    assert_eq!(time(shown.drain_timeout), super::setup::DRAIN_TIMEOUT);
     let frame_bytes_max = shown.limits.frame_bytes_max.unwrap().count();
     assert_eq!(frame_bytes_max, wire::mongo::frame::Limits::default().frame_bytes_max);
     let written = wire::resp::Limits::default().request_bytes_max / (1 << 20);

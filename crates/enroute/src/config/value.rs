@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use cache::filter::{mongo, resp};
+use notation::{parse_duration, parse_size};
 use serde::{Deserialize, Deserializer, de};
 
 /// Protocol and place: `mongodb://host:port`, `redis://host:port`.
@@ -114,26 +115,7 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const UNITS: [(&str, f64); 8] = [
-            ("KiB", 1024.0),
-            ("MiB", 1048576.0),
-            ("GiB", 1073741824.0),
-            ("KB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-            ("B", 1.0),
-            ("", 1.0),
-        ];
-        let (number, scale) = UNITS
-            .iter()
-            .find_map(|(unit, scale)| text.strip_suffix(unit).map(|number| (number, scale)))
-            .unwrap_or((text, &1.0));
-        match number.trim().parse::<f64>() {
-            Ok(number) if number * scale >= 1e18 => Err(format!("`{text}` is too large")),
-            Ok(number) if number * scale >= 1.0 => Ok(Self((number * scale) as usize)),
-            Ok(0.0..) => Err(format!("`{text}`: expected at least 1B")),
-            _ => Err(format!("`{text}` is not a size; write for example 512KiB, 64MiB or 2GiB")),
-        }
+        parse_size(text).map(Self)
     }
 }
 
@@ -153,7 +135,7 @@ impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::link::parse_duration(text).map(Self)
+        parse_duration(text).map(Self)
     }
 }
 

@@ -209,7 +209,8 @@ impl Database {
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(directory.path(), address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
-        let server = Server::new(Box::new(host), parameters, host::random_number(), now());
+        let server =
+            Server::new(&db::ROWS, Box::new(host), parameters, host::random_number(), now());
         server.parameters.set_goal(setup.goal);
         prepare_users(&server, users.as_deref(), setup.password.as_deref().map(String::as_str))?;
         let knows_clients = setup.tls.as_ref().is_some_and(Tls::knows_clients);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Shared;
-use crate::admin::{Observed, Room};
+use crate::admin::{Exposition, Observed, Room};
 
 /// What `GET /stats` says; sizes are bytes.
 #[derive(Debug, Default, Serialize)]
@@ -26,6 +26,22 @@ struct State {
     damages: u64,
     scan_passed_over: u64,
 }
+
+/// What of [`State`] `GET /metrics` says, and what each is.
+const METRICS: [(&str, &str); 12] = [
+    ("uptime_seconds", "Time since the database started serving."),
+    ("commands", "Commands executed."),
+    ("clients", "Connected clients."),
+    ("entries", "Entries stored."),
+    ("entries_in_memory", "Entries whose values are in memory."),
+    ("memory_bytes", "Memory limit of the process."),
+    ("resident_bytes", "Resident memory of the process."),
+    ("file_bytes", "Size of the files."),
+    ("live_bytes", "Size of live entries in the files."),
+    ("disk_waits", "Commands that waited for the disk."),
+    ("damages", "Damaged places in the files."),
+    ("scan_passed_over", "Names that SCAN and KEYS could not read."),
+];
 
 impl State {
     fn collect(shared: &Shared) -> Self {
@@ -68,13 +84,11 @@ impl Observed for Shared {
     }
 
     fn exposition(&self) -> String {
-        let Value::Object(fields) = self.statistics() else { return String::new() };
-        let numbers = fields.iter().filter(|(_, value)| value.is_number());
-        numbers
-            .map(|(name, value)| {
-                format!("# TYPE enroute_db_{name} gauge\nenroute_db_{name} {value}\n")
-            })
-            .collect()
+        let (statistics, mut text) = (self.statistics(), Exposition::new("enroute_db"));
+        for (name, help) in METRICS {
+            text.gauge(name, help).value(&statistics[name]);
+        }
+        text.finish()
     }
 
     fn flush(&self) -> bool {

@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, reque
 use http_body_util::Limited;
 use hyper::{
     Request, Response,
-    body::{Body as _, Bytes, Incoming},
+    body::{Body as _, Bytes},
 };
 use tokio::sync::watch;
 use tracing::info;
@@ -36,9 +36,8 @@ use super::{
     content::NoRoom,
     fetch::{How, Outcome, Own, Wanted},
     flights::{self, Place},
-    listener::WINDOW_BYTES,
     now,
-    room::{Account, Counted, PASSING_BYTES},
+    room::{Account, Counted, InRoom, PASSING_BYTES},
     taking::Taking,
 };
 
@@ -71,7 +70,8 @@ pub(super) struct Connection {
 /// Answers one request.
 pub(super) async fn answer(
     connection: Arc<Connection>,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
+    in_room: InRoom,
 ) -> Result<Response<Body>, Infallible> {
     connection.shared.stats.requests.count();
     connection.begun.fetch_add(1, Relaxed);
@@ -86,7 +86,7 @@ pub(super) async fn answer(
         }
         *response.body_mut() = full(Bytes::new());
     }
-    let response = response.map(|body| body.charged_to(&connection.account));
+    let response = response.map(|body| body.answers(in_room, &connection.account));
     Ok(match &connection.taking {
         Some(taking) => response.map(|body| taking.watch(body)),
         None => response,
@@ -97,10 +97,9 @@ pub(super) async fn answer(
 type Answer = Result<Response<Body>, Box<Response<Body>>>;
 
 impl Connection {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<RequestBody>) -> Answer {
         let (head, body) = request.into_parts();
-        let (of_head, of_body) = (kept_of_head(&head), self.kept_of_body(&body));
-        let body = RequestBody::new(body);
+        let (of_head, of_body) = (kept_of_head(&head), kept_of_body(&body));
         let _charged = self.account.charge(of_head + of_body);
         let (room, body) =
             (self.room_for(of_head).await?, body.with(self.room_for(of_body).await?));
@@ -123,13 +122,6 @@ impl Connection {
             Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
             method => self.changing(method, &wanted, passing(Limited::new(body, limit))).await,
         }
-    }
-
-    /// What is kept of a request's body at once, on its way to the origin.
-    fn kept_of_body(&self, body: &Incoming) -> usize {
-        let window = if self.taking.is_some() { WINDOW_BYTES as usize } else { 0 };
-        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
-        length.unwrap_or(usize::MAX).min(PASSING_BYTES + window)
     }
 
     /// Room for what a client has sent.
@@ -366,6 +358,13 @@ fn kept_of_head(head: &request::Parts) -> usize {
     };
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     HEAD_COPIES * (target + head.headers.iter().map(of_header).sum::<usize>())
+}
+
+/// What is kept of a request's body at once, on its way to the origin; what is not taken yet is counted as it
+/// comes.
+fn kept_of_body(body: &RequestBody) -> usize {
+    let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+    length.unwrap_or(usize::MAX).min(PASSING_BYTES)
 }
 
 /// What waiting came to.

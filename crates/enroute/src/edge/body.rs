@@ -2,18 +2,20 @@
 //! left unread.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Empty, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
-use super::room::{Account, Charged, Counted, PASSING_BYTES};
+use super::{
+    room::{Account, Charged, Counted, InRoom, PASSING_BYTES},
+    unread::{Arriving, Unread},
+};
 
 /// What can go wrong while a body passes through.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -23,13 +25,13 @@ pub(super) struct Body {
     bytes: UnsyncBoxBody<Bytes, BodyError>,
     /// What of it is in memory at once.
     kept: usize,
-    charged: Option<Charged>,
+    charged: Option<(Charged, InRoom)>,
 }
 
 impl Body {
-    /// The same, which the connection of this account is charged for.
-    pub(super) fn charged_to(mut self, account: &Arc<Account>) -> Self {
-        self.charged = Some(account.charge(self.kept));
+    /// The same as the answer to a request of this account, which is charged for both.
+    pub(super) fn answers(mut self, request: InRoom, account: &Arc<Account>) -> Self {
+        self.charged = Some((account.charge(self.kept), request));
         self
     }
 
@@ -65,39 +67,8 @@ impl hyper::body::Body for Body {
 /// A body that is all there.
 pub(super) fn full(bytes: Bytes) -> Body {
     let kept = bytes.len();
-    let bytes = match kept {
-        ..=SLICE_BYTES => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
-        _ => Sliced(bytes).map_err(|never| match never {}).boxed_unsync(),
-    };
-    Body { bytes, kept, charged: None }
-}
-
-/// More of a body is handed over in slices, so that it shows whether its client takes them, and little is
-/// copied into its buffers before it does. The longest TLS record.
-const SLICE_BYTES: usize = 16 << 10;
-
-struct Sliced(Bytes);
-
-impl hyper::body::Body for Sliced {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.0.len().min(SLICE_BYTES);
-        let slice = self.0.split_to(length);
-        Poll::Ready((length > 0).then(|| Ok(Frame::data(slice))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.len() as u64)
-    }
+    let bytes = Resumed { read: vec![bytes], rest: Empty::new() };
+    Body { bytes: bytes.map_err(|never| match never {}).boxed_unsync(), kept, charged: None }
 }
 
 /// A body on its way.
@@ -138,21 +109,25 @@ impl hyper::body::Body for FromOrigin {
     }
 }
 
-/// A body of which some was read already, to see whether it is small enough to store.
-pub(super) struct Resumed {
+/// What is read of a body is handed over in slices, so that it shows whether its client takes them, and
+/// little is copied into its buffers before it does. The longest TLS record.
+const SLICE_BYTES: usize = 16 << 10;
+
+/// A body of which some was read already, or all.
+pub(super) struct Resumed<R> {
     /// The last comes first.
     pub(super) read: Vec<Bytes>,
-    pub(super) rest: FromOrigin,
+    pub(super) rest: R,
 }
 
-impl hyper::body::Body for Resumed {
+impl<R: hyper::body::Body<Data = Bytes> + Unpin> hyper::body::Body for Resumed<R> {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = R::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, R::Error>>> {
         while let Some(mut read) = self.read.pop() {
             let slice = read.split_to(read.len().min(SLICE_BYTES));
             if !read.is_empty() {
@@ -192,14 +167,16 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// sending, many report the reset. So what is dropped unread is read a little further and thrown
 /// away (a lingering close, RFC 9112 §9.6).
 pub(super) struct RequestBody {
-    body: Option<Incoming>,
+    body: Option<Arriving>,
     /// What is kept of it at once.
     room: Option<Counted>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body: (!body.is_end_stream()).then_some(body), room: None }
+    /// The body of a request of a connection with these.
+    pub(super) fn new(body: Incoming, unread: Option<&Arc<Unread>>) -> Self {
+        let body = (!body.is_end_stream()).then(|| Arriving::new(body, unread));
+        Self { body, room: None }
     }
 
     /// The same, with room for what is kept of it.
@@ -221,11 +198,11 @@ impl hyper::body::Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+        self.body.as_ref().is_none_or(Arriving::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Arriving::size_hint)
     }
 }
 
@@ -240,7 +217,7 @@ impl Drop for RequestBody {
     }
 }
 
-async fn discard(mut body: Limited<Incoming>, room: Option<Counted>) {
+async fn discard(mut body: Limited<Arriving>, room: Option<Counted>) {
     while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
     drop(room);
 }

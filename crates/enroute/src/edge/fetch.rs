@@ -304,7 +304,7 @@ fn is_failure(status: StatusCode) -> bool {
 /// A body, or what was read of it before it was found that it cannot be kept whole.
 enum Read {
     Whole(Bytes),
-    InPart(Resumed, Why),
+    InPart(Resumed<FromOrigin>, Why),
 }
 
 /// Why a body is not kept whole.

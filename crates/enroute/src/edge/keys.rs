@@ -9,19 +9,17 @@ use crate::keyserver::Client;
 pub struct KeyServer {
     client: Client,
     key: KeyId,
-    domain: String,
 }
 
 impl KeyServer {
-    /// The key whose public half has this SHA-256, used for `domain`.
-    pub fn new(client: Client, spki_sha256: [u8; 32], domain: &str) -> Self {
-        // A wildcard is no name a client asks for.
-        let domain = domain.trim_start_matches("*.").to_owned();
-        Self { client, key: KeyId(spki_sha256), domain }
+    /// The key whose public half has this SHA-256.
+    pub fn new(client: Client, spki_sha256: [u8; 32]) -> Self {
+        Self { client, key: KeyId(spki_sha256) }
     }
 
-    fn ask(&self, operation: Operation) -> KeyFuture<Vec<u8>> {
-        let server_name = Some(self.domain.clone());
+    /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its names.
+    fn ask(&self, server_name: Option<&str>, operation: Operation) -> KeyFuture<Vec<u8>> {
+        let server_name = server_name.map(str::to_owned);
         let request = Request { key: self.key, server_name, operation };
         let client = self.client.clone();
         Box::pin(async move {
@@ -31,15 +29,20 @@ impl KeyServer {
 }
 
 impl PrivateKeySource for KeyServer {
-    fn sign(&self, algorithm: SignatureAlgorithm, signed: Signed) -> KeyFuture<Vec<u8>> {
+    fn sign(
+        &self,
+        server_name: Option<&str>,
+        algorithm: SignatureAlgorithm,
+        signed: Signed,
+    ) -> KeyFuture<Vec<u8>> {
         match operation(algorithm, signed) {
-            Ok(operation) => self.ask(operation),
+            Ok(operation) => self.ask(server_name, operation),
             Err(reason) => Box::pin(async { Err(KeyFailure(reason)) }),
         }
     }
 
-    fn decrypt(&self, encrypted: Vec<u8>) -> KeyFuture<Premaster> {
-        let asked = self.ask(Operation::Premaster { encrypted });
+    fn decrypt(&self, server_name: Option<&str>, encrypted: Vec<u8>) -> KeyFuture<Premaster> {
+        let asked = self.ask(server_name, Operation::Premaster { encrypted });
         Box::pin(async move {
             let secret = asked.await?;
             let length = secret.len();

@@ -11,6 +11,8 @@ use std::{
 
 use edge_tls::{HandshakeFailure, Protocol, Session, TlsStream};
 use hyper::{
+    Request,
+    body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -27,16 +29,15 @@ use wire::detect;
 use super::{
     Shared,
     answer::{Connection, answer},
-    is_of_one_connection,
+    body::RequestBody,
     room::Gate,
     taking::Taking,
+    unread::Unread,
 };
-
-/// Rest after a failed accept: out of descriptors, most likely, so others must close first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+use crate::endpoint;
 
 /// What a connection of HTTP/2 may send of requests' bodies before they are read.
-pub(super) const WINDOW_BYTES: u32 = 256 << 10;
+const WINDOW_BYTES: u32 = 256 << 10;
 /// What waits for the window of one of its streams.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
@@ -78,22 +79,12 @@ async fn accept(
     room: &Arc<Semaphore>,
 ) -> Option<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    match socket.accept().await {
-        Ok((stream, peer)) => {
-            let _ = stream.set_nodelay(true);
-            // The kernel ends a connection whose client takes nothing of an answer for this long.
-            let patience = u32::try_from(shared.limits.idle_timeout.as_millis());
-            let _ = sockopt::set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
-            Some((permit, stream, peer))
-        }
-        Err(error) => {
-            if !is_of_one_connection(&error) {
-                warn!("the edge cannot accept a connection, retrying: {error}");
-                sleep(ACCEPT_PAUSE).await;
-            }
-            None
-        }
-    }
+    let (stream, peer) = endpoint::accept(socket, "the edge").await;
+    let _ = stream.set_nodelay(true);
+    // The kernel ends a connection whose client takes nothing of an answer for this long.
+    let patience = u32::try_from(shared.limits.idle_timeout.as_millis());
+    let _ = sockopt::set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
+    Some((permit, stream, peer))
 }
 
 async fn shake_hands(
@@ -168,10 +159,17 @@ async fn serve_requests(
     stream: TlsStream<TcpStream>,
     protocol: Protocol,
 ) -> hyper::Result<()> {
-    let Connection { shared, peer, .. } = &**connection;
+    let Connection { shared, peer, account, .. } = &**connection;
     let requests = Arc::clone(connection);
-    let service = service_fn(move |request| answer(Arc::clone(&requests), request));
-    let (limits, stream) = (&shared.limits, TokioIo::new(Gate::new(stream, &shared.room)));
+    let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
+    let gate = Gate::new(stream, &shared.room, unread.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        // Now, not when its turn comes: many may come before that.
+        let in_room = requests.shared.room.request(&requests.account);
+        let request = request.map(|body| RequestBody::new(body, unread.as_ref()));
+        answer(Arc::clone(&requests), request, in_room)
+    });
+    let (limits, stream) = (&shared.limits, TokioIo::new(gate));
     let mut ending = shared.ending.subscribe();
     match protocol {
         Protocol::Http1 => {
@@ -180,14 +178,7 @@ async fn serve_requests(
                 .header_read_timeout(limits.idle_timeout)
                 .max_buf_size(limits.header_bytes_max.max(HTTP1_BUFFER_BYTES_MIN))
                 .serve_connection(stream, service);
-            tokio::pin!(served);
-            tokio::select! {
-                ended = served.as_mut() => ended,
-                () = end(&mut ending) => {
-                    served.as_mut().graceful_shutdown();
-                    served.await
-                }
-            }
+            endpoint::until(served, end(&mut ending)).await
         }
         Protocol::Http2 => {
             let served = http2::Builder::new(TokioExecutor::new())
@@ -200,18 +191,14 @@ async fn serve_requests(
                 .keep_alive_interval(limits.idle_timeout)
                 .keep_alive_timeout(limits.idle_timeout)
                 .serve_connection(stream, service);
-            tokio::pin!(served);
-            let conversation = async {
+            let over = async {
                 tokio::select! {
-                    ended = served.as_mut() => return ended,
                     () = idle(connection, limits.idle_timeout) => {}
                     () = end(&mut ending) => {}
                 }
-                served.as_mut().graceful_shutdown();
-                served.await
             };
             tokio::select! {
-                ended = conversation => ended,
+                ended = endpoint::until(served, over) => ended,
                 () = stalled(connection, limits.idle_timeout) => {
                     info!(%peer, "connection closed: its client reads nothing of a response");
                     Ok(())

@@ -13,7 +13,6 @@
 
 use std::{
     collections::HashMap,
-    io,
     net::{SocketAddr, TcpListener},
     sync::{
         Arc,
@@ -46,6 +45,7 @@ mod room;
 mod setup;
 mod stats;
 mod taking;
+mod unread;
 
 pub use content::{Content, ContentLimits};
 pub use database::Database;
@@ -299,14 +299,4 @@ const DRAIN_LOOK: Duration = Duration::from_millis(10);
 /// The time of day, which is what HTTP speaks of.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
-/// Is this the kind of error after which accepting may go on?
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
 }

@@ -1,12 +1,10 @@
 //! The edge as the admin endpoint shows it.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value, json};
 
 use super::Shared;
 use crate::{
-    admin::{Observed, Room},
+    admin::{Exposition, Observed, Room},
     certificate::Life,
 };
 
@@ -50,41 +48,27 @@ impl Observed for Shared {
 
     fn exposition(&self) -> String {
         let sizes = self.content.sizes();
-        let mut text = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, value: u64| {
-            let _ = writeln!(text, "# HELP enroute_edge_{name} {help}");
-            let _ = writeln!(text, "# TYPE enroute_edge_{name} {kind}");
-            let _ = writeln!(text, "enroute_edge_{name} {value}");
-        };
+        let mut text = Exposition::new("enroute_edge");
         for (name, help, value) in self.stats.all() {
-            metric(&format!("{name}_total"), "counter", help, value);
+            text.counter(&format!("{name}_total"), help).value(value);
         }
-        metric("connections", "gauge", "Clients being served.", self.connections() as u64);
-        metric(
-            "ended_for_room_total",
-            "counter",
-            "Connections closed because they had the most data in transit.",
-            self.room.ended.value(),
-        );
-        let on_its_way = self.room.clients().bytes() as u64;
-        metric(
-            "on_its_way_bytes",
-            "gauge",
-            "Memory of requests and responses in transit.",
-            on_its_way,
-        );
-        metric("content_items", "gauge", "Records of content held in memory.", sizes.items as u64);
-        metric("content_bytes", "gauge", "Memory accounted to content.", sizes.bytes as u64);
-        metric("content_limit_bytes", "gauge", "Memory limit of content.", sizes.bytes_max as u64);
-        metric("content_evictions_total", "counter", "Records that were evicted.", sizes.evictions);
+        text.gauge("connections", "Clients being served.").value(self.connections());
+        let help = "Connections closed because they had the most data in transit.";
+        text.counter("ended_for_room_total", help).value(self.room.ended.value());
+        text.gauge("on_its_way_bytes", "Memory of requests and responses in transit.")
+            .value(self.room.clients().bytes());
+        text.gauge("content_items", "Records of content held in memory.").value(sizes.items);
+        text.gauge("content_bytes", "Memory accounted to content.").value(sizes.bytes);
+        text.gauge("content_limit_bytes", "Memory limit of content.").value(sizes.bytes_max);
+        text.counter("content_evictions_total", "Records that were evicted.")
+            .value(sizes.evictions);
         // As other exporters have it: what is left is this less `time()`.
-        let name = "enroute_edge_certificate_not_after_seconds";
-        let _ = writeln!(text, "# HELP {name} Until when a certificate is good, since 1970.");
-        let _ = writeln!(text, "# TYPE {name} gauge");
-        for Life { name: of, ends, .. } in self.certificates.lives() {
-            let _ = writeln!(text, "{name}{{certificate=\"{of}\"}} {}", ends.as_secs());
+        let help = "Until when a certificate is good, since 1970.";
+        let mut ends = text.gauge("certificate_not_after_seconds", help);
+        for Life { name, ends: at, .. } in self.certificates.lives() {
+            ends.labelled(&[("certificate", &name)], at.as_secs());
         }
-        text
+        text.finish()
     }
 
     fn flush(&self) -> bool {

@@ -30,7 +30,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::{Limits, stats::Counter};
+use super::{Limits, stats::Counter, unread::Unread};
 use crate::memory::{self, CLIENTS_BYTES, Clients};
 
 /// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
@@ -40,6 +40,9 @@ const CONNECTION_BYTES: u64 = 32 << 10;
 
 /// Buffers of an answer that passes through, between its origin's socket and its client's.
 pub(super) const PASSING_BYTES: usize = 128 << 10;
+/// A request beside its headers and bodies: a task, and a stream of HTTP/2.
+const REQUEST_BYTES: usize = 8 << 10;
+
 /// What is longer is copied or fetched as a whole only while part of the share is free.
 const SMALL_BYTES: usize = 64 << 10;
 
@@ -124,13 +127,23 @@ impl Room {
     /// Counts `bytes` that are in memory already, and waits until everything is within the share; `None`
     /// if it does not come to that.
     pub(super) async fn admit(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
-        self.clients.count(0, bytes);
-        let counted = Counted { room: Arc::clone(self), bytes };
+        let counted = self.count(bytes);
         let began = Instant::now();
         while self.is_full() {
             self.make_way(began).await?;
         }
         Some(counted)
+    }
+
+    /// Counts `bytes` that are in memory already.
+    fn count(self: &Arc<Self>, bytes: usize) -> Counted {
+        self.clients.count(0, bytes);
+        Counted { room: Arc::clone(self), bytes }
+    }
+
+    /// Counts a request of this account, beside its headers and bodies.
+    pub(super) fn request(self: &Arc<Self>, account: &Arc<Account>) -> InRoom {
+        InRoom { _counted: self.count(REQUEST_BYTES), _charged: account.charge(REQUEST_BYTES) }
     }
 
     /// Is the share spent?
@@ -182,13 +195,15 @@ impl Room {
 pub(super) struct Gate<S> {
     stream: S,
     room: Arc<Room>,
+    /// The bodies that come in what is read, with HTTP/2.
+    unread: Option<Arc<Unread>>,
     /// Since when it is closed, and until the next look.
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Gate<S> {
-    pub(super) fn new(stream: S, room: &Arc<Room>) -> Self {
-        Self { stream, room: Arc::clone(room), closed: None }
+    pub(super) fn new(stream: S, room: &Arc<Room>, unread: Option<Arc<Unread>>) -> Self {
+        Self { stream, room: Arc::clone(room), unread, closed: None }
     }
 
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -211,7 +226,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_open(context));
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, into);
+        if let Some(unread) = &self.unread {
+            match polled {
+                Poll::Ready(_) => unread.read(&into.filled()[before..]),
+                Poll::Pending => unread.is_idle(),
+            }
+        }
+        polled
     }
 }
 
@@ -266,6 +289,11 @@ impl Account {
         Charged { account: Arc::clone(self), bytes }
     }
 
+    /// What it keeps of one kind is `now`, and was `before`.
+    pub(super) fn change(&self, before: usize, now: usize) {
+        self.bytes.fetch_add(now.wrapping_sub(before), Relaxed);
+    }
+
     /// Waits until the connection is to be ended to make room.
     pub(super) async fn ending(&self) {
         self.end.notified().await;
@@ -282,6 +310,12 @@ impl Drop for Charged {
     fn drop(&mut self) {
         self.account.bytes.fetch_sub(self.bytes, Relaxed);
     }
+}
+
+/// A request that is counted, until its answer is sent.
+pub(super) struct InRoom {
+    _counted: Counted,
+    _charged: Charged,
 }
 
 /// Bytes of memory that are counted.

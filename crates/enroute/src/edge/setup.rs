@@ -137,7 +137,7 @@ fn tls(
             };
             clients.insert(address.clone(), client.clone());
             let spki = certificates.spki_sha256()?;
-            Key::Remote(std::sync::Arc::new(KeyServer::new(client, spki, &written.domain)))
+            Key::Remote(std::sync::Arc::new(KeyServer::new(client, spki)))
         }
     };
     Ok(edge_tls::Site {

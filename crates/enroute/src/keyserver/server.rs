@@ -34,7 +34,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
 use wire::{detect::Protocol, ski};
 
-use crate::foreign::Foreigners;
+use crate::{endpoint, foreign::Foreigners};
 
 use super::{
     audit::SYNC_EVERY,
@@ -161,17 +161,9 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
     let mut end = shared.end.clone();
     let mut turn = 0;
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (stream, from) = tokio::select! {
+            accepted = endpoint::accept(&listener, "the key server") => accepted,
             _ = end.wait_for(|ended| *ended) => return,
-        };
-        let (stream, from) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "cannot accept a connection, retrying");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
         };
         if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Relaxed);
@@ -244,37 +236,25 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
         async move { Ok::<_, Infallible>(answer(request, &service, &edge, &worker).await) }
     });
     let mut end = shared.end.clone();
-    let mut ending = std::pin::pin!(end.wait_for(|ended| *ended));
-    // The two protocols' connections have the same methods and no trait in common.
-    macro_rules! drive {
-        ($connection:expr) => {{
-            let mut connection = std::pin::pin!($connection);
-            tokio::select! {
-                outcome = connection.as_mut() => return Ok(outcome?),
-                _ = &mut ending => connection.as_mut().graceful_shutdown(),
-            }
-            Ok(connection.await?)
-        }};
-    }
+    let ending = async { _ = end.wait_for(|ended| *ended).await };
     if is_http2 {
-        drive!(
-            http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
-                .max_header_list_size(HEADERS_BYTES_MAX)
-                .keep_alive_interval(PATIENCE)
-                .serve_connection(TokioIo::new(stream), answer)
-        )
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEADERS_BYTES_MAX)
+            .keep_alive_interval(PATIENCE)
+            .serve_connection(TokioIo::new(stream), answer);
+        endpoint::until(connection, ending).await?;
     } else {
-        drive!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .max_buf_size(HEADERS_BYTES_MAX as usize)
-                .pipeline_flush(true)
-                .serve_connection(TokioIo::new(stream), answer)
-        )
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .max_buf_size(HEADERS_BYTES_MAX as usize)
+            .pipeline_flush(true)
+            .serve_connection(TokioIo::new(stream), answer);
+        endpoint::until(connection, ending).await?;
     }
+    Ok(())
 }
 
 /// Reads what is still said by who was just told why it is refused: bytes that nobody reads would turn what

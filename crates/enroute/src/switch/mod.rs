@@ -4,15 +4,13 @@
 
 pub mod agent;
 mod explain;
-pub mod measure;
 mod pins;
-pub mod rack;
 
 pub use explain::{explain, frame_of};
 pub use pins::{LAYOUT, Saved, mount, remove, saved};
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map},
     hash::{BuildHasher, RandomState},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -65,6 +63,7 @@ fn secret() -> u64 {
 }
 
 struct Question {
+    number: u64,
     place: u32,
     version: u64,
     epoch: u64,
@@ -78,7 +77,8 @@ pub struct Switch {
     control: UdpSocket,
     ask: UdpSocket,
     questions: HashMap<u16, Question>,
-    question: u16,
+    /// Number of the newest question.
+    question: u64,
     period_ends: Duration,
 }
 
@@ -135,7 +135,8 @@ impl Switch {
             control,
             ask,
             questions: HashMap::new(),
-            question: 0,
+            // No answer to a controller of before is one to this.
+            question: secret(),
             period_ends: now() + PERIOD,
         })
         .inspect(Self::tell_wall_clock)
@@ -237,13 +238,15 @@ impl Switch {
         let mut buffer = vec![0; DATAGRAM_BYTES];
         while let Some((bytes, from)) = receive(&self.ask, &mut buffer)? {
             let Ok(frame) = Frame::decode(&buffer[..bytes]) else { continue };
-            let Some(question) = self.questions.remove(&frame.request) else { continue };
+            let question = self.questions.entry(frame.request);
+            let hash_map::Entry::Occupied(question) = question else { continue };
             if frame.datagrams != 1 {
+                question.remove();
                 continue;
             }
-            match item::answer(frame.payload) {
+            match item::answer(frame.payload, question.get().number) {
                 Ok(item) => {
-                    let Question { place, version, epoch, asked } = question;
+                    let Question { place, version, epoch, asked, .. } = question.remove();
                     self.step(Event::Item { place, version, epoch, asked, item })?;
                 }
                 Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
@@ -298,10 +301,12 @@ impl Switch {
             Asking::Now { version, epoch } => (version, epoch),
         };
         self.question = self.question.wrapping_add(1);
-        let text = item::question(key);
-        let frame = Frame::whole(self.question, &text).bytes();
+        let (number, request) = (self.question, self.question as u16);
+        let text = item::question(key, number);
+        let frame = Frame::whole(request, &text).bytes();
         if self.ask.send_to(&frame, server).is_ok() {
-            self.questions.insert(self.question, Question { place, version, epoch, asked: now });
+            let question = Question { number, place, version, epoch, asked: now };
+            self.questions.insert(request, question);
         }
     }
 

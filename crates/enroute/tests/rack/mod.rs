@@ -15,9 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use enroute::link::LinkHandle;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use testbed::link::LinkHandle;
 
 pub(crate) struct Rack {
     id: String,

@@ -1,6 +1,6 @@
 //! Longer ways to the rack's clients and servers: over emulated paths, which lose, repeat and reorder.
 
-use enroute::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
+use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 
 use super::{Rack, run};
 

@@ -77,6 +77,12 @@ impl Http2 {
         frame(DATA, 0, stream, bytes)
     }
 
+    /// A frame of a kind that is not known, which is read and means nothing.
+    pub fn ignored(bytes: usize) -> Vec<u8> {
+        const UNKNOWN: u8 = 0xfa;
+        frame(UNKNOWN, 0, 0, &vec![0; bytes])
+    }
+
     /// Room for so many more bytes of all answers.
     pub fn window(more: u32) -> Vec<u8> {
         frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes())

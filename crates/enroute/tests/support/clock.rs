@@ -1,7 +1,7 @@
 //! A wall clock that one process has for itself, and that is stepped while it runs.
 //!
-//! A time namespace has offsets for the monotonic clock only. So the function of the vDSO that tells the time is
-//! written over in the memory of that one process: it asks the kernel, and adds an offset.
+//! A time namespace has offsets for the monotonic clock only. So the functions of the vDSO that tell the time are
+//! written over in the memory of that one process: they ask the kernel, and add an offset.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -21,13 +21,25 @@ const TELLS_TIME: [u8; 26] = [
     0x48, 0x01, 0x0e, // add [rsi], rcx
     0xc3, // out: ret
 ];
+/// `int gettimeofday(struct timeval *, void *)`, where the offset lies at [`OFFSET_AT`].
+const TELLS_DAY: [u8; 22] = [
+    0xb8, 0x60, 0x00, 0x00, 0x00, // mov eax, 96 (gettimeofday)
+    0x0f, 0x05, // syscall
+    0x85, 0xc0, // test eax, eax
+    0x75, 0x0a, // jnz out
+    0x48, 0x8b, 0x0d, 0x0e, 0x00, 0x00, 0x00, // mov rcx, [rip + 14]
+    0x48, 0x01, 0x0f, // add [rdi], rcx
+    0xc3, // out: ret
+];
+const FUNCTIONS: [(&str, &[u8]); 2] =
+    [("__vdso_clock_gettime", &TELLS_TIME), ("__vdso_gettimeofday", &TELLS_DAY)];
 /// Seconds added, behind the code.
 const OFFSET_AT: u64 = 32;
 
 /// The clock of one process. What was stepped stays so when this is dropped.
 pub struct Clock {
     memory: File,
-    function: u64,
+    functions: [u64; 2],
 }
 
 impl Clock {
@@ -46,7 +58,8 @@ impl Clock {
         let (start, end) = ends.map(|(start, end)| (number(start), number(end))).expect("a range");
         let mut image = vec![0; (end - start) as usize];
         memory.read_exact_at(&mut image, start).expect("it is mapped");
-        let clock = Self { memory, function: start + symbol(&image, "__vdso_clock_gettime") };
+        let functions = FUNCTIONS.map(|(name, _)| start + symbol(&image, name));
+        let clock = Self { memory, functions };
         // No thread may be in what is written over.
         let began = Instant::now();
         process.stop();
@@ -55,8 +68,10 @@ impl Clock {
             assert!(began.elapsed() < PATIENCE, "its threads do nothing but ask for the time");
             process.stop();
         }
-        clock.write(clock.function + OFFSET_AT, &[0; 8]);
-        clock.write(clock.function, &TELLS_TIME);
+        for (function, (_, code)) in clock.functions.into_iter().zip(FUNCTIONS) {
+            clock.write(function + OFFSET_AT, &[0; 8]);
+            clock.write(function, code);
+        }
         process.signal("CONT");
         Some(clock)
     }
@@ -64,7 +79,9 @@ impl Clock {
     /// From now on the process believes that it is so many seconds later than it is. A process that is gone
     /// believes nothing.
     pub fn set_ahead(&self, seconds: i64) {
-        let _ = self.memory.write_all_at(&seconds.to_le_bytes(), self.function + OFFSET_AT);
+        for function in self.functions {
+            let _ = self.memory.write_all_at(&seconds.to_le_bytes(), function + OFFSET_AT);
+        }
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {

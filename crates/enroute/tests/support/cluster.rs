@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{Relay, RelayConfig, RelayHandle};
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::directory::{installed, on_path};
 use super::origins::{Redis, absent};

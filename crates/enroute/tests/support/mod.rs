@@ -31,6 +31,7 @@ pub mod handover;
 pub mod history;
 pub mod keyserver;
 pub mod message;
+pub mod mongodb_history;
 pub mod moving;
 pub mod namespace;
 pub mod origins;

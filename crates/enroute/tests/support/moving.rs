@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use enroute::link::RelayHandle;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use testbed::link::RelayHandle;
 
+use super::cgroup::Cgroup;
 use super::clients::{Client, Mix};
+use super::clock::Clock;
 use super::cluster::{Linked, NODES, bus_behind_link, cluster, valkey};
 use super::enroute::program;
 use super::handover::{Handover, handovers};
@@ -37,6 +39,9 @@ const MIX: Mix = Mix {
 const AGENT_OPTIONS: [&str; 2] = ["--report-period", "0"];
 /// One of so many who move slots is killed.
 const KILLED_OF: usize = 4;
+
+/// Longest step of a node's clock, either way.
+const STEP_MAX_S: i64 = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -85,6 +90,8 @@ impl History {
         let _buses = self.slow_down(&mut nodes);
         let mut linked = Linked::before(nodes);
         let nodes = linked.addresses();
+        // It goes when what is in it has gone.
+        let group = if self.faults_at_once > 1 { Cgroup::make("agents") } else { None };
         let mut agents: Vec<Agent> =
             (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &AGENT_OPTIONS)).collect();
         let addresses: Vec<SocketAddr> = agents.iter().map(Agent::address).collect();
@@ -103,7 +110,7 @@ impl History {
                     seen.is_enough(self.operations_min) || elapsed > self.lasts * 4 + 4 * PATIENCE
                 }
             };
-            self.make_trouble(&mut linked, &mut agents, is_over, seed);
+            self.make_trouble(&mut linked, &mut agents, group.as_ref(), is_over, seed);
             seen.over.store(true, Relaxed);
             mover.join().unwrap();
             eprintln!("{seen:?}");
@@ -149,6 +156,7 @@ impl History {
         &self,
         linked: &mut Linked,
         agents: &mut [Agent],
+        group: Option<&Cgroup>,
         is_over: impl Fn() -> bool,
         seed: u64,
     ) {
@@ -156,7 +164,7 @@ impl History {
         let sleep = |limit: u64, random: &mut Pcg64Mcg| {
             thread::sleep(Duration::from_millis(random.random_range(0..limit)));
         };
-        let mut counts = [0; 5];
+        let mut counts = [0; 7];
         while !is_over() {
             sleep(1_500, &mut random);
             let first = random.random_range(0..NODES);
@@ -166,7 +174,10 @@ impl History {
                 .map(|victim| (Fault::some(&mut random, self.faults_at_once), victim))
                 .collect();
             for &(fault, victim) in &faults {
-                fault.begins(victim, linked, agents);
+                match fault {
+                    Fault::LessMemory => press(group, agents, &mut random),
+                    _ => fault.begins(victim, linked, agents, &mut random),
+                }
                 counts[fault as usize] += 1;
                 sleep(100, &mut random);
             }
@@ -175,12 +186,20 @@ impl History {
                 fault.ends(victim, linked);
             }
         }
-        let [cuts, agents, nodes, stops, clocks] = counts;
+        let [cuts, agents, nodes, stops, leases, clocks, presses] = counts;
         eprintln!(
-            "{cuts} cuts of a link, {agents} agents and {nodes} nodes killed, {stops} nodes stopped, {clocks} steps of \
-             the lease's clock"
+            "{cuts} cuts of a link, {agents} agents and {nodes} nodes killed, {stops} nodes stopped, {leases} leases over \
+             early, {clocks} steps of a node's clock, {presses} times little memory for agents"
         );
     }
+}
+
+/// Lets the agents have no more memory for a while.
+fn press(group: Option<&Cgroup>, agents: &[Agent], random: &mut Pcg64Mcg) {
+    let Some(group) = group else { return };
+    // They may have been started anew.
+    agents.iter().for_each(|agent| group.take(agent.process().id()));
+    group.press(Duration::from_millis(random.random_range(0..1_000)));
 }
 
 /// What goes wrong.
@@ -191,27 +210,44 @@ enum Fault {
     NodeKilled,
     NodeStopped,
     LeaseOver,
+    ClockStepped,
+    LessMemory,
 }
 
 impl Fault {
     fn some(random: &mut Pcg64Mcg, at_once: usize) -> Self {
-        match random.random_range(0..10) {
+        match random.random_range(0..if at_once == 1 { 10 } else { 12 }) {
             0..4 => Self::Cut,
             4..6 => Self::AgentKilled,
             // What nodes' disks have to do takes most of the time there is.
             6..8 if at_once == 1 => Self::AgentKilled,
             6 => Self::NodeStopped,
             7 => Self::LeaseOver,
+            10 => Self::ClockStepped,
+            11 => Self::LessMemory,
             _ => Self::NodeKilled,
         }
     }
 
-    fn begins(self, victim: usize, linked: &mut Linked, agents: &mut [Agent]) {
+    fn begins(
+        self,
+        victim: usize,
+        linked: &mut Linked,
+        agents: &mut [Agent],
+        random: &mut Pcg64Mcg,
+    ) {
         match self {
             Self::Cut => linked.links[victim].cut(),
             Self::AgentKilled => agents[victim % AGENTS].restart(),
             Self::NodeKilled => linked.nodes[victim].bring_down(),
             Self::NodeStopped => linked.nodes[victim].process().signal("STOP"),
+            Self::ClockStepped => {
+                // Leases are over early, or late.
+                let seconds = random.random_range(-STEP_MAX_S..=STEP_MAX_S);
+                let clock = Clock::of(linked.nodes[victim].process());
+                clock.iter().for_each(|clock| clock.set_ahead(seconds));
+            }
+            Self::LessMemory => {}
             Self::LeaseOver => {
                 for node in linked.nodes.iter().map(Redis::address) {
                     let client = redis::Client::open(format!("redis://{node}/")).expect("a URL");
@@ -232,7 +268,8 @@ impl Fault {
             Self::Cut => linked.links[victim].restore(),
             Self::NodeKilled => linked.nodes[victim].bring_up(),
             Self::NodeStopped => linked.nodes[victim].process().signal("CONT"),
-            Self::AgentKilled | Self::LeaseOver => {}
+            Self::ClockStepped => drop(Clock::of(linked.nodes[victim].process())),
+            Self::AgentKilled | Self::LeaseOver | Self::LessMemory => {}
         }
     }
 }

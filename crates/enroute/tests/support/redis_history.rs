@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use enroute::link::{Relay, RelayConfig, RelayHandle};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::clients::{Client, Mix};
 use super::database::Database;

@@ -3,6 +3,8 @@
 use std::collections::{BinaryHeap, HashMap};
 
 use policy::v2p::Role;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
 use super::{
     Control, Run, Settings, World,
@@ -15,7 +17,6 @@ use crate::{
     directory::Directory,
     network::{Network, Shape},
     packet::Packets,
-    random::Random,
     scheme::{
         bluebird::Bluebird,
         controller::Controller,
@@ -129,8 +130,8 @@ impl Parts<'_> {
         let seeds = if model.unseeded_ecmp {
             Vec::new()
         } else {
-            let mut random = Random::new(seed);
-            (0..topology.switches()).map(|_| random.next() as u32).collect()
+            let mut random = SplitMix64::seed_from_u64(seed);
+            (0..topology.switches()).map(|_| random.next_u64() as u32).collect()
         };
         let network = Network::new(topology, seeds, config.transport == Transport::Dctcp);
         let directory = Directory::new(topology, &network.shape);

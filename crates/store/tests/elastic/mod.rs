@@ -5,19 +5,24 @@ mod asking;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use store::device::{DeviceCommand, carry_out};
 use store::elastic::{Config, Elastic, Error, Load, Position, Sync, Ticket};
 use store::{Faults, SimulatedDevice};
 
-/// Random numbers from one seed (splitmix64).
-pub struct Random(pub u64);
+/// Random numbers from one seed.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.next_u64()
     }
 
     pub fn below(&mut self, end: u64) -> u64 {
@@ -125,7 +130,7 @@ impl Run {
     }
 
     pub fn with(seed: u64, faults: Faults, change: impl FnOnce(&mut Config)) -> Option<Self> {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let device = SimulatedDevice::new(random.draw(), faults);
         let now = Duration::from_secs(1_700_000_000);
         let mut config = config(&mut random);

@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use store::{Config, Memory, Replacement};
 
 /// Keys of the traces below; a twentieth of them fits.
@@ -12,15 +16,16 @@ const ACCESSES: usize = 400_000;
 pub(crate) const ITEMS: usize = KEYS / 20;
 const SEED: u64 = 42;
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
-    /// Evenly from 0 to below 1 (SplitMix64).
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
+    /// Evenly from 0 to below 1.
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -32,7 +37,7 @@ pub(crate) fn zipf() -> Vec<u64> {
         sum += ((key + 1) as f64).powf(-0.99);
         sums.push(sum);
     }
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut draw = || random.unit() * sum;
     std::iter::repeat_with(&mut draw)
         .map(|drawn| sums.partition_point(|&below| below < drawn) as u64)
@@ -42,7 +47,7 @@ pub(crate) fn zipf() -> Vec<u64> {
 
 /// The same, with a third of all accesses to keys never seen before or after.
 pub(crate) fn one_hit_wonders() -> Vec<u64> {
-    let mut random = Random(SEED + 1);
+    let mut random = Random::new(SEED + 1);
     let new = |(at, key)| if random.unit() < 1.0 / 3.0 { (KEYS + at) as u64 } else { key };
     zipf().into_iter().enumerate().map(new).collect()
 }

@@ -30,6 +30,10 @@ use std::{
     time::Duration,
 };
 
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use wire::netcache::{Flags, Key, Message, Op, Party};
 
 use cached::{Cached, Waiting, Write};
@@ -44,7 +48,7 @@ pub struct Agent {
     data_plane: SocketAddr,
     /// By this the controller knows that it was heard by this agent, and by nobody before it.
     generation: u64,
-    /// Questions are numbered by it, so that only who was asked can answer.
+    /// Questions are numbered by it, so that only the receiver of a question can answer it.
     secret: u64,
     /// Nothing is served any more from then on.
     served_until: Duration,
@@ -258,10 +262,10 @@ impl Agent {
     }
 
     fn ask_for_tag(&mut self, key: Key, store: &impl Store, now: Duration) {
-        self.secret = self.secret.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut drawn = (self.secret ^ self.secret >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        drawn = (drawn ^ drawn >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        self.wait(key, Waiting::Tag((drawn >> 32) as u32), store, now);
+        let mut random = SplitMix64::seed_from_u64(self.secret);
+        let tag = (random.next_u64() >> 32) as u32;
+        self.secret = u64::from_le_bytes(random.state());
+        self.wait(key, Waiting::Tag(tag), store, now);
     }
 
     fn waits_no_more(&mut self, key: Key) {

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use rand_xoshiro::{SplitMix64, rand_core::SeedableRng};
 use wire::netcache::{Flags, Message, Op};
 
 use crate::{
@@ -173,7 +174,7 @@ pub struct Controller {
     waiting: HashMap<Name, Waiting>,
     asks: BTreeMap<(Duration, u32), u64>,
     servers: BTreeMap<SocketAddr, Server>,
-    random: u64,
+    random: SplitMix64,
     ready: VecDeque<Command>,
     stats: Stats,
 }
@@ -194,7 +195,7 @@ impl Controller {
             waiting: HashMap::new(),
             asks: BTreeMap::new(),
             servers: BTreeMap::new(),
-            random: config.seed,
+            random: SplitMix64::seed_from_u64(config.seed),
             ready: VecDeque::new(),
             stats: Stats::default(),
             config,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rand_xoshiro::rand_core::Rng;
+
 use super::{Cached, Command, Controller, View};
 use crate::{
     install::{Key, Room},
@@ -32,10 +34,7 @@ impl Controller {
     }
 
     pub(super) fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.random.next_u64()
     }
 
     pub(super) fn admit(&mut self, key: Key, value_bytes: usize, version: u64) -> Option<u32> {

@@ -14,30 +14,31 @@ pub struct Item {
     pub value: Vec<u8>,
 }
 
-/// The request for an item, its flags and its lifetime.
-pub fn question(key: &[u8]) -> Vec<u8> {
-    [b"mg ", key, b" t f v\r\n"].concat()
+/// The request for an item, its flags and its lifetime. The item comes with the number: datagrams have numbers of 16
+/// bits, so a late answer to an earlier request may look like the one to this.
+pub fn question(key: &[u8], number: u64) -> Vec<u8> {
+    [b"mg ", key, format!(" O{number:x} t f v\r\n").as_bytes()].concat()
 }
 
 /// The answer to [`question`]: the item, or `None` if the server has none.
 ///
 /// # Errors
-/// It is neither; a server's error is one of these.
-pub fn answer(payload: &[u8]) -> Result<Option<Item>> {
+/// It is neither, or the item is the answer to a question of another number; a server's error is one of these.
+pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
     if payload == b"EN\r\n" {
         return Ok(None);
     }
-    read(payload).map(Some).ok_or_else(|| Error::Malformed {
+    read(payload, number).map(Some).ok_or_else(|| Error::Malformed {
         protocol: PROTOCOL,
         offset: 0,
-        expected: "VA, a size, t and f, the value, or EN",
+        expected: "VA, a size, O with the number of the question, t and f, the value, or EN",
         got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload))
             .escape_debug()
             .to_string(),
     })
 }
 
-fn read(payload: &[u8]) -> Option<Item> {
+fn read(payload: &[u8], number: u64) -> Option<Item> {
     let line_bytes = payload.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = payload.split_at_checked(line_bytes)?;
     let mut tokens = std::str::from_utf8(line).ok()?.split(' ').filter(|token| !token.is_empty());
@@ -45,15 +46,17 @@ fn read(payload: &[u8]) -> Option<Item> {
         return None;
     }
     let value_bytes: usize = tokens.next()?.parse().ok()?;
-    let (mut flags, mut lives_s) = (None, None);
+    let (mut flags, mut lives_s, mut answered) = (None, None, None);
     for token in tokens {
         match token.split_at_checked(1)? {
             ("t", "-1") => lives_s = Some(None),
             ("t", seconds) => lives_s = Some(Some(seconds.parse().ok()?)),
-            ("f", number) => flags = Some(number.parse().ok()?),
+            ("f", flag) => flags = Some(flag.parse().ok()?),
+            ("O", number) => answered = u64::from_str_radix(number, 16).ok(),
             _ => return None,
         }
     }
+    (answered == Some(number)).then_some(())?;
     let value = rest.get(2..2_usize.checked_add(value_bytes)?)?;
     (rest.get(2 + value_bytes..)? == b"\r\n").then_some(())?;
     Some(Item { flags: flags?, lives_s: lives_s?, value: value.to_vec() })

@@ -52,14 +52,22 @@ fn packets_that_may_write_anything() {
 
 #[test]
 fn items() {
-    assert_eq!(question(b"k"), b"mg k t f v\r\n");
+    assert_eq!(question(b"k", 26), b"mg k O1a t f v\r\n");
     let item = Item { flags: 7, lives_s: None, value: b"a\r\nb".to_vec() };
-    assert_eq!(answer(b"VA 4 t-1 f7\r\na\r\nb\r\n"), Ok(Some(item.clone())));
-    assert_eq!(answer(b"EN\r\n"), Ok(None));
+    assert_eq!(answer(b"VA 4 O1a t-1 f7\r\na\r\nb\r\n", 26), Ok(Some(item.clone())));
+    assert_eq!(answer(b"EN\r\n", 26), Ok(None));
     assert_eq!(item.get_text(b"k"), b"VALUE k 7 4\r\na\r\nb\r\n");
     assert_eq!(item.meta_text(), b"VA 4\r\na\r\nb\r\n");
-    for wrong in ["", "VA", "VA 4 f7\r\nabcd\r\n", "VA 5 t1 f7\r\nabcd\r\n", "SERVER_ERROR x\r\n"] {
-        assert!(answer(wrong.as_bytes()).is_err(), "{wrong:?}");
+    for wrong in [
+        "",
+        "VA",
+        "VA 4 O1a f7\r\nabcd\r\n",
+        "VA 5 O1a t1 f7\r\nabcd\r\n",
+        "VA 4 O1b t1 f7\r\nabcd\r\n",
+        "VA 4 t1 f7\r\nabcd\r\n",
+        "SERVER_ERROR x\r\n",
+    ] {
+        assert!(answer(wrong.as_bytes(), 26).is_err(), "{wrong:?}");
     }
 }
 

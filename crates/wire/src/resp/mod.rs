@@ -7,6 +7,7 @@
 //! **Read first:** [`request::decode`], then [`command::find`].
 
 pub mod command;
+pub mod elements;
 pub mod frame;
 mod length;
 mod limits;

@@ -30,6 +30,7 @@ use crate::{
 
 mod check;
 mod client;
+mod find;
 mod frames;
 mod greeting;
 mod identity;
@@ -380,6 +381,10 @@ impl Filter for Mongo {
     }
 
     fn split<'a>(&self, _: &Tag, _: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        None
+    }
+
+    fn elements(&self, _: &Tag, _: &[u8]) -> Option<(usize, usize)> {
         None
     }
 

@@ -355,6 +355,10 @@ impl Filter for Resp {
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 
+    fn elements(&self, _: &Tag, beginning: &[u8]) -> Option<(usize, usize)> {
+        wire::resp::elements::Elements::begin(beginning)
+    }
+
     fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
         let Settings { greetings, greeting_age_max, .. } = &*self.settings;
         if let Tag::Identify { greets: Some(form), .. } = tag

@@ -1,15 +1,17 @@
 //! BITCOUNT.
 
-use super::{super::Call, Span, in_bits};
+use super::{Span, in_bits};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
-pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let Some(entry) = call.keys.get(call.args[1]) else {
         call.reply.integer(0);
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     let span = match call.args.len() {
         2 => Span::whole(entry.value),
@@ -17,7 +19,7 @@ pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             let (start, end) = (integer(call.args[2])?, integer(call.args[3])?);
             if start < 0 && end < 0 && start > end {
                 call.reply.integer(0);
-                return Ok(());
+                return Ok(Outcome::Done);
             }
             Span::of(entry.value, start, end, in_bits(call.args.get(4))?)
         }
@@ -29,5 +31,5 @@ pub(crate) fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         span.bytes(entry.value, false).map(|byte| i64::from(byte.count_ones())).sum()
     };
     call.reply.integer(ones);
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,9 +1,11 @@
 //! BITFIELD and BITFIELD_RO: integers of 1 to 64 bits anywhere in a string.
 
-use super::{super::Call, lengthen, offset};
+use super::{lengthen, offset};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::{integer, parse_integer},
+    outcome::Outcome,
     row::Touch,
 };
 
@@ -142,7 +144,7 @@ pub(crate) fn touch(args: &[&[u8]]) -> Touch {
     Touch::READ
 }
 
-pub(crate) fn bitfield_ro(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn bitfield_ro(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let operations = parse(&call.args[2..])?;
     if !operations.iter().all(|operation| matches!(operation, Operation::Get(_))) {
         return Err(Failure("ERR BITFIELD_RO only supports the GET subcommand".into()));
@@ -150,12 +152,12 @@ pub(crate) fn bitfield_ro(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     perform(call, &operations)
 }
 
-pub(crate) fn bitfield(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn bitfield(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let operations = parse(&call.args[2..])?;
     perform(call, &operations)
 }
 
-fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<(), Failure> {
+fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<Outcome, Failure> {
     let key = call.args[1];
     let old = call.keys.get(key);
     let written = operations.iter().filter_map(|operation| match operation {
@@ -204,5 +206,5 @@ fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<(), Fail
     if changed {
         call.keys.put(key, &value, expires_at)?;
     }
-    Ok(())
+    Ok(Outcome::Done)
 }

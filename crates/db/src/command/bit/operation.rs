@@ -1,9 +1,12 @@
 //! BITOP.
 
-use super::super::Call;
-use crate::failure::{Failure, SYNTAX};
+use crate::{
+    call::Call,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
+};
 
-pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (name, target, sources) =
         (call.args[1].to_ascii_uppercase(), call.args[2], &call.args[3..]);
     let combine: fn(u8, u8) -> u8 = match name.as_slice() {
@@ -36,5 +39,5 @@ pub(crate) fn bitop(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.keys.put(target, &result, None)?;
     }
     call.reply.count(result.len());
-    Ok(())
+    Ok(Outcome::Done)
 }

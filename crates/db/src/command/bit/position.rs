@@ -1,12 +1,14 @@
 //! BITPOS: the first bit that is set, or clear.
 
-use super::{super::Call, Span, in_bits};
+use super::{Span, in_bits};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
-pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let wanted = match integer(call.args[2])? {
         0 => false,
         1 => true,
@@ -15,7 +17,7 @@ pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let Some(entry) = call.keys.get(call.args[1]) else {
         // As if it went on with zeros for ever.
         call.reply.integer(if wanted { -1 } else { 0 });
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     let value = entry.value;
     let span = match call.args.len() {
@@ -30,7 +32,7 @@ pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     if span.is_empty() {
         call.reply.integer(-1);
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let none = if wanted { 0 } else { 0xff };
     let found = span.bytes(value, !wanted).enumerate().find(|&(_, byte)| byte != none);
@@ -44,5 +46,5 @@ pub(crate) fn bitpos(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         None => -1,
     };
     call.reply.integer(position);
-    Ok(())
+    Ok(Outcome::Done)
 }

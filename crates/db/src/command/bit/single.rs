@@ -1,19 +1,19 @@
 //! GETBIT and SETBIT.
 
-use super::{super::Call, lengthen, offset};
-use crate::failure::Failure;
+use super::{lengthen, offset};
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
-pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let offset = offset(call.args[2], None)?;
     let byte = call
         .keys
         .get(call.args[1])
         .and_then(|entry| entry.value.get((offset / 8) as usize).copied());
     call.reply.flag(byte.is_some_and(|byte| byte >> (7 - offset % 8) & 1 == 1));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let offset = offset(call.args[2], None)?;
     let on = match call.args[3] {
         b"0" => false,
@@ -29,7 +29,7 @@ pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let before = value[at] & mask != 0;
     if !grows && before == on {
         call.reply.flag(before);
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     if on {
         value[at] |= mask;
@@ -38,5 +38,5 @@ pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     call.keys.put(call.args[1], &value, expires_at)?;
     call.reply.flag(before);
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,12 +1,13 @@
 //! AUTH.
 
-use super::super::Call;
 use crate::{
     acl::DEFAULT,
+    call::Call,
     failure::{Failure, SYNTAX, WRONG_PASSWORD},
+    outcome::Outcome,
 };
 
-pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (user, password) = match call.args {
         [_, password] => {
             let default = call.server.acl.find(DEFAULT);
@@ -24,13 +25,13 @@ pub(crate) fn auth(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     };
     log_in(call, user, password)?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Makes the connection `user`'s, if the password is right.
 pub(super) fn log_in(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let user = String::from_utf8_lossy(user);
     let found = call.server.acl.authenticate(&user, password).ok_or(WRONG_PASSWORD)?;
-    call.session.become_user(&user, found);
+    call.connection.become_user(&user, found);
     Ok(())
 }

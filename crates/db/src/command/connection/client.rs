@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use super::super::{Call, table::ROWS};
 use crate::{
+    call::Call,
     clients::Client,
+    connection::ReplyMode,
     failure::{Failure, NO_CLIENT, SYNTAX},
     number::integer,
-    session::ReplyMode,
+    outcome::Outcome,
 };
 
 /// Gives the connection a name.
 pub(super) fn rename(call: &mut Call<'_, '_>, name: &[u8]) -> Result<(), Failure> {
-    call.session.client.details.lock().name = plain(name, "Client names")?;
+    call.connection.client.details.lock().name = plain(name, "Client names")?;
     Ok(())
 }
 
@@ -29,26 +30,26 @@ fn plain(text: &[u8], what: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     rename(call, call.args[2])?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let name = call.session.client.details.lock().name.clone();
+pub(crate) fn getname(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let name = call.connection.client.details.lock().name.clone();
     if name.is_empty() {
         call.reply.null();
     } else {
         call.reply.text(&name);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let attribute = call.args[2].to_ascii_lowercase();
     let value = plain(call.args[3], &String::from_utf8_lossy(&attribute))?;
-    let mut details = call.session.client.details.lock();
+    let mut details = call.connection.client.details.lock();
     match attribute.as_slice() {
         b"lib-name" => details.library = value,
         b"lib-ver" => details.library_version = value,
@@ -58,21 +59,21 @@ pub(crate) fn setinfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    call.reply.integer(call.session.client.id as i64);
-    Ok(())
+pub(crate) fn id(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    call.reply.integer(call.connection.client.id as i64);
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let line = call.session.client.line(call.now_ms(), &ROWS);
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let line = call.connection.client.line(call.now_ms(), &call.server.rows);
     call.reply.verbatim(&format!("{line}\n"));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let mut clients = call.server.clients.all();
     match &call.args[2..] {
         [] => {}
@@ -88,10 +89,10 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         _ => return Err(SYNTAX),
     }
-    let now_ms = call.now_ms();
-    let text: String = clients.iter().map(|client| client.line(now_ms, &ROWS) + "\n").collect();
+    let (now_ms, rows) = (call.now_ms(), &call.server.rows);
+    let text: String = clients.iter().map(|client| client.line(now_ms, rows) + "\n").collect();
     call.reply.verbatim(&text);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 enum Kind {
@@ -123,14 +124,14 @@ impl Kind {
     }
 }
 
-pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let own = call.session.client.id;
+pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let own = call.connection.client.id;
     if let [_, _, address] = call.args {
         let address = String::from_utf8_lossy(address);
         let found = call.server.clients.all().into_iter().find(|client| client.address == address);
         found.ok_or(NO_CLIENT)?.kill();
         call.reply.ok();
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let (mut filters, mut skip_self): (Vec<Chooses>, _) = (Vec::new(), true);
     let pairs = &call.args[2..];
@@ -172,38 +173,38 @@ pub(crate) fn kill(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let chosen: Vec<_> = call.server.clients.all().into_iter().filter(matching).collect();
     chosen.iter().for_each(|client| client.kill());
     call.reply.count(chosen.len());
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn reply(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args[2].to_ascii_uppercase().as_slice() {
         b"ON" => {
-            call.session.reply_mode = ReplyMode::On;
+            call.connection.reply_mode = ReplyMode::On;
             call.reply.ok();
         }
-        b"OFF" => call.session.reply_mode = ReplyMode::Off,
-        b"SKIP" if call.session.reply_mode == ReplyMode::On => {
-            call.session.reply_mode = ReplyMode::SkipNext;
+        b"OFF" => call.connection.reply_mode = ReplyMode::Off,
+        b"SKIP" if call.connection.reply_mode == ReplyMode::On => {
+            call.connection.reply_mode = ReplyMode::SkipNext;
         }
         b"SKIP" => {}
         _ => return Err(SYNTAX),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let on = match call.args[2].to_ascii_uppercase().as_slice() {
         b"ON" => true,
         b"OFF" => false,
         _ => return Err(SYNTAX),
     };
-    call.session.client.details.lock().unevictable = on;
+    call.connection.client.details.lock().unevictable = on;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Nothing is ever paused.
-pub(crate) fn unpause(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn unpause(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -2,13 +2,13 @@
 
 use wire::resp::Version;
 
-use super::{super::Call, auth::log_in, client::rename};
-use crate::{failure::Failure, number::parse_integer};
+use super::{auth::log_in, client::rename};
+use crate::{call::Call, failure::Failure, number::parse_integer, outcome::Outcome};
 
 /// The version of Redis whose behaviour this is, which clients look at to know what they may ask.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let version = match call.args.get(1).map(|text| parse_integer(text)) {
         None => None,
         Some(Some(2)) => Some(Version::Resp2),
@@ -36,7 +36,7 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             }
         };
     }
-    if !call.session.authenticated {
+    if !call.connection.identity.authenticated {
         return Err(Failure(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO AUTH <user> <pass> option can be used to authenticate the client and select the \
@@ -45,10 +45,10 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         ));
     }
     if let Some(version) = version {
-        call.session.version = version;
-        call.session.client.details.lock().version = version;
+        call.connection.version = version;
+        call.connection.client.details.lock().version = version;
     }
-    let version = call.session.version;
+    let version = call.connection.version;
     let reply = &mut call.reply;
     reply.version = version;
     reply.map(7);
@@ -59,12 +59,12 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("proto");
     reply.integer(if version == Version::Resp3 { 3 } else { 2 });
     reply.text("id");
-    reply.integer(call.session.client.id as i64);
+    reply.integer(call.connection.client.id as i64);
     reply.text("mode");
     reply.text("standalone");
     reply.text("role");
     reply.text("master");
     reply.text("modules");
     reply.array(0);
-    Ok(())
+    Ok(Outcome::Done)
 }

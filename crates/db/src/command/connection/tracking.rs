@@ -2,63 +2,16 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::Call;
 use crate::{
-    clients::Client,
+    call::Call,
+    connection::{Mode, Tracking},
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 /// Prefixes one client may name.
 const PREFIXES_MAX: usize = 1_024;
-
-/// Which reads of this client are remembered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tracking {
-    mode: Option<Mode>,
-    no_loop: bool,
-    prefixes: Vec<Box<[u8]>>,
-    /// What CLIENT CACHING said about the next command.
-    pub(crate) caching: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Every read.
-    All,
-    /// Reads announced by CLIENT CACHING YES.
-    OptIn,
-    /// Reads not excluded by CLIENT CACHING NO.
-    OptOut,
-    /// None: the client hears of every key with its prefixes.
-    Broadcast,
-}
-
-impl Tracking {
-    /// Is what is read now remembered? If so, whether the client's own changes are left out.
-    #[inline]
-    pub(crate) fn remembers(&self) -> Option<bool> {
-        let remembers = match self.mode? {
-            Mode::All => true,
-            Mode::OptIn => self.caching == Some(true),
-            Mode::OptOut => self.caching != Some(false),
-            Mode::Broadcast => false,
-        };
-        remembers.then_some(self.no_loop)
-    }
-
-    pub(crate) fn broadcasts(&self) -> bool {
-        self.mode == Some(Mode::Broadcast)
-    }
-
-    pub(crate) fn reset(&mut self, client: &Client) {
-        *self = Self::default();
-        client.tracking.store(false, Relaxed);
-        client.redirect.store(0, Relaxed);
-        client.redirect_broken.store(false, Relaxed);
-        client.details.lock().broadcasts = false;
-    }
-}
 
 /// What CLIENT TRACKING asks for.
 #[derive(Default)]
@@ -168,7 +121,7 @@ impl Options {
     }
 }
 
-pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let on = match call.args[2] {
         word if word.eq_ignore_ascii_case(b"ON") => true,
         word if word.eq_ignore_ascii_case(b"OFF") => false,
@@ -181,14 +134,14 @@ pub(crate) fn tracking(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         turn_off(call);
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn turn_on(call: &mut Call<'_, '_>, mut options: Options) -> Result<(), Failure> {
-    let present = &call.session.tracking;
+    let present = &call.connection.tracking;
     let mode = options.mode(present)?;
     options.check_prefixes(present)?;
-    let (client, no_loop) = (call.session.client.id, options.no_loop);
+    let (client, no_loop) = (call.connection.client.id, options.no_loop);
     if mode == Mode::Broadcast {
         if options.prefixes.is_empty() && present.prefixes.is_empty() {
             options.prefixes.push(Box::default());
@@ -199,10 +152,10 @@ fn turn_on(call: &mut Call<'_, '_>, mut options: Options) -> Result<(), Failure>
             }
         }
     }
-    let tracking = &mut call.session.tracking;
+    let tracking = &mut call.connection.tracking;
     (tracking.mode, tracking.no_loop) = (Some(mode), no_loop);
     tracking.prefixes.append(&mut options.prefixes);
-    let client = &call.session.client;
+    let client = &call.connection.client;
     client.tracking.store(true, Relaxed);
     client.redirect.store(options.redirect, Relaxed);
     client.redirect_broken.store(false, Relaxed);
@@ -212,14 +165,14 @@ fn turn_on(call: &mut Call<'_, '_>, mut options: Options) -> Result<(), Failure>
 
 fn turn_off(call: &mut Call<'_, '_>) {
     for shard in call.keys.held() {
-        shard.tracking.forget(call.session.client.id);
+        shard.tracking.forget(call.connection.client.id);
     }
-    let client = std::sync::Arc::clone(&call.session.client);
-    call.session.tracking.reset(&client);
+    let client = std::sync::Arc::clone(&call.connection.client);
+    call.connection.tracking.reset(&client);
 }
 
-pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let tracking = &mut call.session.tracking;
+pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let tracking = &mut call.connection.tracking;
     let yes = match call.args[2] {
         word if word.eq_ignore_ascii_case(b"YES") => true,
         word if word.eq_ignore_ascii_case(b"NO") => false,
@@ -248,21 +201,21 @@ pub(crate) fn caching(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getredir(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let redirect = match call.session.tracking.mode {
+pub(crate) fn getredir(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let redirect = match call.connection.tracking.mode {
         None => -1,
-        Some(_) => call.session.client.redirect.load(Relaxed) as i64,
+        Some(_) => call.connection.client.redirect.load(Relaxed) as i64,
     };
     call.reply.integer(redirect);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let tracking = &call.session.tracking;
-    let client = &call.session.client;
+pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let tracking = &call.connection.tracking;
+    let client = &call.connection.client;
     let mut flags = Vec::new();
     for (is, name) in [
         (tracking.mode.is_none(), "off"),
@@ -292,5 +245,5 @@ pub(crate) fn trackinginfo(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text("prefixes");
     reply.array(tracking.prefixes.len());
     tracking.prefixes.iter().for_each(|prefix| reply.bulk(prefix));
-    Ok(())
+    Ok(Outcome::Done)
 }

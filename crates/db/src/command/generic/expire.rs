@@ -1,23 +1,22 @@
 //! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
 
-use super::super::Call;
-use crate::{failure::Failure, number::integer};
+use crate::{call::Call, failure::Failure, number::integer, outcome::Outcome};
 
-pub(crate) fn expire(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn expire(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now = call.now_ms() as i64;
     set(call, now, 1_000, "expire")
 }
 
-pub(crate) fn pexpire(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn pexpire(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now = call.now_ms() as i64;
     set(call, now, 1, "pexpire")
 }
 
-pub(crate) fn expireat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn expireat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     set(call, 0, 1_000, "expireat")
 }
 
-pub(crate) fn pexpireat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn pexpireat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     set(call, 0, 1, "pexpireat")
 }
 
@@ -69,7 +68,7 @@ impl Condition {
     }
 }
 
-fn set(call: &mut Call<'_, '_>, base: i64, scale: i64, command: &str) -> Result<(), Failure> {
+fn set(call: &mut Call<'_, '_>, base: i64, scale: i64, command: &str) -> Result<Outcome, Failure> {
     let condition = Condition::parse(&call.args[3..])?;
     let time = integer(call.args[2])?;
     let at = time.checked_mul(scale).and_then(|time| time.checked_add(base));
@@ -79,7 +78,7 @@ fn set(call: &mut Call<'_, '_>, base: i64, scale: i64, command: &str) -> Result<
     let Some(entry) = call.keys.get(key).filter(|entry| condition.allows(entry.expires_at, at))
     else {
         call.reply.flag(false);
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     if at <= now_ms as i64 {
         call.keys.delete(key)?;
@@ -88,5 +87,5 @@ fn set(call: &mut Call<'_, '_>, base: i64, scale: i64, command: &str) -> Result<
         call.keys.put(key, &value, Some(at as u64))?;
     }
     call.reply.flag(true);
-    Ok(())
+    Ok(Outcome::Done)
 }

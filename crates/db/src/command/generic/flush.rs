@@ -1,7 +1,12 @@
 //! FLUSHALL and FLUSHDB.
 
-use super::{super::Call, scan};
-use crate::failure::{Failure, SYNTAX};
+use super::scan;
+use crate::{
+    call::Call,
+    connection::Walk,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
+};
 
 fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
     match call.args {
@@ -13,62 +18,60 @@ fn options(call: &Call<'_, '_>) -> Result<(), Failure> {
     }
 }
 
-pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn flushall(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     options(call)?;
     clear(call)
 }
 
-pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     options(call)?;
     let (own, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    if call.keys.must_wait() {
-        return Ok(());
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
     }
     if own == 0 && call.keys.held().all(|shard| shard.only_database_0(now)) {
         return clear(call);
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
-    let mut walk = call.session.walk.take().unwrap_or_else(|| {
+    let mut walk = call.connection.progress.walk.take().unwrap_or_else(|| {
         // Who keeps keys is told at once, of all; of what is read from now on, by name.
         call.keys.held().for_each(|shard| shard.tracking.flushed());
         call.server.clients.invalidate_all();
-        scan::Walk::default()
+        Walk::default()
     });
     for _ in 0..PAGES {
-        if !scan::turn_page(call, &mut walk) {
-            call.session.walk = Some(walk);
-            return Ok(());
+        if let Err(pending) = scan::turn_page(call, &mut walk) {
+            call.connection.progress.walk = Some(walk);
+            return Ok(pending);
         }
         for key in &walk.found {
             call.keys.load(own, key, true)?;
         }
-        if call.keys.must_wait() {
-            call.session.walk = Some(walk);
-            return Ok(());
+        if let Some(pending) = call.keys.pending() {
+            call.connection.progress.walk = Some(walk);
+            return Ok(pending);
         }
         for key in std::mem::take(&mut walk.found) {
             call.keys.delete(&key)?;
         }
         if walk.is_over() {
             call.reply.ok();
-            return Ok(());
+            return Ok(Outcome::Done);
         }
     }
-    call.session.walk = Some(walk);
-    call.session.again = true;
-    Ok(())
+    call.connection.progress.walk = Some(walk);
+    Ok(Outcome::Again)
 }
 
 /// Pages dropped in one portion.
 const PAGES: usize = 8;
 
-fn clear(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+fn clear(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let now = call.keys.now;
     for shard in call.keys.held() {
         shard.clear(now)?;
     }
-    call.session.flushed = true;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Flushed)
 }

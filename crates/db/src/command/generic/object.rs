@@ -1,15 +1,14 @@
 //! OBJECT.
 
-use super::super::Call;
-use crate::{failure::Failure, number::parse_integer};
+use crate::{call::Call, failure::Failure, number::parse_integer, outcome::Outcome};
 
 /// Longest value Redis keeps beside its key's record.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
-pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let Some(entry) = call.keys.get(call.args[2]) else {
         call.reply.null();
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     // What Redis would name a value just set: ours are all kept alike.
     let name = match entry.value {
@@ -18,19 +17,19 @@ pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         _ => "raw",
     };
     call.reply.text(name);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn refcount(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn refcount(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     if call.keys.exists(call.args[2]) {
         call.reply.integer(1);
     } else {
         call.reply.null();
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn freq(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn freq(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     unless_missing(
         call,
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
@@ -39,14 +38,14 @@ pub(crate) fn freq(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     )
 }
 
-pub(crate) fn idletime(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn idletime(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     unless_missing(call, "ERR idle time is not tracked: what stays in memory is chosen by use")
 }
 
-fn unless_missing(call: &mut Call<'_, '_>, text: &'static str) -> Result<(), Failure> {
+fn unless_missing(call: &mut Call<'_, '_>, text: &'static str) -> Result<Outcome, Failure> {
     if call.keys.exists(call.args[2]) {
         return Err(Failure(text.into()));
     }
     call.reply.null();
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,24 +1,26 @@
 //! RENAME, RENAMENX, COPY, MOVE.
 
-use super::{
-    super::{Call, Command},
-    database,
+use super::database;
+use crate::{
+    call::Call,
+    failure::{Failure, NO_SUCH_KEY, SYNTAX},
+    outcome::Outcome,
+    row::Row,
 };
-use crate::failure::{Failure, NO_SUCH_KEY, SYNTAX};
 
 const SAME: Failure =
     Failure(std::borrow::Cow::Borrowed("ERR source and destination objects are the same"));
 
-pub(crate) fn rename(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn rename(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     replace(call, false)?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn renamenx(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn renamenx(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let renamed = replace(call, true)?;
     call.reply.flag(renamed);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn replace(call: &mut Call<'_, '_>, only_absent: bool) -> Result<bool, Failure> {
@@ -56,9 +58,9 @@ fn target(arguments: &[&[u8]], own: u8) -> Result<(u8, bool), Failure> {
 }
 
 /// The database beside the selected one that COPY or MOVE touches.
-pub(crate) fn other_database(command: &Command, args: &[Box<[u8]>]) -> Option<u8> {
+pub(crate) fn other_database(row: &Row, args: &[Box<[u8]>]) -> Option<u8> {
     let args: Vec<&[u8]> = args.iter().map(|argument| &**argument).collect();
-    match command.name() {
+    match row.name() {
         "copy" => {
             target(&args[3..], u8::MAX).ok().map(|(target, _)| target).filter(|&at| at != u8::MAX)
         }
@@ -67,19 +69,19 @@ pub(crate) fn other_database(command: &Command, args: &[Box<[u8]>]) -> Option<u8
     }
 }
 
-pub(crate) fn copy(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn copy(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (from, to) = (call.args[1], call.args[2]);
     let (target, replace) = target(&call.args[3..], call.keys.database)?;
     if target == call.keys.database && from == to {
         return Err(SAME);
     }
     call.keys.load(target, to, true)?;
-    if call.keys.must_wait() {
-        return Ok(());
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
     }
     let Some(entry) = call.keys.get(from) else {
         call.reply.flag(false);
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     let (value, expires_at) = (entry.value.to_vec(), entry.expires_at);
     let copies = replace || call.keys.get_of(target, to).is_none();
@@ -87,18 +89,18 @@ pub(crate) fn copy(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.keys.put_of(target, to, &value, expires_at)?;
     }
     call.reply.flag(copies);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn move_key(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn move_key(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let key = call.args[1];
     let target = database(call.args[2])?;
     if target == call.keys.database {
         return Err(SAME);
     }
     call.keys.load(target, key, true)?;
-    if call.keys.must_wait() {
-        return Ok(());
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
     }
     let free = call.keys.get_of(target, key).is_none();
     let entry = call.keys.get(key).filter(|_| free);
@@ -108,5 +110,5 @@ pub(crate) fn move_key(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.keys.delete(key)?;
     }
     call.reply.flag(moved.is_some());
-    Ok(())
+    Ok(Outcome::Done)
 }

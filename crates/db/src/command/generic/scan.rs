@@ -5,11 +5,15 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::Call;
+use notation::glob;
+
 use crate::{
+    call::Call,
+    connection::{Cursor, Names, Walk},
     failure::{Failure, SYNTAX},
-    glob,
     number::integer,
+    outcome::Outcome,
+    reply::Reply,
 };
 
 /// Keys looked at in one portion of a walk.
@@ -21,13 +25,6 @@ const DRAWS_MAX: usize = 64;
 /// Bits of a cursor that name the shard.
 const SHARD_BITS: u32 = 8;
 
-/// A place in a scan over all shards.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cursor(pub(crate) u64);
-
-/// Names of keys.
-type Names = Vec<Box<[u8]>>;
-
 /// A step of a scan over all shards.
 pub(crate) struct Page {
     next: Cursor,
@@ -36,17 +33,15 @@ pub(crate) struct Page {
     passed_over: u64,
 }
 
-/// Keys of the database from `cursor` on, about `count` of those looked at; `None` while the disk
-/// is asked. The cursor is 0 again once all were seen.
-pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Option<Page> {
+/// Keys of the database from `cursor` on, about `count` of those looked at; how the command ends if
+/// that needs the disk. The cursor is 0 again once all were seen.
+pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Result<Page, Outcome> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     let index = (cursor.0 & ((1 << SHARD_BITS) - 1)) as usize;
     let inner = cursor.0 >> SHARD_BITS;
-    if !call.keys.may_ask() {
-        return None;
-    }
+    call.keys.may_ask()?;
     let Some(shard) = call.keys.at(index) else {
-        return Some(Page { next: Cursor(0), keys: Names::new(), passed_over: 0 });
+        return Ok(Page { next: Cursor(0), keys: Names::new(), passed_over: 0 });
     };
     let found = shard.scan(inner, count, client, now);
     let (inner, stored, passed_over) = call.keys.unless_missing(index, found)?;
@@ -57,71 +52,62 @@ pub(crate) fn page(call: &mut Call<'_, '_>, cursor: Cursor, count: usize) -> Opt
     };
     let own = stored.iter().filter(|key| key.first() == Some(&database));
     let keys = own.map(|key| key[1..].into()).collect();
-    Some(Page { next: Cursor(next), keys, passed_over })
+    Ok(Page { next: Cursor(next), keys, passed_over })
 }
 
-/// A walk over all keys that is under way: where it goes on, and what it has found.
-#[derive(Debug, Default)]
-pub(crate) struct Walk {
-    /// `None` before the first page.
-    cursor: Option<Cursor>,
-    pub(super) found: Names,
-    /// Keys seen of the database, found or not.
-    seen: u64,
-}
-
-impl Walk {
-    /// Has every key been seen?
-    pub(super) fn is_over(&self) -> bool {
-        self.cursor == Some(Cursor(0))
-    }
-}
-
-/// Finds the keys of the next page, unless some are left that were found; false while the disk is
-/// asked.
-pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> bool {
+/// Finds the keys of the next page, unless some are left that were found; how the command ends if
+/// that needs the disk.
+pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<(), Outcome> {
     if walk.found.is_empty() && !walk.is_over() {
         let from = walk.cursor.unwrap_or_default();
-        let Some(page) = page(call, from, PAGE) else { return false };
+        let page = page(call, from, PAGE)?;
         call.server.stats.passed_over.fetch_add(page.passed_over, Relaxed);
         (walk.cursor, walk.found) = (Some(page.next), page.keys);
     }
-    true
+    Ok(())
 }
 
-/// Goes on with the walk of this command, and keeps what is to be kept; itself once it is over, or
+/// Goes on with the walk of this command, and keeps what is to be kept; answers once it is over, or
 /// `most` are found.
-fn walk(call: &mut Call<'_, '_>, most: usize, keep: impl Fn(&[u8]) -> bool) -> Option<Walk> {
-    let mut walk = call.session.walk.take().unwrap_or_default();
+fn walk(
+    call: &mut Call<'_, '_>,
+    most: usize,
+    keep: impl Fn(&[u8]) -> bool,
+    answer: impl FnOnce(&mut Reply<'_>, &Walk),
+) -> Outcome {
+    let mut walk = call.connection.progress.walk.take().unwrap_or_default();
     for _ in 0..PORTION / PAGE {
         let from = walk.cursor.unwrap_or_default();
-        let Some(page) = page(call, from, PAGE) else {
-            call.session.walk = Some(walk);
-            return None;
+        let page = match page(call, from, PAGE) {
+            Ok(page) => page,
+            Err(pending) => {
+                call.connection.progress.walk = Some(walk);
+                return pending;
+            }
         };
         call.server.stats.passed_over.fetch_add(page.passed_over, Relaxed);
         walk.cursor = Some(page.next);
         walk.seen += page.keys.len() as u64;
         walk.found.extend(page.keys.into_iter().filter(|key| keep(key)));
         if walk.is_over() || walk.found.len() >= most {
-            return Some(walk);
+            answer(&mut call.reply, &walk);
+            return Outcome::Done;
         }
     }
-    call.session.walk = Some(walk);
-    call.session.again = true;
-    None
+    call.connection.progress.walk = Some(walk);
+    Outcome::Again
 }
 
-pub(crate) fn keys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn keys(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let pattern = call.args[1];
-    if let Some(walk) = walk(call, usize::MAX, |key| glob::matches(pattern, key)) {
-        call.reply.array(walk.found.len());
-        walk.found.iter().for_each(|key| call.reply.bulk(key));
-    }
-    Ok(())
+    let keep = |key: &[u8]| glob::matches(pattern, key);
+    Ok(walk(call, usize::MAX, keep, |reply, walk| {
+        reply.array(walk.found.len());
+        walk.found.iter().for_each(|key| reply.bulk(key));
+    }))
 }
 
-pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let text = std::str::from_utf8(call.args[1]).ok();
     let cursor = text.and_then(|text| text.parse().ok());
     let cursor = Cursor(cursor.ok_or_else(|| Failure("ERR invalid cursor".into()))?);
@@ -148,7 +134,10 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (mut next, mut found, mut passed_over) = (cursor, Names::new(), 0);
     loop {
         let wanted = count.saturating_sub(found.len()).clamp(1, PORTION);
-        let Some(page) = page(call, next, wanted) else { return Ok(()) };
+        let page = match page(call, next, wanted) {
+            Ok(page) => page,
+            Err(pending) => return Ok(pending),
+        };
         next = page.next;
         found.extend(page.keys);
         passed_over += page.passed_over;
@@ -163,44 +152,48 @@ pub(crate) fn scan(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     call.reply.text(&next.0.to_string());
     call.reply.array(found.len());
     found.iter().for_each(|key| call.reply.bulk(key));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    if call.session.walk.is_none() {
+pub(crate) fn randomkey(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    if call.connection.progress.walk.is_none() {
         match draw(call)? {
             Draw::Key(key) => {
                 call.reply.bulk(&key);
-                return Ok(());
+                return Ok(Outcome::Done);
             }
-            Draw::Pending => return Ok(()),
+            Draw::Pending(pending) => return Ok(pending),
             Draw::Nothing => {}
         }
     }
     // Few of the keys are in this database: the first that is.
-    if let Some(walk) = walk(call, 1, |_| true) {
-        call.reply.optional(walk.found.first().map(|key| &**key));
-    }
-    Ok(())
+    Ok(walk(
+        call,
+        1,
+        |_| true,
+        |reply, walk| {
+            reply.optional(walk.found.first().map(|key| &**key));
+        },
+    ))
 }
 
 enum Draw {
     Key(Box<[u8]>),
     Nothing,
-    /// The disk is asked.
-    Pending,
+    /// The command ends so, as it needs the disk.
+    Pending(Outcome),
 }
 
 /// Draws among all keys until one is of this database.
 fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
-    if !call.keys.may_ask() {
-        return Ok(Draw::Pending);
+    if let Err(pending) = call.keys.may_ask() {
+        return Ok(Draw::Pending(pending));
     }
     let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
     let total: u64 = lengths.iter().sum();
     // The same draws again when what they need has come from disk.
-    let seed = *call.session.draw.get_or_insert_with(|| call.server.random());
+    let seed = *call.connection.progress.draw.get_or_insert_with(|| call.server.random());
     for turn in 0..DRAWS_MAX as u64 {
         let random = crate::server::mix(seed.wrapping_add(turn));
         let mut place = ((u128::from(random) * u128::from(total)) >> 64) as u64;
@@ -214,15 +207,18 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
         let Some(index) = index else { break };
         let Some(shard) = call.keys.at(index) else { break };
         let found = shard.random_key(crate::server::mix(random), client, now);
-        let Some(key) = call.keys.unless_missing(index, found) else { return Ok(Draw::Pending) };
-        let Some(key) = key.filter(|key| key.first() == Some(&database)) else { continue };
+        let key = match call.keys.unless_missing(index, found) {
+            Ok(key) => key.filter(|key| key.first() == Some(&database)),
+            Err(pending) => return Ok(Draw::Pending(pending)),
+        };
+        let Some(key) = key else { continue };
         match call.keys.load(database, &key[1..], false) {
             // Whether its time is over cannot be read: another key will do.
             Err(failure) if failure.is_of_disk() => continue,
             loaded => loaded?,
         }
-        if call.keys.must_wait() {
-            return Ok(Draw::Pending);
+        if let Some(pending) = call.keys.pending() {
+            return Ok(Draw::Pending(pending));
         }
         if call.keys.exists(&key[1..]) {
             return Ok(Draw::Key(key[1..].into()));
@@ -231,17 +227,16 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     Ok(Draw::Nothing)
 }
 
-pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn dbsize(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (database, now) = (call.keys.database, call.keys.now);
     call.keys.load_counts()?;
-    if call.keys.must_wait() {
-        return Ok(());
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
     }
     if call.keys.held().all(|shard| shard.counts_exactly(now)) {
         let count = call.keys.len(database);
         call.reply.integer(count as i64);
-    } else if let Some(walk) = walk(call, usize::MAX, |_| false) {
-        call.reply.integer(walk.seen as i64);
+        return Ok(Outcome::Done);
     }
-    Ok(())
+    Ok(walk(call, usize::MAX, |_| false, |reply, walk| reply.integer(walk.seen as i64)))
 }

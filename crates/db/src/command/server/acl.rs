@@ -4,40 +4,40 @@ use std::str;
 
 use wire::resp::command::Categories;
 
-use super::super::{Call, table::ROWS};
 use crate::{
     acl::{Access, DEFAULT},
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
     row::Row,
-    session::{find, wrong_count},
 };
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub(crate) fn whoami(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let user = call.session.user.clone();
+pub(crate) fn whoami(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let user = call.connection.identity.user.clone();
     call.reply.text(&user);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn users(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn users(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let names = call.server.acl.names();
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.text(name));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let lines = call.server.acl.lines();
     call.reply.array(lines.len());
     lines.iter().for_each(|line| call.reply.text(line));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setuser(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let name = text(call.args[2]);
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains('\0') {
         return Err(Failure("ERR Usernames can't contain spaces or null characters".into()));
@@ -47,10 +47,10 @@ pub(crate) fn setuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let rules = rules.map_err(|_| SYNTAX)?;
     call.server.acl.set(&name, &rules)?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn deluser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn deluser(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let names: Vec<String> = call.args[2..].iter().map(|name| text(name)).collect();
     if names.iter().any(|name| name == DEFAULT) {
         return Err(Failure("ERR The 'default' user cannot be removed".into()));
@@ -58,20 +58,20 @@ pub(crate) fn deluser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let removed = names.iter().filter(|name| call.server.acl.remove(name)).count();
     for client in call.server.clients.all() {
         let gone = names.contains(&client.details.lock().user);
-        if gone && client.id == call.session.client.id {
-            call.session.closing = true;
+        if gone && client.id == call.connection.client.id {
+            call.connection.closing = true;
         } else if gone {
             client.kill();
         }
     }
     call.reply.count(removed);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let Some(user) = call.server.acl.find(&text(call.args[2])) else {
         call.reply.null();
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     let rules = user.rules;
     let reply = &mut call.reply;
@@ -97,10 +97,10 @@ pub(crate) fn getuser(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     reply.text(&channels.join(" "));
     reply.text("selectors");
     reply.array(0);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match &call.args[2..] {
         [] => {
             call.reply.array(Categories::all().len());
@@ -110,34 +110,34 @@ pub(crate) fn cat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             let named = text(category);
             let category = Categories::named(&named.to_ascii_lowercase())
                 .ok_or_else(|| Failure::new(format!("ERR Unknown category '{named}'")))?;
-            let within = |row: &&&Row| row.spec.categories().contains(category);
-            let within: Vec<_> = ROWS.iter().filter(within).collect();
+            let within = |row: &&Row| row.spec.categories().contains(category);
+            let within: Vec<_> = call.server.rows.all().iter().filter(within).collect();
             call.reply.array(within.len());
             within.iter().for_each(|row| call.reply.text(row.name()));
         }
         _ => return Err(SYNTAX),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let name = text(call.args[2]);
     let user = call.server.acl.find(&name);
     let user = user.ok_or_else(|| Failure::new(format!("ERR User '{name}' not found")))?;
     let args = &call.args[3..];
-    let Some(command) = find(args) else {
+    let Some(row) = call.server.rows.find(args) else {
         return Err(Failure::new(format!("ERR Command '{}' not found", text(args[0]))));
     };
-    if !command.row.spec.accepts(args.len()) {
-        return Err(wrong_count(command));
+    if !row.spec.accepts(args.len()) {
+        return Err(row.wrong_count());
     }
-    let answer = match user.rules.access(&command.row, args) {
+    let answer = match user.rules.access(row, args) {
         Access::Allowed => {
             call.reply.ok();
-            return Ok(());
+            return Ok(Outcome::Done);
         }
         Access::NoCommand => {
-            format!("This user has no permissions to run the '{}' command", command.name())
+            format!("This user has no permissions to run the '{}' command", row.name())
         }
         Access::NoKey(at) => {
             format!("This user has no permissions to access the '{}' key", text(args[at]))
@@ -147,13 +147,13 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     };
     call.reply.text(&answer);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Bits of a password made up without a number.
 const PASSWORD_BITS: i64 = 256;
 
-pub(crate) fn genpass(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn genpass(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let bits = match &call.args[2..] {
         [] => Some(PASSWORD_BITS),
         [bits] => Some(integer(bits)?),
@@ -166,21 +166,21 @@ pub(crate) fn genpass(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let random = call.server.host.random_bytes(digits.div_ceil(2));
     let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     call.reply.text(&password[..digits]);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 const NO_FILE: &str = "ERR This instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration file set) in order to store users in the configuration.";
 
-pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let read = call.server.host.read_users();
     let read =
         read.map_err(|error| Failure::new(format!("ERR cannot read the file of users: {error}")))?;
     call.server.acl.load(&read.ok_or(Failure(NO_FILE.into()))?)?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn save(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn save(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let lines: String = call.server.acl.lines().iter().map(|line| format!("{line}\n")).collect();
     let written = call.server.host.write_users(&lines);
     let written = written
@@ -189,5 +189,5 @@ pub(crate) fn save(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return Err(Failure(NO_FILE.into()));
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }

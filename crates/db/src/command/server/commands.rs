@@ -1,64 +1,45 @@
 //! COMMAND: the table, told to clients.
 
+use notation::glob;
 use wire::resp::command::Categories;
 
-use super::super::{Call, Command, table};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
-    glob,
+    outcome::Outcome,
     reply::Reply,
-    row::{Flags, Touch},
-    session,
+    row::{Row, Rows, Touch},
 };
 
-pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    call.reply.array(table::COMMANDS.len());
-    for row in table::COMMANDS {
-        describe(&mut call.reply, row);
-    }
-    Ok(())
+pub(crate) fn command(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let rows = &call.server.rows;
+    call.reply.array(rows.commands().count());
+    rows.commands().for_each(|row| describe(&mut call.reply, rows, row));
+    Ok(Outcome::Done)
 }
 
-fn describe(reply: &mut Reply<'_>, row: &Command) {
+fn describe(reply: &mut Reply<'_>, rows: &Rows, row: &Row) {
     reply.array(10);
     reply.text(row.name());
-    reply.integer(row.row.spec.arity.into());
-    let flags: Vec<_> = flags(row).collect();
+    reply.integer(row.spec.arity.into());
+    let flags: Vec<_> = row.spec.flags.names().collect();
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    reply.integer(row.row.keys.first.into());
-    reply.integer(row.row.keys.last.into());
-    reply.integer(row.row.keys.step.into());
-    let categories: Vec<_> = row.row.spec.categories().names().collect();
+    reply.integer(row.keys.first.into());
+    reply.integer(row.keys.last.into());
+    reply.integer(row.keys.step.into());
+    let categories: Vec<_> = row.spec.categories().names().collect();
     reply.set(categories.len());
     categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
     reply.array(0);
-    let specifications = row.row.keys.specifications();
+    let specifications = row.keys.specifications();
     reply.array(specifications.len());
     for specification in specifications {
-        specify(reply, row.row.keys.step, specification);
+        specify(reply, row.keys.step, specification);
     }
-    reply.array(row.subcommands.len());
-    row.subcommands.iter().for_each(|row| describe(reply, row));
-}
-
-/// The names of its flags that COMMAND INFO shows. None of ours waits for other clients, WAIT
-/// neither: there are no replicas.
-fn flags(row: &Command) -> impl Iterator<Item = &'static str> {
-    const NAMES: &[(Flags, &str)] = &[
-        (Flags::WRITE, "write"),
-        (Flags::READONLY, "readonly"),
-        (Flags::DENYOOM, "denyoom"),
-        (Flags::ADMIN, "admin"),
-        (Flags::PUBSUB, "pubsub"),
-        (Flags::NOSCRIPT, "noscript"),
-        (Flags::LOADING, "loading"),
-        (Flags::STALE, "stale"),
-        (Flags::FAST, "fast"),
-        (Flags::NO_AUTH, "no_auth"),
-        (Flags::NO_MULTI, "no_multi"),
-    ];
-    NAMES.iter().filter(|(flag, _)| row.row.is(*flag)).map(|&(_, name)| name)
+    let subcommands = rows.subcommands(row);
+    reply.array(subcommands.len());
+    subcommands.iter().for_each(|row| describe(reply, rows, row));
 }
 
 /// Where some keys stand and what is done to them.
@@ -91,59 +72,61 @@ fn specify(reply: &mut Reply<'_>, step: u8, (first, last, touch, varies): (u8, i
     reply.integer(0);
 }
 
-pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    call.reply.count(table::COMMANDS.len());
-    Ok(())
+pub(crate) fn count(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    call.reply.count(call.server.rows.commands().count());
+    Ok(Outcome::Done)
 }
 
-fn find(name: &[u8]) -> Option<&'static Command> {
+fn find(rows: &Rows, name: &[u8]) -> Option<&'static Row> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
-    let container = table::lookup(parts.next()?)?;
+    let container = rows.lookup(parts.next()?)?;
     match parts.next() {
-        Some(own) => table::subcommand(container, own),
+        Some(own) => rows.subcommand(container, own),
         None => Some(container),
     }
 }
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let names = &call.args[2..];
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let (rows, names) = (&call.server.rows, &call.args[2..]);
     if names.is_empty() {
         return command(call);
     }
     call.reply.array(names.len());
     for name in names {
-        match find(name) {
-            Some(row) => describe(&mut call.reply, row),
+        match find(rows, name) {
+            Some(row) => describe(&mut call.reply, rows, row),
             None => call.reply.null_array(),
         }
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let rows: Vec<&Command> = match &call.args[2..] {
-        [] => table::COMMANDS.iter().collect(),
-        names => names.iter().filter_map(|name| find(name)).collect(),
+pub(crate) fn docs(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let rows = &call.server.rows;
+    let found: Vec<&Row> = match &call.args[2..] {
+        [] => rows.commands().collect(),
+        names => names.iter().filter_map(|name| find(rows, name)).collect(),
     };
-    call.reply.map(rows.len());
-    rows.iter().for_each(|row| document(&mut call.reply, row));
-    Ok(())
+    call.reply.map(found.len());
+    found.iter().for_each(|row| document(&mut call.reply, rows, row));
+    Ok(Outcome::Done)
 }
 
-fn document(reply: &mut Reply<'_>, row: &Command) {
+fn document(reply: &mut Reply<'_>, rows: &Rows, row: &Row) {
+    let subcommands = rows.subcommands(row);
     reply.text(row.name());
-    reply.map(1 + usize::from(!row.subcommands.is_empty()));
+    reply.map(1 + usize::from(!subcommands.is_empty()));
     reply.text("group");
     reply.text(row.group.name());
-    if !row.subcommands.is_empty() {
+    if !subcommands.is_empty() {
         reply.text("subcommands");
-        reply.map(row.subcommands.len());
-        row.subcommands.iter().for_each(|row| document(reply, row));
+        reply.map(subcommands.len());
+        subcommands.iter().for_each(|row| document(reply, rows, row));
     }
 }
 
-pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let mut rows: Vec<&Command> = table::COMMANDS.iter().collect();
+pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let mut rows: Vec<&Row> = call.server.rows.commands().collect();
     match &call.args[2..] {
         [] => {}
         [filter, by, what] if filter.eq_ignore_ascii_case(b"FILTERBY") => {
@@ -152,7 +135,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
             match by.to_ascii_uppercase().as_slice() {
                 b"PATTERN" => rows.retain(|row| glob::matches(&folded, row.name().as_bytes())),
                 b"ACLCAT" => {
-                    rows.retain(|row| of.is_some_and(|of| row.row.spec.categories().contains(of)));
+                    rows.retain(|row| of.is_some_and(|of| row.spec.categories().contains(of)));
                 }
                 b"MODULE" => rows.clear(),
                 _ => return Err(SYNTAX),
@@ -162,35 +145,35 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     call.reply.set(rows.len());
     rows.iter().for_each(|row| call.reply.text(row.name()));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// The command that is asked about, and where its keys stand.
-fn keyed<'c>(args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
+fn keyed<'c>(rows: &Rows, args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
-    let row = session::find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
-    if row.row.keys.first == 0 {
+    let row = rows.find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
+    if row.keys.first == 0 {
         return Err(invalid("ERR The command has no key arguments"));
     }
-    if !row.row.spec.accepts(args.len()) {
+    if !row.spec.accepts(args.len()) {
         return Err(invalid("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<_> = row.row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
+    let keys: Vec<_> = row.touched(args).map(|(at, touch)| (args[at], touch)).collect();
     if keys.is_empty() {
         return Err(invalid("ERR The command has no key arguments"));
     }
     Ok(keys)
 }
 
-pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let keys = keyed(&call.args[2..])?;
+pub(crate) fn getkeys(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let keys = keyed(&call.server.rows, &call.args[2..])?;
     call.reply.array(keys.len());
     keys.iter().for_each(|(key, _)| call.reply.bulk(key));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let keys = keyed(&call.args[2..])?;
+pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let keys = keyed(&call.server.rows, &call.args[2..])?;
     call.reply.array(keys.len());
     for (key, touch) in keys {
         call.reply.array(2);
@@ -199,5 +182,5 @@ pub(crate) fn getkeysandflags(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.set(flags.len());
         flags.iter().for_each(|flag| call.reply.simple(flag));
     }
-    Ok(())
+    Ok(Outcome::Done)
 }

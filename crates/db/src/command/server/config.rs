@@ -2,10 +2,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::Call;
-use crate::{acl::DEFAULT, failure::Failure, glob, parameters::Change, shard::Counters};
+use notation::glob;
 
-pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+use crate::{
+    acl::DEFAULT, call::Call, failure::Failure, outcome::Outcome, parameters::Change,
+    shard::Counters,
+};
+
+pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let all = call.server.parameters.all("");
     let patterns: Vec<Vec<u8>> =
         call.args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
@@ -17,10 +21,10 @@ pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         call.reply.text(name);
         call.reply.text(value);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let pairs = &call.args[2..];
     if !pairs.len().is_multiple_of(2) {
         return Err(Failure("ERR wrong number of arguments for 'config|set' command".into()));
@@ -37,7 +41,7 @@ pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         apply(call, change)?;
     }
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn apply(call: &mut Call<'_, '_>, change: Change) -> Result<(), Failure> {
@@ -70,7 +74,7 @@ fn apply(call: &mut Call<'_, '_>, change: Change) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn resetstat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn resetstat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let stats = &call.server.stats;
     for counter in [
         &stats.commands,
@@ -85,9 +89,9 @@ pub(crate) fn resetstat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     call.keys.held().for_each(|shard| shard.counters = Counters::default());
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn rewrite(_: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn rewrite(_: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Err(Failure("ERR The server is running without a config file".into()))
 }

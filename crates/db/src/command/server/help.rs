@@ -1,94 +1,95 @@
 //! Small answers: containers without sub-command, TIME, ROLE, LASTSAVE, WAIT, SHUTDOWN.
 
-use super::super::{Call, table};
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 /// Lists the sub-commands of the container called.
-fn list(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    let rows = table::lookup(call.args[0]).map_or(&[][..], |row| row.subcommands);
+fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    let rows = &call.server.rows;
+    let own = rows.lookup(call.args[0]).map_or(&[][..], |row| rows.subcommands(row));
     let name = String::from_utf8_lossy(call.args[0]).to_ascii_uppercase();
-    call.reply.array(rows.len() + 1);
+    call.reply.array(own.len() + 1);
     call.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
-    for row in rows {
-        let own = row.name().split_once('|').map_or("", |(_, own)| own).to_ascii_uppercase();
-        call.reply.simple(&own);
+    for row in own {
+        call.reply.simple(&row.own_name().to_ascii_uppercase());
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn object(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn object(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn client(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn client(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn acl(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn acl(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn config(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn config(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn function(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn function(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn memory(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn memory(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn latency(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn latency(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn slowlog(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn slowlog(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     list(call)
 }
 
-pub(crate) fn ok(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn ok(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn zero(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn zero(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.integer(0);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn nothing(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn nothing(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.array(0);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn time(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn time(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.array(2);
-    call.reply.text(&call.now.as_secs().to_string());
-    call.reply.text(&call.now.subsec_micros().to_string());
-    Ok(())
+    call.reply.text(&call.now().as_secs().to_string());
+    call.reply.text(&call.now().subsec_micros().to_string());
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn role(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn role(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.array(3);
     call.reply.text("master");
     call.reply.integer(0);
     call.reply.array(0);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Everything acknowledged is on disk as `appendfsync` says: the last save is always now.
-pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<(), Failure> {
-    call.reply.integer(call.now.as_secs() as i64);
-    Ok(())
+pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
+    call.reply.integer(call.now().as_secs() as i64);
+    Ok(Outcome::Done)
 }
 
 /// There are no replicas to wait for.
-pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     integer(call.args[1])?;
     if integer(call.args[2])
         .map_err(|_| Failure("ERR timeout is not an integer or out of range".into()))?
@@ -97,10 +98,10 @@ pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         return Err(Failure("ERR timeout is negative".into()));
     }
     call.reply.integer(0);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn shutdown(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn shutdown(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     const OPTIONS: [&[u8]; 5] = [b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"];
     if !call.args[1..]
         .iter()
@@ -111,7 +112,7 @@ pub(crate) fn shutdown(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     if call.args[1..].iter().any(|word| word.eq_ignore_ascii_case(b"ABORT")) {
         return Err(Failure("ERR No shutdown in progress.".into()));
     }
-    call.session.closing = true;
+    call.connection.closing = true;
     call.server.host.shut_down();
-    Ok(())
+    Ok(Outcome::Done)
 }

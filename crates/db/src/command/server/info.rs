@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeSet, fmt::Write, sync::atomic::Ordering::Relaxed};
 
-use super::super::{Call, connection::hello::REDIS_VERSION};
-use crate::{failure::Failure, keyspace::DATABASES, parameters::sync_name};
+use super::super::connection::hello::REDIS_VERSION;
+use crate::{
+    call::Call, failure::Failure, keyspace::DATABASES, outcome::Outcome, parameters::sync_name,
+};
 
 /// Writes one section.
 type Section = fn(&mut Call<'_, '_>, &mut String);
@@ -19,8 +21,11 @@ const SECTIONS: [(&str, Section); 8] = [
     ("Keyspace", keyspace),
 ];
 
-pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.keys.load_counts()?;
+    if let Some(pending) = call.keys.pending() {
+        return Ok(pending);
+    }
     let wanted: Vec<String> = call.args[1..]
         .iter()
         .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
@@ -38,7 +43,7 @@ pub(crate) fn info(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
     }
     call.reply.verbatim(&text);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn lines(text: &mut String, pairs: &[(&str, String)]) {
@@ -49,7 +54,7 @@ fn lines(text: &mut String, pairs: &[(&str, String)]) {
 
 fn server(call: &mut Call<'_, '_>, text: &mut String) {
     let server = call.server;
-    let uptime = call.now.saturating_sub(server.began).as_secs();
+    let uptime = call.now().saturating_sub(server.began).as_secs();
     lines(
         text,
         &[
@@ -62,7 +67,7 @@ fn server(call: &mut Call<'_, '_>, text: &mut String) {
             ("process_id", server.host.process_id().to_string()),
             ("run_id", server.run_id.clone()),
             ("tcp_port", server.host.port().to_string()),
-            ("server_time_usec", call.now.as_micros().to_string()),
+            ("server_time_usec", call.now().as_micros().to_string()),
             ("uptime_in_seconds", uptime.to_string()),
             ("uptime_in_days", (uptime / 86_400).to_string()),
         ],

@@ -2,13 +2,14 @@
 
 use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 
+use notation::{parse_duration, parse_redis_size};
 use store::elastic::Advice;
 
-use super::super::Call;
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
-    goal::parse_duration,
-    parameters::{MEMORY_BYTES_MIN, parse_bytes},
+    outcome::Outcome,
+    parameters::MEMORY_BYTES_MIN,
 };
 
 /// What one entry costs beside its key and value: header in the log, index, alignment.
@@ -36,7 +37,7 @@ impl Target {
     fn parse(text: &[u8]) -> Result<Self, Failure> {
         let text = std::str::from_utf8(text).unwrap_or_default();
         let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        let wait = || parse_duration(text).map(Self::Wait);
+        let wait = || parse_duration(text).ok().map(Self::Wait);
         share.map(Self::Share).or_else(wait).ok_or(Failure(
             "ERR expected a share of lookups from 0 to 1, or a mean wait such as 50us".into(),
         ))
@@ -91,7 +92,7 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
 const MEBIBYTE: f64 = 1_048_576.0;
 
 fn size(wanted: &[u8]) -> Result<u64, Failure> {
-    let wanted = std::str::from_utf8(wanted).ok().and_then(parse_bytes);
+    let wanted = std::str::from_utf8(wanted).ok().and_then(parse_redis_size);
     wanted.filter(|&bytes| bytes >= MEMORY_BYTES_MIN).ok_or_else(|| {
         Failure("ERR expected a number of bytes of at least 32MiB, such as 512MiB".into())
     })
@@ -99,7 +100,7 @@ fn size(wanted: &[u8]) -> Result<u64, Failure> {
 
 /// RESCALE: what memory there is. RESCALE 1GiB: what there shall be. RESCALE REQUEST 1GiB: what the
 /// orchestrator is to be asked for.
-pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args {
         [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
         [_, word, options @ ..] if word.eq_ignore_ascii_case(b"ADVISE") => advise(call, options)?,
@@ -119,10 +120,10 @@ pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         _ => return Err(SYNTAX),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match &call.args[3..] {
         [] => {}
         [word, count] if word.eq_ignore_ascii_case(b"SAMPLES") => {
@@ -138,10 +139,10 @@ pub(crate) fn usage(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         }
         None => call.reply.null(),
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let keys: u64 = call.keys.held().map(|shard| shard.store.len()).sum();
     let resident = call.server.host.resident_bytes();
     let budget = call.server.parameters.memory_bytes.load(Relaxed);
@@ -157,21 +158,21 @@ pub(crate) fn stats(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         reply.text(name);
         reply.integer(value as i64);
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let resident = call.server.host.resident_bytes();
     let budget = call.server.parameters.memory_bytes.load(Relaxed);
     call.reply.verbatim(&format!(
         "{resident} bytes are resident of a budget of {budget}. `enroute db advise` shows the \
          effect of other budgets."
     ));
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Space is reclaimed all the time; there is nothing to start.
-pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.simple("Background append only file rewriting started");
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,9 +1,13 @@
 //! GETEX: read, and say when it ends.
 
-use super::{super::Call, Unit};
-use crate::failure::{Failure, SYNTAX};
+use super::Unit;
+use crate::{
+    call::Call,
+    failure::{Failure, SYNTAX},
+    outcome::Outcome,
+};
 
-pub(crate) fn getex(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getex(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let key = call.args[1];
     let (mut persist, mut expiry) = (false, None);
     let mut arguments = &call.args[2..];
@@ -22,7 +26,7 @@ pub(crate) fn getex(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let now_ms = call.now_ms();
     let Some(entry) = call.keys.get(key) else {
         call.reply.null();
-        return Ok(());
+        return Ok(Outcome::Done);
     };
     let expires_at = match expiry {
         Some((unit, time)) => Some(unit.expires_at(time, now_ms, "getex")?),
@@ -36,5 +40,5 @@ pub(crate) fn getex(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         let value = entry.value.to_vec();
         call.keys.put(key, &value, expires_at)?;
     }
-    Ok(())
+    Ok(Outcome::Done)
 }

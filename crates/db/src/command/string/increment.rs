@@ -1,30 +1,31 @@
 //! INCR, DECR, INCRBY, DECRBY, INCRBYFLOAT.
 
-use super::super::Call;
 use crate::{
+    call::Call,
     failure::{Failure, OVERFLOW},
     number::{LongDouble, integer},
+    outcome::Outcome,
 };
 
-pub(crate) fn incr(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn incr(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     add(call, 1)
 }
 
-pub(crate) fn decr(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn decr(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     add(call, -1)
 }
 
-pub(crate) fn incrby(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn incrby(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let by = integer(call.args[2])?;
     add(call, by)
 }
 
-pub(crate) fn decrby(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn decrby(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let by = integer(call.args[2])?;
     add(call, by.checked_neg().ok_or_else(|| Failure("ERR decrement would overflow".into()))?)
 }
 
-fn add(call: &mut Call<'_, '_>, by: i64) -> Result<(), Failure> {
+fn add(call: &mut Call<'_, '_>, by: i64) -> Result<Outcome, Failure> {
     let key = call.args[1];
     let (old, expires_at) = match call.keys.get(key) {
         Some(entry) => (integer(entry.value)?, entry.expires_at),
@@ -33,10 +34,10 @@ fn add(call: &mut Call<'_, '_>, by: i64) -> Result<(), Failure> {
     let sum = old.checked_add(by).ok_or(OVERFLOW)?;
     call.keys.put(key, sum.to_string().as_bytes(), expires_at)?;
     call.reply.integer(sum);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn incrbyfloat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn incrbyfloat(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let key = call.args[1];
     let (old, expires_at) = match call.keys.get(key) {
         Some(entry) => (LongDouble::parse(entry.value)?, entry.expires_at),
@@ -47,5 +48,5 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let sum = old.plus(by).ok_or_else(not_finite)?.text();
     call.keys.put(key, sum.as_bytes(), expires_at)?;
     call.reply.text(&sum);
-    Ok(())
+    Ok(Outcome::Done)
 }

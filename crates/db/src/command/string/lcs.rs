@@ -1,9 +1,10 @@
 //! LCS: the longest common subsequence of two strings.
 
-use super::super::Call;
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
+    outcome::Outcome,
 };
 
 #[derive(Default)]
@@ -112,7 +113,7 @@ fn runs(positions: &[(usize, usize)]) -> Vec<(usize, usize, usize)> {
     runs
 }
 
-pub(crate) fn lcs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn lcs(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let mut value = |index: usize| {
         call.keys.get(call.args[index]).map_or(Vec::new(), |entry| entry.value.to_vec())
     };
@@ -122,13 +123,13 @@ pub(crate) fn lcs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let length = table.at(first.len(), second.len());
     if options.length {
         call.reply.integer(i64::from(length));
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let positions = table.positions(&first, &second);
     if !options.index {
         let text: Vec<u8> = positions.iter().rev().map(|&(at, _)| first[at]).collect();
         call.reply.bulk(&text);
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let mut found = runs(&positions);
     found.retain(|&(_, _, length)| length >= options.match_min);
@@ -149,5 +150,5 @@ pub(crate) fn lcs(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     }
     reply.text("len");
     reply.integer(i64::from(length));
-    Ok(())
+    Ok(Outcome::Done)
 }

@@ -1,24 +1,23 @@
 //! MSET and MSETNX.
 
-use super::super::Call;
-use crate::failure::Failure;
+use crate::{call::Call, failure::Failure, outcome::Outcome};
 
-pub(crate) fn mset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn mset(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     store(call, "mset")?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn msetnx(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     odd(call, "msetnx")?;
     let args = call.args;
     if args[1..].chunks_exact(2).any(|pair| call.keys.exists(pair[0])) {
         call.reply.flag(false);
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     store(call, "msetnx")?;
     call.reply.flag(true);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn odd(call: &Call<'_, '_>, command: &str) -> Result<(), Failure> {

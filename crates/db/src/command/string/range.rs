@@ -1,13 +1,14 @@
 //! GETRANGE (SUBSTR) and SETRANGE.
 
-use super::super::Call;
 use crate::{
+    call::Call,
     failure::{Failure, OFFSET_RANGE, TOO_LONG},
     keyspace::VALUE_BYTES_MAX,
     number::integer,
+    outcome::Outcome,
 };
 
-pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (start, end) = (integer(call.args[2])?, integer(call.args[3])?);
     let value = call.keys.get(call.args[1]).map_or(&[][..], |entry| entry.value);
     let length = value.len() as i64;
@@ -16,16 +17,16 @@ pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     let (start, end) = (from_end(start).max(0), from_end(end).max(0).min(length - 1));
     let empty = backwards || start > end;
     call.reply.bulk(if empty { b"" } else { &value[start as usize..=end as usize] });
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setrange(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (key, part) = (call.args[1], call.args[3]);
     let offset = usize::try_from(integer(call.args[2])?).map_err(|_| OFFSET_RANGE)?;
     let old = call.keys.get(key);
     if part.is_empty() {
         call.reply.count(old.map_or(0, |old| old.value.len()));
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let end =
         offset.checked_add(part.len()).filter(|&end| end <= VALUE_BYTES_MAX).ok_or(TOO_LONG)?;
@@ -37,5 +38,5 @@ pub(crate) fn setrange(call: &mut Call<'_, '_>) -> Result<(), Failure> {
     value[offset..end].copy_from_slice(part);
     call.keys.put(key, &value, expires_at)?;
     call.reply.count(value.len());
-    Ok(())
+    Ok(Outcome::Done)
 }

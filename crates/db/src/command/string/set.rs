@@ -1,8 +1,10 @@
 //! SET with all its options, SETEX, PSETEX, SETNX, GETSET.
 
-use super::{super::Call, Unit};
+use super::Unit;
 use crate::{
+    call::Call,
     failure::{Failure, SYNTAX},
+    outcome::Outcome,
     row::Touch,
 };
 
@@ -50,12 +52,12 @@ pub(crate) fn touch(args: &[&[u8]]) -> Touch {
     if gets { Touch::READ_CHANGE } else { Touch::REPLACE }
 }
 
-pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (key, value) = (call.args[1], call.args[2]);
     if call.args.len() == 3 {
         call.keys.put(key, value, None)?;
         call.reply.ok();
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     let options = Options::parse(&call.args[3..])?;
     let now_ms = call.now_ms();
@@ -75,40 +77,41 @@ pub(crate) fn set(call: &mut Call<'_, '_>) -> Result<(), Failure> {
         if !options.get {
             call.reply.null();
         }
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     call.keys.put(key, value, expires_at)?;
     if !options.get {
         call.reply.ok();
     }
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setex(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setex(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     set_until(call, Unit::Seconds, "setex")
 }
 
-pub(crate) fn psetex(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn psetex(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     set_until(call, Unit::Milliseconds, "psetex")
 }
 
-fn set_until(call: &mut Call<'_, '_>, unit: Unit, command: &str) -> Result<(), Failure> {
+fn set_until(call: &mut Call<'_, '_>, unit: Unit, command: &str) -> Result<Outcome, Failure> {
     let expires_at = unit.expires_at(call.args[2], call.now_ms(), command)?;
     call.keys.put(call.args[1], call.args[3], Some(expires_at))?;
     call.reply.ok();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn setnx(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn setnx(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let absent = !call.keys.exists(call.args[1]);
     if absent {
         call.keys.put(call.args[1], call.args[2], None)?;
     }
     call.reply.flag(absent);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-pub(crate) fn getset(call: &mut Call<'_, '_>) -> Result<(), Failure> {
+pub(crate) fn getset(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.optional(call.keys.get(call.args[1]).map(|old| old.value));
-    call.keys.put(call.args[1], call.args[2], None)
+    call.keys.put(call.args[1], call.args[2], None)?;
+    Ok(Outcome::Done)
 }

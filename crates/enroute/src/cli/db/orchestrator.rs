@@ -2,32 +2,22 @@
 //! may and makes it the limit of a cgroup.
 
 use std::{
-    convert::Infallible,
     fs,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    header::CONTENT_TYPE,
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tracing::{debug, info, warn};
+use http_body_util::{BodyExt, Limited};
+use hyper::{Method, Request, StatusCode, body::Incoming};
+use tracing::{info, warn};
 
 use crate::{
-    admin::Names,
     cli::signal::EndSignal,
     config,
     database::orchestrator::{Granted, Rescale, VERSION},
+    endpoint::{Answer, Endpoint, json, refuse},
 };
 
 const EXAMPLES: &str = "\
@@ -63,37 +53,27 @@ pub(super) struct Arguments {
 
 /// Longest request.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Longest time from accepting a connection to the end of its one answer.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// One request after the other: grants are rare, and each counts on the one before.
+const CONNECTIONS_MAX: usize = 1;
 
 /// What requests are judged by.
 struct Receiver {
     /// The file that holds the group's limit.
     limit: PathBuf,
     max_bytes: u64,
-    names: Names,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let receiver = Receiver {
-        limit: limit_of(&arguments.cgroup)?,
-        max_bytes: arguments.max.count() as u64,
-        names: Names::new(arguments.name.clone()),
-    };
+    let receiver =
+        Receiver { limit: limit_of(&arguments.cgroup)?, max_bytes: arguments.max.count() as u64 };
     let end = EndSignal::listen()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = runtime
-        .block_on(TcpListener::bind(arguments.listen))
+    let socket = TcpListener::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    eprintln!("http://{}/rescale grants memory", listener.local_addr()?);
-    std::thread::Builder::new().name("receiver".into()).spawn(move || {
-        if let Err(error) = runtime.block_on(receiver.serve(&listener)) {
-            tracing::error!(
-                "cannot accept connections: {error}; no more requests are answered, \
-                             restart the orchestrator"
-            );
-        }
-    })?;
+    let names = arguments.name.clone();
+    let answer = async move |request| receiver.answer(request).await;
+    let endpoint = Endpoint::start("orchestrator", CONNECTIONS_MAX, socket, names, answer)
+        .context("cannot start the endpoint for requests")?;
+    eprintln!("http://{}/rescale grants memory", endpoint.address());
     end.wait(None);
     Ok(())
 }
@@ -112,42 +92,14 @@ fn limit_of(cgroup: &Path) -> anyhow::Result<PathBuf> {
 }
 
 impl Receiver {
-    /// One request after the other: grants are rare, and each counts on the one before.
-    async fn serve(&self, listener: &TcpListener) -> std::io::Result<()> {
-        loop {
-            let (stream, peer) = listener.accept().await?;
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service_fn(|request| self.answer(request)));
-            match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%peer, "connection failed: {error}"),
-                Err(_) => {
-                    debug!(%peer, "connection closed: not finished within {CONNECTION_TIMEOUT:?}");
-                }
-            }
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        match self.judge(request).await {
+            Ok(granted) => json(&granted),
+            Err((status, error)) => refuse(status, error),
         }
-    }
-
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
-        let (status, body) = match self.judge(request).await {
-            Ok(granted) => (StatusCode::OK, serde_json::json!(granted)),
-            Err((status, error)) => (status, serde_json::json!({ "error": error })),
-        };
-        let mut response = Response::new(Full::new(Bytes::from(format!("{body}\n"))));
-        *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().expect("a value"));
-        Ok(response)
     }
 
     async fn judge(&self, request: Request<Incoming>) -> Result<Granted, (StatusCode, String)> {
-        if let Some((status, why)) = self.names.refusal(&request) {
-            return Err((status, why.to_owned()));
-        }
         if request.uri().path() != "/rescale" {
             return Err((StatusCode::NOT_FOUND, "unknown path: expected POST /rescale".to_owned()));
         }

@@ -4,17 +4,15 @@ use std::{path::PathBuf, time::Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use testbed::report::Progress;
 use wire::ski::KeyId;
 
 use super::{Storage, Vault};
-use crate::{
-    keyserver::{
-        audit as log,
-        database::Database,
-        harden::harden,
-        vault::{self, Listed, Rotated, Sealing},
-    },
-    report::Progress,
+use crate::keyserver::{
+    audit as log,
+    database::Database,
+    harden::harden,
+    vault::{self, Listed, Rotated, Sealing},
 };
 
 #[derive(Debug, Args)]

@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
+use notation::parse_duration;
 
 use crate::{
     cli::{cache, signal::EndSignal},
     config::{Bytes, machine},
-    link::parse_duration,
     state::{
         agent::{Service, Setup},
         default_name,

@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
+use notation::parse_duration;
 use state::{initiator, placement::MoveCost, slot::Slot};
 
 use crate::{
     cli::signal::EndSignal,
-    link::parse_duration,
     state::{
         default_placer,
         placer::{Config, Placer},

@@ -47,7 +47,29 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// The names of those that Redis has too, in its order: what COMMAND INFO shows.
+    ///
+    /// [`BLOCKING`](Self::BLOCKING) is not among them: ours stands for any wait for other clients.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|&(_, name)| name)
+    }
+
     pub(super) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
+
+/// The flags that Redis has too.
+const NAMES: &[(Flags, &str)] = &[
+    (Flags::WRITE, "write"),
+    (Flags::READONLY, "readonly"),
+    (Flags::DENYOOM, "denyoom"),
+    (Flags::ADMIN, "admin"),
+    (Flags::PUBSUB, "pubsub"),
+    (Flags::NOSCRIPT, "noscript"),
+    (Flags::LOADING, "loading"),
+    (Flags::STALE, "stale"),
+    (Flags::FAST, "fast"),
+    (Flags::NO_AUTH, "no_auth"),
+    (Flags::NO_MULTI, "no_multi"),
+];

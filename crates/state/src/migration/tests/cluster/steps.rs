@@ -39,33 +39,11 @@ impl Cluster {
                 let keys = self.at(node).keys.keys().take(KEYS_MAX).map(|&key| vec![key]);
                 return Outcome::Keys(keys.collect());
             }
-            Step::Own { owner } if *owner == node => {
-                self.wait();
-                if self.at(node).importing.take().is_some() || owns {
-                    self.epoch += 1;
-                    (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
-                    self.tell(node);
-                } else {
-                    return Outcome::Failed;
-                }
-            }
-            Step::Own { owner } => {
-                self.wait();
-                if owns && !self.at(node).keys.is_empty() {
-                    return Outcome::Failed;
-                }
-                let epoch = self.at(*owner).owner.0.max(self.at(node).owner.0);
-                self.at(node).owner = (epoch, owner.0);
-                (self.at(node).migrating, self.at(node).note) = (None, None);
-            }
+            Step::Own { owner } if !self.hand_over(node, *owner, owns) => return Outcome::Failed,
+            Step::Own { .. } => {}
             Step::Read { keys, .. } if !owns => {
                 self.at(node).importing = None;
-                let value = |key: &Vec<u8>| {
-                    let value = self.servers[usize::from(node.0)].keys.get(&key[0])?;
-                    let (key, value) = (key.clone(), value.to_le_bytes().to_vec());
-                    Some(Value { key, value, expires_ms: 0 })
-                };
-                return Outcome::Values(keys.iter().filter_map(value).collect());
+                return Outcome::Values(self.values(node, keys));
             }
             Step::Restore { to, values } if owns => {
                 for Value { key, value, .. } in values {
@@ -92,6 +70,37 @@ impl Cluster {
             | Step::Drop { .. } => return Outcome::Failed,
         }
         Outcome::Done
+    }
+
+    /// What `node` does when it is told that `owner` owns the slot; false if it refuses.
+    fn hand_over(&mut self, node: Node, owner: Node, owns: bool) -> bool {
+        self.wait();
+        if owner == node {
+            if self.at(node).importing.take().is_none() && !owns {
+                return false;
+            }
+            self.epoch += 1;
+            (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
+            self.tell(node);
+        } else {
+            if owns && !self.at(node).keys.is_empty() {
+                return false;
+            }
+            let epoch = self.at(owner).owner.0.max(self.at(node).owner.0);
+            self.at(node).owner = (epoch, owner.0);
+            (self.at(node).migrating, self.at(node).note) = (None, None);
+        }
+        true
+    }
+
+    /// Of `keys` those that the node has, with their values.
+    fn values(&self, node: Node, keys: &[Vec<u8>]) -> Vec<Value> {
+        let value = |key: &Vec<u8>| {
+            let value = self.servers[usize::from(node.0)].keys.get(&key[0])?;
+            let (key, value) = (key.clone(), value.to_le_bytes().to_vec());
+            Some(Value { key, value, expires_ms: 0 })
+        };
+        keys.iter().filter_map(value).collect()
     }
 
     fn is_turn(&self, node: Node, turn: u64) -> bool {

@@ -1,0 +1,137 @@
+//! Answers of which some parts are stored: what is missing comes with a reply, and each part is put in its
+//! place. A reply that is too long to be held is put there as it comes.
+
+use std::time::Duration;
+
+use wire::resp::elements::Elements;
+
+use crate::{
+    expected::{Action, Expected, Merge, Part},
+    filter::{Filter, Hush},
+    session::Session,
+    storage::Storage,
+};
+
+/// A reply that is put in its place as it comes.
+#[derive(Debug)]
+pub(crate) enum Splice {
+    Elements {
+        cut: Elements,
+        /// Parts that were sent, or have begun to be.
+        sent: usize,
+    },
+    /// It is no row of parts: an error, which answers the whole request.
+    Whole,
+}
+
+impl Merge {
+    /// Sends some more of a reply.
+    fn splice(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        let Some(Splice::Elements { cut, sent }) = &mut self.splice else {
+            return out.extend_from_slice(bytes);
+        };
+        while let Some(piece) = cut.next(&mut bytes) {
+            if piece.begins {
+                send_stored(&self.parts, &self.stored, sent, out);
+                *sent += 1;
+            }
+            out.extend_from_slice(piece.bytes);
+        }
+    }
+}
+
+/// Sends the stored parts before the next missing one.
+fn send_stored(parts: &[Part], stored: &[u8], sent: &mut usize, out: &mut Vec<u8>) {
+    while let Some(Part::Stored(range)) = parts.get(*sent) {
+        out.extend_from_slice(stored.get(range.clone()).unwrap_or_default());
+        *sent += 1;
+    }
+}
+
+impl<F: Filter> Session<F> {
+    /// The reply is longer than what may be held: from now on it passes, with what is stored in between.
+    pub(crate) fn begin_to_splice(&mut self, part: &[u8]) {
+        let captured = std::mem::take(&mut self.captured.bytes);
+        self.captured.overflowed = true;
+        let Some(Expected { tag, action: Action::Merge(merge), .. }) = self.expected.front_mut()
+        else {
+            return;
+        };
+        let mut unheard = Vec::new();
+        let out = if self.hush == Hush::Off { self.to_client.buffer() } else { &mut unheard };
+        let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
+        let begun = self.filter.elements(tag, &captured).filter(|&(count, _)| count == missing);
+        let rest = begun.and_then(|(_, head)| captured.get(head..));
+        if rest.is_some() {
+            self.filter.answer_many(tag, merge.parts.len(), out);
+            merge.splice = Some(Splice::Elements { cut: Elements::default(), sent: 0 });
+        } else {
+            merge.splice = Some(Splice::Whole);
+        }
+        merge.splice(rest.unwrap_or(&captured), out);
+        merge.splice(part, out);
+    }
+
+    /// Some more of such a reply.
+    pub(crate) fn go_on_splicing(&mut self, part: &[u8]) {
+        let front = self.expected.front_mut();
+        if let Some(Expected { action: Action::Merge(merge), .. }) = front
+            && self.hush == Hush::Off
+        {
+            merge.splice(part, self.to_client.buffer());
+        }
+    }
+
+    pub(crate) fn merge<S: Storage>(
+        &mut self,
+        tag: &F::Tag,
+        mut merge: Merge,
+        reply: Option<&[u8]>,
+        storage: &mut S,
+        now: Duration,
+    ) {
+        if let Some(splice) = merge.splice.take() {
+            if let Splice::Elements { mut sent, .. } = splice {
+                send_stored(&merge.parts, &merge.stored, &mut sent, self.to_client.buffer());
+            }
+            for part in merge.parts {
+                if let Part::Missing(fill) = part {
+                    self.fill(tag, fill, None, storage, now);
+                }
+            }
+            return;
+        }
+        let passed = !merge.is_partial();
+        let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
+        let elements = reply.and_then(|reply| self.filter.split(tag, reply));
+        let elements = elements.filter(|parts| parts.len() == missing);
+        let out = self.to_client.buffer();
+        match &elements {
+            _ if passed => {}
+            Some(_) => self.filter.answer_many(tag, merge.parts.len(), out),
+            // An error answers the whole request.
+            None => out.extend_from_slice(reply.unwrap_or_default()),
+        }
+        let mut elements = elements.map(Vec::into_iter);
+        for part in merge.parts {
+            match part {
+                Part::Stored(range) if elements.is_some() => {
+                    let stored = merge.stored.get(range).unwrap_or_default();
+                    self.to_client.buffer().extend_from_slice(stored);
+                }
+                Part::Stored(_) => {}
+                Part::Missing(fill) => {
+                    // Without elements the reply is an error, which `admit` will not take either.
+                    let element = match &mut elements {
+                        Some(elements) => elements.next(),
+                        None => reply,
+                    };
+                    if !passed && elements.is_some() {
+                        self.to_client.buffer().extend_from_slice(element.unwrap_or_default());
+                    }
+                    self.fill(tag, fill, element, storage, now);
+                }
+            }
+        }
+    }
+}

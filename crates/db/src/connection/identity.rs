@@ -1,0 +1,66 @@
+//! As which user a connection acts, and with what rights.
+
+use crate::{
+    acl::{Access, Acl, DEFAULT, User},
+    row::Row,
+};
+
+/// As which user a connection acts.
+pub(crate) struct Identity {
+    pub(crate) user: String,
+    /// It has logged in, or came when the default user needed no password. That counts until it logs in
+    /// as another user, resets or is closed.
+    pub(crate) authenticated: bool,
+    /// The default user needs no password now.
+    is_open: bool,
+    rights: User,
+    /// As of which change of any user it knows all this.
+    generation: u64,
+}
+
+impl Identity {
+    /// The default user, logged in if that needs no password.
+    pub(super) fn new(acl: &Acl) -> Self {
+        let generation = acl.generation();
+        let rights = acl.find(DEFAULT).unwrap_or_else(|| acl.nobody());
+        let is_open = rights.rules.needs_no_password();
+        Self { user: DEFAULT.to_owned(), authenticated: is_open, is_open, rights, generation }
+    }
+
+    pub(super) fn become_user(&mut self, name: &str, user: User) {
+        self.user = name.to_owned();
+        self.rights = user;
+        self.authenticated = true;
+    }
+
+    /// May it give commands that need a login?
+    #[inline]
+    pub(crate) fn is_let_in(&self) -> bool {
+        self.authenticated || self.is_open
+    }
+
+    /// May it give this command with these arguments?
+    #[inline]
+    pub(crate) fn access(&self, row: &'static Row, args: &[&[u8]]) -> Access {
+        self.rights.rules.access(row, args)
+    }
+
+    /// Looks up again what its user may do, if any user has changed; false if its user is gone.
+    #[inline]
+    pub(super) fn refresh(&mut self, acl: &Acl) -> bool {
+        let generation = acl.generation();
+        self.generation == generation || self.look_up(acl, generation)
+    }
+
+    #[cold]
+    fn look_up(&mut self, acl: &Acl, generation: u64) -> bool {
+        self.generation = generation;
+        self.is_open = acl.is_open();
+        // One of the same name that came after its own was removed is another.
+        let found = acl.find(&self.user).filter(|user| user.is(&self.rights));
+        let is_there = found.is_some();
+        self.authenticated &= is_there;
+        self.rights = found.unwrap_or_else(|| acl.nobody());
+        is_there
+    }
+}

@@ -1,0 +1,87 @@
+//! What a connection has said about itself: what its commands see and change.
+//!
+//! [`Session`](crate::Session) executes the commands; it is above them, and this below.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use wire::resp::Version;
+
+use crate::{
+    acl::{Acl, User},
+    clients::Client,
+};
+
+mod identity;
+mod progress;
+mod tracking;
+mod transaction;
+
+pub(crate) use identity::Identity;
+pub(crate) use progress::{Cursor, Names, Progress, Walk};
+pub(crate) use tracking::{Mode, Tracking};
+pub(crate) use transaction::{Queue, Queued, Transaction, Watched};
+
+/// Whether answers are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// Not to the next command.
+    SkipNext,
+}
+
+/// What a connection has said about itself.
+pub(crate) struct Connection {
+    /// The same as other connections see it.
+    pub(crate) client: Arc<Client>,
+    pub(crate) version: Version,
+    /// The database it has selected.
+    pub(crate) database: u8,
+    pub(crate) reply_mode: ReplyMode,
+    /// It is to be closed once what is written is sent.
+    pub(crate) closing: bool,
+    pub(crate) identity: Identity,
+    pub(crate) transaction: Transaction,
+    pub(crate) tracking: Tracking,
+    /// The channels it has subscribed to.
+    pub(crate) channels: BTreeSet<Box<[u8]>>,
+    /// How far the command has come that is to be given again.
+    pub(crate) progress: Progress,
+}
+
+impl Connection {
+    /// One of which nothing is known but where it came from.
+    pub(crate) fn new(client: Arc<Client>, acl: &Acl) -> Self {
+        Self {
+            client,
+            version: Version::Resp2,
+            database: 0,
+            reply_mode: ReplyMode::On,
+            closing: false,
+            identity: Identity::new(acl),
+            transaction: Transaction::default(),
+            tracking: Tracking::default(),
+            channels: BTreeSet::new(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// It is this user from now on.
+    pub(crate) fn become_user(&mut self, name: &str, user: User) {
+        self.identity.become_user(name, user);
+        self.client.details.lock().user = name.to_owned();
+    }
+
+    /// Looks up again what its user may do, if any user has changed; it is closed if its user is gone.
+    #[inline]
+    pub(crate) fn refresh(&mut self, acl: &Acl) {
+        self.closing |= !self.identity.refresh(acl);
+    }
+
+    /// Nothing is queued and nothing watched any more.
+    pub(crate) fn leave_transaction(&mut self) {
+        self.transaction = Transaction::default();
+        self.client.details.lock().queued = None;
+    }
+}

@@ -1,0 +1,33 @@
+//! How far a command has come that is given in portions.
+
+/// A place in a scan over all shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cursor(pub(crate) u64);
+
+/// Names of keys.
+pub(crate) type Names = Vec<Box<[u8]>>;
+
+/// A walk over all keys that is under way: where it goes on, and what it has found.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// `None` before the first page.
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) found: Names,
+    /// Keys seen of the database, found or not.
+    pub(crate) seen: u64,
+}
+
+impl Walk {
+    /// Has every key been seen?
+    pub(crate) fn is_over(&self) -> bool {
+        self.cursor == Some(Cursor(0))
+    }
+}
+
+/// How far the command has come that is to be given again; nothing once it is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) walk: Option<Walk>,
+    /// What is random about it.
+    pub(crate) draw: Option<u64>,
+}

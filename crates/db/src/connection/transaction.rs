@@ -1,0 +1,68 @@
+//! What MULTI has queued, and what WATCH looks at.
+
+use smallvec::SmallVec;
+
+use crate::{
+    row::{Flags, Row},
+    shard::COUNTS_BYTES,
+};
+
+/// What a connection has queued and watches.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    /// `None` without MULTI.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watched: Vec<Watched>,
+}
+
+/// A key that must not change before EXEC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub(crate) database: u8,
+    pub(crate) key: Box<[u8]>,
+    /// `None`: it was not there.
+    pub(crate) version: Option<u64>,
+}
+
+/// Commands queued by MULTI.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) commands: Vec<Queued>,
+    /// One of them was refused: EXEC will refuse all.
+    pub(crate) failed: bool,
+    /// What they take in memory, about.
+    pub(crate) bytes: usize,
+}
+
+pub(crate) struct Queued {
+    pub(crate) row: &'static Row,
+    pub(crate) args: Vec<Box<[u8]>>,
+}
+
+/// What an argument takes beside itself: pointer, length, the allocator's own.
+const ARGUMENT_BYTES: usize = 32;
+
+impl Queue {
+    pub(crate) fn push(&mut self, row: &'static Row, args: &[&[u8]]) {
+        self.bytes += args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
+        let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
+        self.commands.push(Queued { row, args });
+    }
+
+    /// About how many entries its commands write or remove, and bytes of what they carry.
+    pub(crate) fn entries_written(&self) -> (usize, usize) {
+        let writes = self.commands.iter().filter(|queued| queued.row.is(Flags::WRITE));
+        writes.fold((0, 0), |(entries, bytes), Queued { args, .. }| {
+            let carried: usize = args.iter().map(|argument| argument.len()).sum();
+            // Each may change the counts of the databases, too.
+            (entries + args.len() + 1, bytes + carried + COUNTS_BYTES)
+        })
+    }
+}
+
+impl Queued {
+    pub(crate) fn with_args<T>(&self, act: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let args: SmallVec<[&[u8]; 8]> = self.args.iter().map(|argument| &**argument).collect();
+        act(&args)
+    }
+}

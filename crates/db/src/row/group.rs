@@ -1,0 +1,28 @@
+//! What a command's rows are grouped by.
+
+/// What a command's rows are grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    String,
+    Bitmap,
+    Generic,
+    Connection,
+    Transactions,
+    Server,
+    Pubsub,
+}
+
+impl Group {
+    /// As COMMAND DOCS names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Bitmap => "bitmap",
+            Self::Generic => "generic",
+            Self::Connection => "connection",
+            Self::Transactions => "transactions",
+            Self::Server => "server",
+            Self::Pubsub => "pubsub",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is kept for a command that waits for the disk, from one time it is given to the next.
+
+use store::elastic::Ticket;
+
+use crate::{clients::Client, keyspace::Shards, server::Server};
+
+/// What a command that waits for the disk keeps until it is given again.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// What is being loaded, or is loaded, by shard.
+    tickets: Vec<(usize, Ticket)>,
+    /// What that keeps in memory, in bytes.
+    bytes: usize,
+    /// It waits for its turn, or was told that it has come.
+    is_queued: bool,
+}
+
+impl Waiting {
+    /// The shards whose disk is asked.
+    pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
+        self.tickets.iter().map(|&(index, _)| index)
+    }
+
+    /// Is it the command's turn, as it has asked the disk before or was told so?
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_queued || !self.tickets.is_empty()
+    }
+
+    /// The command waits for these, which will keep so many bytes.
+    pub(super) fn add(
+        &mut self,
+        missing: impl ExactSizeIterator<Item = (usize, Ticket)>,
+        bytes: usize,
+        client: &Client,
+        server: &Server,
+    ) {
+        client.wait_for(missing.len());
+        self.tickets.extend(missing);
+        self.bytes += bytes;
+        server.turns.keep(bytes, server.parameters.waiting_bytes_max());
+    }
+
+    /// It waits for its turn to ask the disk.
+    pub(super) fn queue(&mut self, client: &std::sync::Arc<Client>, server: &Server) {
+        self.is_queued = true;
+        server.turns.join(client, server.parameters.waiting_bytes_max());
+    }
+
+    /// Keeps what was loaded `before`, too.
+    pub(super) fn keep(&mut self, before: &mut Self) {
+        self.tickets.append(&mut before.tickets);
+        self.bytes += std::mem::take(&mut before.bytes);
+    }
+
+    /// Releases what is loaded, and the turn.
+    #[inline]
+    pub(super) fn end<S: Shards>(self, client: &Client, server: &Server, shards: &S) {
+        for (index, ticket) in self.tickets {
+            shards.lock(index).release(ticket);
+        }
+        let bytes_max = server.parameters.waiting_bytes_max();
+        server.turns.let_go(self.bytes, bytes_max);
+        if self.is_queued {
+            server.turns.leave(client, bytes_max);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Conversations as data: what clients say to the database, and what each must hear.
+//!
+//! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
+//! Steps name their client by a number behind them; without one it is the first. How requests and
+//! replies are written, `notation.rs` says.
+//!
+//! ```text
+//! config disk=shown sync=always     before anything else: what the database is set to
+//! client> GET a                     the client says this
+//! to-client> "1"                    this must now be heard: exactly, and in order
+//! heard-later 2s                    what was answered is to be sent after this time
+//! waits                             the client waits for the disk, or for its turn
+//! disk                              the disk does what it was asked for, and waiting clients go on
+//! fill 500 4000                     so many keys `fill:N` of database 0 get values so long, by a client of its own
+//! time +500ms                       time passes; upkeep notices what ends
+//! closes                            the connection is to be closed
+//! gone                              the client goes away
+//! restart | crash                   the process ends and begins again: as it should, or by a power failure
+//! ```
+//!
+//! The disk does what it is asked for at once, unless the conversation says `config disk=shown`.
+//!
+//! Whatever is heard and is not expected fails the test at the next step. Every conversation is held
+//! with one shard and with three, each command alone and as the first of all that the client has
+//! sent; at its end nothing may wait.
+
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use store::elastic::Sync;
+
+use crate::{
+    machine::{Client, Machine, Setup, Turn},
+    notation::{replies, requests},
+};
+
+/// Portions after which a command has to be answered.
+const TURNS_MAX: usize = 10_000;
+
+/// Holds every conversation.
+pub(crate) fn hold_all() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations");
+    let entries = fs::read_dir(&folder).expect("the conversations are committed");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let mut failed = Vec::new();
+    for path in &paths {
+        let text = fs::read_to_string(path).expect("readable");
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (shards, ahead) in [(1, false), (1, true), (3, false), (3, true)] {
+            if std::panic::catch_unwind(|| hold(&name, &text, shards, ahead)).is_err() {
+                let batch = if ahead { " in batches" } else { "" };
+                failed.push(format!("{name} on {shards} shards{batch}"));
+                break;
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
+}
+
+fn hold(name: &str, text: &str, shards: usize, ahead: bool) {
+    let steps = steps(text);
+    let words = steps.iter().filter_map(|(_, step)| step.strip_prefix("config "));
+    let config: BTreeMap<&str, &str> =
+        words.flat_map(str::split_whitespace).filter_map(|word| word.split_once('=')).collect();
+    let sync = match config.get("sync") {
+        None | Some(&"everysec") => Sync::EverySecond,
+        Some(&"always") => Sync::Always,
+        Some(other) => panic!("sync={other}"),
+    };
+    let setup = Setup { shards, memory_bytes: 256 << 20, sync, seed: 1 };
+    let mut play = Play {
+        machine: Machine::new(setup),
+        clients: BTreeMap::new(),
+        pauses: BTreeMap::new(),
+        ahead,
+        polite: config.get("disk") != Some(&"shown"),
+        place: String::new(),
+    };
+    for (line, step) in &steps {
+        play.place = format!("{name}:{line}: {step}");
+        play.step(step);
+    }
+    play.place = format!("{name}: at the end");
+    play.end();
+}
+
+/// Logical lines, each with the number of its first.
+fn steps(text: &str) -> Vec<(usize, String)> {
+    let mut steps: Vec<(usize, String)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        match steps.last_mut() {
+            Some((_, step)) if line.starts_with(' ') => {
+                step.push(' ');
+                step.push_str(line.trim());
+            }
+            _ => steps.push((index + 1, line.trim_end().to_owned())),
+        }
+    }
+    steps
+}
+
+struct Play {
+    machine: Machine,
+    clients: BTreeMap<u64, Client>,
+    /// How long answers are to be kept back that nobody has asked about.
+    pauses: BTreeMap<u64, Duration>,
+    ahead: bool,
+    polite: bool,
+    place: String,
+}
+
+impl Play {
+    fn step(&mut self, step: &str) {
+        let (head, text) =
+            step.split_once('>').map_or((step, ""), |(head, text)| (head, text.trim()));
+        let (verb, rest) = head.split_once(' ').unwrap_or((head, ""));
+        let name = verb.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let number = verb[name.len()..].parse().unwrap_or(1);
+        if !matches!(name, "to-client" | "heard-later" | "waits" | "closes") {
+            self.nothing_else_heard();
+        }
+        match name {
+            "config" => {}
+            "client" => {
+                self.client(number).say(&requests(text));
+                self.go_on();
+            }
+            "to-client" => self.hears(number, text),
+            "heard-later" => {
+                let pause = self.pauses.remove(&number);
+                assert_eq!(pause, Some(duration(rest)), "{}", self.place);
+            }
+            "waits" => {
+                assert!(self.client(number).is_busy(), "{}: it does not wait", self.place);
+            }
+            "disk" => {
+                self.machine.rest();
+                self.go_on();
+            }
+            "fill" => self.fill(rest),
+            "time" => {
+                self.machine.now += duration(rest.trim_start_matches('+'));
+                self.machine.rest();
+                self.go_on();
+            }
+            "closes" => {
+                assert!(self.client(number).session.is_closing(), "{}: it stays", self.place);
+            }
+            "gone" => {
+                let client = self.clients.remove(&number).expect("it is there");
+                client.leave(&self.machine);
+            }
+            "restart" | "crash" => {
+                self.clients.clear();
+                if name == "crash" { self.machine.crash() } else { self.machine.restart() }
+            }
+            _ => panic!("{}: no such step", self.place),
+        }
+    }
+
+    fn client(&mut self, number: u64) -> &mut Client {
+        self.clients.entry(number).or_insert_with(|| self.machine.client())
+    }
+
+    /// Lets every client give what it can, and hear what others have to tell it.
+    fn go_on(&mut self) {
+        let mut turns = 0;
+        loop {
+            let mut is_still = true;
+            for (number, client) in &mut self.clients {
+                match client.turn(&self.machine, self.ahead) {
+                    Turn::Answered(pause) => {
+                        is_still = false;
+                        if !pause.is_zero() {
+                            self.pauses.insert(*number, pause);
+                        }
+                    }
+                    Turn::Again => is_still = false,
+                    Turn::Waits => is_still &= !self.polite,
+                    Turn::Idle => {}
+                }
+            }
+            if self.polite {
+                self.machine.rest();
+            }
+            if is_still {
+                return;
+            }
+            turns += 1;
+            assert!(turns < TURNS_MAX, "{}: a client waits without an end", self.place);
+        }
+    }
+
+    fn fill(&mut self, rest: &str) {
+        let numbers: Vec<usize> =
+            rest.split(' ').map(|number| number.parse().expect("fill KEYS BYTES")).collect();
+        let [keys, bytes] = numbers[..] else { panic!("{}: fill KEYS BYTES", self.place) };
+        let mut client = self.machine.client();
+        for key in 0..keys {
+            client.say(&requests(&format!("SET fill:{key} {}", "v".repeat(bytes))));
+            let mut turns = 0;
+            while client.is_busy() {
+                client.turn(&self.machine, false);
+                self.machine.rest();
+                turns += 1;
+                assert!(turns < TURNS_MAX, "{}: it cannot be filled", self.place);
+            }
+        }
+        client.leave(&self.machine);
+    }
+
+    fn hears(&mut self, number: u64, text: &str) {
+        let place = self.place.clone();
+        let expected = replies(text);
+        let client = self.clients.get_mut(&number).expect("it is there");
+        let heard = client.heard(&self.machine);
+        let found = &heard[..expected.len().min(heard.len())];
+        assert!(
+            found == expected,
+            "{place}\nexpected {}\n   found {}",
+            expected.escape_ascii(),
+            heard.escape_ascii()
+        );
+        client.take(expected.len());
+    }
+
+    fn nothing_else_heard(&mut self) {
+        for (number, client) in &mut self.clients {
+            let heard = client.heard(&self.machine).escape_ascii().to_string();
+            assert!(heard.is_empty(), "before {}\nnot expected by {number}: {heard}", self.place);
+        }
+        assert!(self.pauses.is_empty(), "before {}\nkept back: {:?}", self.place, self.pauses);
+    }
+
+    fn end(&mut self) {
+        self.machine.rest();
+        self.go_on();
+        self.nothing_else_heard();
+        for (number, client) in std::mem::take(&mut self.clients) {
+            assert!(!client.is_busy(), "{}: client {number} waits", self.place);
+            client.leave(&self.machine);
+        }
+        assert!(self.machine.server.clients.is_empty(), "{}", self.place);
+    }
+}
+
+/// `500ms`, `2s`.
+fn duration(text: &str) -> Duration {
+    let count = |digits: &str| digits.parse().expect("a number of ms or s");
+    match text.strip_suffix("ms") {
+        Some(digits) => Duration::from_millis(count(digits)),
+        None => Duration::from_secs(count(text.trim_end_matches('s'))),
+    }
+}

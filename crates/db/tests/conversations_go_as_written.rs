@@ -1,0 +1,13 @@
+//! What clients say to the database and what they hear, as data: `testdata/conversations/`.
+
+#[path = "conversation/harness.rs"]
+mod conversation;
+#[expect(dead_code, reason = "shared by several tests")]
+mod machine;
+#[path = "../../wire/tests/resp/notation.rs"]
+mod notation;
+
+#[test]
+fn conversations_go_as_written() {
+    conversation::hold_all();
+}

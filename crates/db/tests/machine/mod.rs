@@ -1,0 +1,355 @@
+//! A database without threads, sockets or clock: shards on simulated disks, and clients that give
+//! commands when they are told to. Shared by tests.
+
+use std::{
+    cell::{RefCell, RefMut},
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::Mutex,
+    time::Duration,
+};
+
+use db::{
+    Host, ROWS, Server, Session, Shard, Step, batch::Batch, keyspace::Shards,
+    parameters::Parameters,
+};
+use store::{
+    Faults, SimulatedDevice,
+    device::carry_out,
+    elastic::{Config, Elastic, Position, Sync},
+};
+use wire::resp::{Limits, request};
+
+/// What shards get of a budget for the whole process: one part in this many.
+const SHARDS_SHARE: u64 = 16;
+/// Turns in which a disk has to come to rest, and a client to be answered.
+const TURNS_MAX: usize = 100_000;
+
+/// A process that has a file of users and nothing else.
+#[derive(Default)]
+struct Process {
+    users: Mutex<Option<String>>,
+}
+
+impl Host for Process {
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+    fn read_users(&self) -> io::Result<Option<String>> {
+        Ok(self.users.lock().expect("not poisoned").clone())
+    }
+    fn write_users(&self, text: &str) -> io::Result<bool> {
+        *self.users.lock().expect("not poisoned") = Some(text.to_owned());
+        Ok(true)
+    }
+    fn shut_down(&self) {}
+    fn memory_for_shards(&self, bytes: u64) -> u64 {
+        bytes / SHARDS_SHARE
+    }
+    fn memory_for_process(&self, bytes: u64) -> u64 {
+        bytes * SHARDS_SHARE
+    }
+    fn has_orchestrator(&self) -> bool {
+        false
+    }
+    fn random_bytes(&self, count: usize) -> Vec<u8> {
+        vec![0xab; count]
+    }
+    fn process_id(&self) -> u32 {
+        1
+    }
+    fn port(&self) -> u16 {
+        6_379
+    }
+}
+
+/// Shards that one thread shares with nobody.
+pub(crate) struct Cells(Vec<RefCell<Shard>>);
+
+impl Shards for Cells {
+    type Guard<'a> = RefMut<'a, Shard>;
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn lock(&self, index: usize) -> Self::Guard<'_> {
+        self.0[index].borrow_mut()
+    }
+}
+
+/// How a database is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    pub(crate) shards: usize,
+    /// Of the whole process.
+    pub(crate) memory_bytes: u64,
+    pub(crate) sync: Sync,
+    pub(crate) seed: u64,
+}
+
+pub(crate) struct Machine {
+    setup: Setup,
+    devices: Vec<SimulatedDevice>,
+    pub(crate) shards: Cells,
+    pub(crate) server: Server,
+    pub(crate) now: Duration,
+}
+
+impl Machine {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let now = Duration::from_secs(1_700_000_000);
+        let device = |index| SimulatedDevice::new(setup.seed + index, Faults::default());
+        let devices: Vec<_> = (0..setup.shards as u64).map(device).collect();
+        let (shards, server) = start(&setup, &devices, now);
+        Self { setup, devices, shards, server, now }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let now_ms = self.now.as_millis() as u64;
+        let place = || ("127.0.0.1:1".to_owned(), "127.0.0.1:6379".to_owned());
+        let (address, local) = place();
+        let client = self.server.clients.enter(address, local, now_ms, |_| Box::new(|| {}));
+        Client {
+            session: Session::new(client, &self.server),
+            given: VecDeque::new(),
+            output: Vec::new(),
+            holds: VecDeque::new(),
+            past: 0,
+        }
+    }
+
+    /// Has one thing carried out that the disk of shard `index` was asked for; false if it was asked for
+    /// nothing.
+    pub(crate) fn serve_disk(&self, index: usize) -> bool {
+        let mut shard = self.shards.lock(index);
+        let Some(command) = shard.poll_device(self.now) else { return false };
+        let completion = carry_out(&self.devices[index], &command);
+        drop(command);
+        shard.store.complete(completion, self.now);
+        while let Some(client) = shard.poll_arrived() {
+            if let Some(client) = self.server.clients.find(client) {
+                client.arrived();
+            }
+        }
+        true
+    }
+
+    /// Does a portion of what time asks of shard `index`; true while there is more.
+    pub(crate) fn look_after(&self, index: usize) -> bool {
+        let (more, notices) = {
+            let mut shard = self.shards.lock(index);
+            let more = shard.expire(self.now) | shard.step(self.now);
+            (more, shard.tracking.take_notices())
+        };
+        self.server.deliver(notices);
+        more
+    }
+
+    /// Lets everything come to rest: nothing is asked of a disk, and no time asks for more.
+    pub(crate) fn rest(&self) {
+        for _ in 0..TURNS_MAX {
+            let busy = (0..self.setup.shards)
+                .map(|index| self.serve_disk(index) | self.look_after(index))
+                .fold(false, |busy, more| busy | more);
+            if !busy {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Ends the process as it should, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        for index in 0..self.setup.shards {
+            self.shards.lock(index).store.close();
+            let is_closed = || self.shards.lock(index).store.is_closed();
+            while !is_closed() {
+                assert!(self.serve_disk(index), "it closes without an end");
+            }
+        }
+        (self.shards, self.server) = start(&self.setup, &self.devices, self.now);
+    }
+
+    /// The machine loses its power: what was not made safe may be lost.
+    pub(crate) fn crash(&mut self) {
+        self.devices.iter().for_each(|device| device.restart(Faults::default()));
+        (self.shards, self.server) = start(&self.setup, &self.devices, self.now);
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        self.setup.shards
+    }
+
+    /// Has everything written made safe, whatever `sync` says.
+    pub(crate) fn flush(&self) {
+        for index in 0..self.setup.shards {
+            let position = self.shards.lock(index).store.flush();
+            while self.shards.lock(index).store.durable_up_to() < position {
+                assert!(self.serve_disk(index), "it is never safe");
+            }
+        }
+    }
+
+    /// At rest no shard holds more than its part of the budget.
+    pub(crate) fn check_memory(&self) {
+        for index in 0..self.setup.shards {
+            let shard = self.shards.lock(index);
+            let (held, budget) = (shard.store.bytes_held(), shard.store.memory_bytes());
+            let budget = budget.max(Elastic::MEMORY_BYTES_MIN);
+            assert!(held <= budget, "shard {index} holds {held} bytes of {budget}");
+        }
+    }
+
+    fn is_durable(&self, hold: &Hold) -> bool {
+        self.shards.lock(hold.shard).store.durable_up_to() >= hold.position
+    }
+}
+
+fn start(setup: &Setup, devices: &[SimulatedDevice], now: Duration) -> (Cells, Server) {
+    let host = Process::default();
+    let memory_bytes = host.memory_for_shards(setup.memory_bytes) as usize / setup.shards;
+    let (sync, segment_bytes) = (setup.sync, 64 << 10);
+    let config = || Config { memory_bytes, segment_bytes, sync, ..Config::default() };
+    let open = |device| Elastic::open(config(), device, now).expect("it opens");
+    let shards = devices.iter().map(|device| RefCell::new(Shard::new("shard", open(device))));
+    let shards = Cells(shards.collect());
+    let parameters = Parameters::new(setup.memory_bytes, 100, sync, BTreeMap::new());
+    (shards, Server::new(&ROWS, Box::new(host), parameters, setup.seed, now))
+}
+
+/// An answer that must not leave before what it says is durable.
+struct Hold {
+    /// Where it begins, counted from the first byte ever.
+    start: u64,
+    shard: usize,
+    position: Position,
+}
+
+/// A client and what the program keeps for it.
+pub(crate) struct Client {
+    pub(crate) session: Session,
+    /// What it sent that is not done yet.
+    given: VecDeque<Vec<Vec<u8>>>,
+    output: Vec<u8>,
+    holds: VecDeque<Hold>,
+    /// Bytes that were heard.
+    past: u64,
+}
+
+/// How a turn of a client ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It has nothing left to say.
+    Idle,
+    /// One command was answered; that is to be sent after this time.
+    Answered(Duration),
+    /// Its command waits for the disk, or for others.
+    Waits,
+    /// Its command was done in part.
+    Again,
+}
+
+impl Client {
+    /// It sends these bytes: whole requests.
+    pub(crate) fn say(&mut self, mut bytes: &[u8]) {
+        while let Some((request, taken)) =
+            request::decode(bytes, &Limits::default()).expect("well-formed")
+        {
+            self.given.push_back(request.arguments().map(<[u8]>::to_vec).collect());
+            bytes = &bytes[taken..];
+        }
+        assert!(bytes.is_empty(), "a part of a request");
+    }
+
+    /// The command that it gives next.
+    pub(crate) fn next(&self) -> Option<&[Vec<u8>]> {
+        self.given.front().map(Vec::as_slice)
+    }
+
+    /// Bytes written for it so far, heard or not.
+    pub(crate) fn written(&self) -> u64 {
+        self.past + self.output.len() as u64
+    }
+
+    /// What was written for it since there were so many bytes, heard or not; none of that was taken.
+    pub(crate) fn since(&self, written: u64) -> &[u8] {
+        &self.output[usize::try_from(written - self.past).expect("not taken yet")..]
+    }
+
+    /// Bytes that it has heard and taken.
+    pub(crate) fn past(&self) -> u64 {
+        self.past
+    }
+
+    /// Is there something that it sent and that is not done?
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// Does its next command, or a portion of it; with `ahead`, as the first of all it has sent.
+    pub(crate) fn turn(&mut self, machine: &Machine, ahead: bool) -> Turn {
+        if !self.session.client().is_ready() {
+            return Turn::Waits;
+        }
+        let Some(first) = self.given.front() else {
+            self.session.hear(&mut self.output);
+            return Turn::Idle;
+        };
+        let args: Vec<&[u8]> = first.iter().map(Vec::as_slice).collect();
+        self.session.hear(&mut self.output);
+        let start = self.past + self.output.len() as u64;
+        let Machine { server, shards, now, .. } = machine;
+        let step = if ahead {
+            let mut bytes = Vec::new();
+            self.given.iter().for_each(|args| request::write_command(&mut bytes, args));
+            let (mut requests, mut at) = (Vec::new(), 0);
+            while let Ok(Some((request, taken))) = request::decode(&bytes[at..], &Limits::default())
+            {
+                requests.push(request);
+                at += taken;
+            }
+            let batch = Batch::of(&requests, self.session.database(), shards, true);
+            self.session.execute(&args, server, &batch, &mut self.output, *now)
+        } else {
+            self.session.execute(&args, server, shards, &mut self.output, *now)
+        };
+        let unsynced: Vec<_> = self.session.take_unsynced().collect();
+        if server.parameters.sync() == Sync::Always {
+            let hold = |(shard, position)| Hold { start, shard, position };
+            self.holds.extend(unsynced.into_iter().map(hold));
+        }
+        let pause = match step {
+            Step::Done => Duration::ZERO,
+            Step::Sleep(pause) => pause,
+            Step::Wait => return Turn::Waits,
+            Step::Again => return Turn::Again,
+            Step::Busy => return Turn::Waits,
+        };
+        self.given.pop_front();
+        self.session.hear(&mut self.output);
+        Turn::Answered(pause)
+    }
+
+    /// What may have left for it, and was not taken yet.
+    pub(crate) fn heard(&mut self, machine: &Machine) -> &[u8] {
+        while self.holds.front().is_some_and(|hold| machine.is_durable(hold)) {
+            self.holds.pop_front();
+        }
+        let end = self.holds.front().map_or(self.output.len(), |hold| {
+            usize::try_from(hold.start - self.past).unwrap_or(self.output.len())
+        });
+        &self.output[..end]
+    }
+
+    /// Takes `count` of the bytes it has heard.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.output.drain(..count);
+        self.past += count as u64;
+    }
+
+    /// It goes away.
+    pub(crate) fn leave(mut self, machine: &Machine) {
+        self.session.close(&machine.server, &machine.shards);
+    }
+}

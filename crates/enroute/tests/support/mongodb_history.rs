@@ -1,0 +1,85 @@
+//! Many MongoDB clients on few documents: what they were told.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Instant;
+
+use bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::ClientOptions;
+use mongodb::sync::{Client, Collection};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::history::{Operation, Outcome, Recorder, What};
+
+const CLIENTS: usize = 8;
+const KEYS: usize = 20;
+
+/// Clients of `address` ask for one thing after the other while it `goes_on`, and rest after each.
+pub fn record(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    goes_on: impl Fn() -> bool + Sync,
+    rest: impl Fn() + Sync,
+) -> Vec<Operation> {
+    let (goes_on, rest) = (&goes_on, &rest);
+    thread::scope(|scope| {
+        let work = |number| move || work(number, address, seed, start, goes_on, rest);
+        let clients: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(work(number))).collect();
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
+fn work(
+    number: usize,
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    goes_on: &impl Fn() -> bool,
+    rest: &impl Fn(),
+) -> Vec<Operation> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
+    let mut recorder = Recorder::new(number, start);
+    let mut value = number as u64 * 1_000_000_000;
+    let users = users(address);
+    while goes_on() {
+        value += 1;
+        let key = random.random_range(0..KEYS);
+        let filter = doc! { "_id": format!("k{key}") };
+        match random.random_range(0..100) {
+            0..70 => recorder.record(key, || {
+                let found = users.find_one(filter).run().ok()?;
+                let value = found.map(|found| found.get_i64("v").expect("a number") as u64);
+                Some((What::Read(value), Outcome::Succeeded))
+            }),
+            70..93 => recorder.record(key, || {
+                let mut whole = filter.clone();
+                whole.insert("v", value as i64);
+                let written = users.replace_one(filter, whole).upsert(true).run();
+                Some((What::Write(value), outcome(&written)))
+            }),
+            _ => recorder
+                .record(key, || Some((What::Delete, outcome(&users.delete_one(filter).run())))),
+        };
+        rest();
+    }
+    recorder.finish()
+}
+
+fn users(address: SocketAddr) -> Collection<Document> {
+    let url = format!("mongodb://{address}/?directConnection=true&retryWrites=false");
+    let options = ClientOptions::parse(url).run().expect("a URL");
+    let client = Client::with_options(options).expect("good options");
+    client.database("shop").collection("users")
+}
+
+/// What is known of a write: an answer, even no, says all; a lost connection says nothing.
+fn outcome<T>(written: &Result<T, Error>) -> Outcome {
+    match written.as_ref().map_err(|error| &*error.kind) {
+        Ok(_) => Outcome::Succeeded,
+        Err(ErrorKind::Command(_) | ErrorKind::Write(_)) => Outcome::Failed,
+        Err(_) => Outcome::Unknown,
+    }
+}

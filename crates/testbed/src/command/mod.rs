@@ -1,0 +1,16 @@
+//! The laboratory's subcommands: what may be typed, and what it does.
+//!
+//! A subcommand is one file with `Arguments` and `Arguments::run`. The program that has the
+//! subcommands (`enroute/src/cli.rs`) names them, and listens for the signals that end them.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+pub mod demo;
+pub mod fabric;
+pub mod link;
+pub mod measure;
+pub mod rack;
+
+/// Starts to listen for the signal that ends a command; the flag is set once it came. Before a
+/// command calls it, the signal kills the process.
+pub type Stop = fn() -> anyhow::Result<Arc<AtomicBool>>;

@@ -1,0 +1,33 @@
+//! # testbed: experiments with the services
+//!
+//! Emulated network paths, simulated fabrics, a rack in network namespaces, demonstrations, load.
+//!
+//! It is not: part of any service. It imports no service: the
+//! program hands it what it needs ([`services`]), or it runs the program as a child.
+//!
+//! Read first: [`command`], which names each subcommand, then the module of the same name.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`command`] | the subcommands of the laboratory: arguments and help |
+//! | [`demo`] | demonstrations on one machine: the program, an emulated path, clients |
+//! | [`fabric`] | experiments with simulated data-center fabrics |
+//! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
+//! | [`measure`] | what the data plane of `enroute switch` costs and saves |
+//! | [`rack`] | the rack of the NetCache paper in network namespaces |
+//! | [`report`] | what people see: a live line, a final table |
+//! | [`services`] | what experiments run of the services, handed to them by the program |
+//! | [`workload`] | load: which keys, how fast, how long it took |
+
+// Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
+#![deny(unsafe_code)]
+
+pub mod command;
+pub mod demo;
+pub mod fabric;
+pub mod link;
+pub mod measure;
+pub mod rack;
+pub mod report;
+pub mod services;
+pub mod workload;

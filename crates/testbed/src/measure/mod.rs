@@ -1,0 +1,54 @@
+//! What the data plane costs and saves: a packet by itself, a machine behind a veth pair, a far
+//! server.
+
+mod host;
+mod link;
+mod misses;
+mod packets;
+mod veth;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::services::Switch;
+
+/// One number for each round.
+#[derive(Debug, Serialize)]
+pub struct Reading {
+    /// What was measured.
+    pub name: String,
+    /// In `unit`.
+    pub values: Vec<f64>,
+    /// What the numbers are.
+    pub unit: &'static str,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Nanoseconds per packet, by `BPF_PROG_TEST_RUN`
+    Packets,
+    /// Replies per second to a flood over a veth pair, with and without the program
+    Veth,
+    /// Replies per second of memcached to requests for uncached keys, with and without the program
+    Misses,
+    /// Reply time in microseconds, with memcached behind a link of 300 µs
+    Link,
+}
+
+/// Measures `rounds` times, each thing once a round; `show` gets the name of each step.
+///
+/// # Errors
+/// There is no data plane, or the kernel refuses.
+pub fn measure<S: Switch>(
+    what: What,
+    rounds: usize,
+    show: impl Fn(&str) + Sync,
+) -> anyhow::Result<Vec<Reading>> {
+    match what {
+        What::Packets => packets::measure(rounds, show),
+        What::Veth => veth::measure::<S>(rounds, show),
+        What::Misses => misses::measure::<S>(rounds, show),
+        What::Link => link::measure::<S>(rounds, show),
+    }
+}

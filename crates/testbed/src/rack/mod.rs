@@ -1,0 +1,283 @@
+//! NetCache's rack with the real program: clients, a switch and rate-limited servers in network
+//! namespaces of one machine (SOSP 2017, section 6.1, "server emulation").
+//!
+//! Read first: [`run`]. The rates are a forty-thousandth of the paper's; what is compared with it are
+//! ratios. `fabric::rack` simulates the same rack packet by packet.
+
+mod arrival;
+mod clients;
+pub mod namespaces;
+mod popularity;
+mod servers;
+
+pub use clients::{Second, WINDOW};
+pub use popularity::Change;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use anyhow::{anyhow, bail, ensure};
+use fabric::rack::key;
+use policy::hotkey;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use switch::{
+    attach::{self, Side},
+    install::Key,
+    layout::Protocol,
+    plane::{Config as PlaneConfig, DataPlane},
+};
+
+use crate::services::Switch;
+use namespaces::{End, Namespaces, SERVERS, SWITCH};
+use popularity::Popularity;
+
+/// The kernel's monotonic clock.
+pub(crate) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+const PORT: u16 = 50_000;
+/// How long the cache may take to be filled.
+const WARM_MAX: Duration = Duration::from_secs(20);
+/// Runs that lose more are rejected (OrbitCache's rule).
+pub const LOSS_MAX: f64 = 0.02;
+/// Throughput is back once it is so much of what it was before a change.
+const RECOVERED: f64 = 0.9;
+
+/// A rack, and what its clients do.
+#[derive(Debug, Clone, Serialize)]
+pub struct Config {
+    /// Queues of one rate; each key belongs to one.
+    pub servers: u32,
+    /// What each answers, queries a second.
+    pub server_qps: u32,
+    /// Queries that wait at one before more are dropped.
+    pub server_queue: u32,
+    /// Hottest items cached before the first query; 0 leaves the program away.
+    pub cached: u32,
+    /// Keys.
+    pub keys: u64,
+    /// The exponent of their popularity; 0 is uniform.
+    pub skew: f64,
+    /// Share of writes.
+    pub writes: f64,
+    /// The exponent of the written keys' popularity.
+    pub write_skew: f64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Seconds before anything counts, while the rate is found.
+    pub settle_s: u32,
+    /// Seconds measured.
+    pub seconds: u32,
+    /// How popularity changes during the run.
+    pub change: Change,
+    /// Seed of the random queries.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            servers: 128,
+            server_qps: 250,
+            server_queue: 32,
+            cached: 10_000,
+            keys: 100_000_000,
+            skew: 0.99,
+            writes: 0.0,
+            write_skew: 0.0,
+            value_bytes: 128,
+            settle_s: 6,
+            seconds: 5,
+            change: Change::None,
+            seed: 1,
+        }
+    }
+}
+
+/// What a rack did.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// What was run.
+    pub config: Config,
+    /// Answers a second.
+    pub throughput_qps: f64,
+    /// Of them, the switch's.
+    pub switch_qps: f64,
+    /// Of them, the servers'.
+    pub servers_qps: f64,
+    /// Lost over asked.
+    pub loss: f64,
+    /// Whether that is too much for the run to count.
+    pub rejected: bool,
+    /// Seconds after each change until throughput was back; a change that never was counts to the
+    /// next.
+    pub recovery_s: Vec<f64>,
+    /// Second by second.
+    pub seconds: Vec<Second>,
+}
+
+/// Builds the rack, runs it, and takes it down; `show` is called every second.
+///
+/// # Errors
+/// This is not root, or the kernel refuses something.
+pub fn run<S: Switch>(
+    config: &Config,
+    show: impl Fn(&Second) + Send + Sync,
+) -> anyhow::Result<Outcome> {
+    ensure!(
+        config.servers > 0 && config.server_qps > 0,
+        "--servers and --server-qps: expected more than 0"
+    );
+    let namespaces = Namespaces::build()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let servers: SocketAddr = (SERVERS, PORT).into();
+    std::thread::scope(|scope| {
+        let ending = Ending(&stop);
+        let served = scope.spawn(|| {
+            namespaces.enter(End::Servers)?;
+            let accepting = accepting(config)?;
+            servers::serve::<S>(servers, SWITCH.into(), config, &stop)?;
+            drop(accepting);
+            anyhow::Ok(())
+        });
+        let (ready, is_ready) = mpsc::channel();
+        let (namespaces, ended) = (&namespaces, &stop);
+        let mut switched = (config.cached > 0).then(|| {
+            // Where it fails, `ready` ends unsaid.
+            scope.spawn(move || {
+                namespaces.enter(End::Switch)?;
+                let mut switch = attached::<S>(config)?;
+                warm(&mut switch, config, servers)?;
+                let _ = ready.send(());
+                switch.run(ended)
+            })
+        });
+        let late = |_: &mut _| is_ready.recv_timeout(WARM_MAX * 2).is_err();
+        if let Some(switched) = switched.take_if(late) {
+            drop(ending);
+            switched.join().map_err(|_| anyhow!("the switch panicked"))??;
+            bail!("the switch was not ready in {} s", WARM_MAX.as_secs() * 2);
+        }
+        let asked = scope.spawn(|| {
+            namespaces.enter(End::Client)?;
+            let accepting = accepting(config)?;
+            let windows = clients::ask(servers, config, &show)?;
+            drop(accepting);
+            anyhow::Ok(windows)
+        });
+        let windows = asked.join().map_err(|_| anyhow!("the clients panicked"))?;
+        drop(ending);
+        served.join().map_err(|_| anyhow!("the servers panicked"))??;
+        if let Some(switched) = switched {
+            switched.join().map_err(|_| anyhow!("the switch panicked"))??;
+        }
+        Ok(outcome(config, &windows?))
+    })
+}
+
+/// Tells the threads of a rack to end, however it ends.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Where the program sends frames back over a veth pair, the far end must receive by a program too.
+fn accepting(config: &Config) -> anyhow::Result<Option<attach::Accepting>> {
+    Ok(if config.cached > 0 { Some(attach::accept("eth0")?) } else { None })
+}
+
+fn attached<S: Switch>(config: &Config) -> anyhow::Result<S> {
+    let mut plane = DataPlane::load(PlaneConfig {
+        netcache_port: PORT,
+        memcache_port: 0,
+        // A sixteenth is kept free for what becomes hot.
+        entries: (config.cached + config.cached / 15 + 32).next_multiple_of(32),
+        // The rates are a forty-thousandth of the paper's, so every access counts.
+        statistics: hotkey::Config {
+            threshold: 3,
+            sampled_per_65536: 65_536,
+            ..hotkey::Config::default()
+        },
+        ..PlaneConfig::default()
+    })?;
+    plane.attach("client0", Side::Clients, false)?;
+    plane.attach("server0", Side::Servers, false)?;
+    S::new(plane)
+}
+
+fn warm(switch: &mut impl Switch, config: &Config, servers: SocketAddr) -> anyhow::Result<()> {
+    let keys = (0..u64::from(config.cached)).map(|number| Key {
+        name: key(number),
+        bytes: Vec::new(),
+        server: servers,
+        protocol: Protocol::NetCache,
+        lease: 0,
+    });
+    let keys: Vec<Key> = keys.collect();
+    let cached = switch.warm(&keys, WARM_MAX)?;
+    // One in a million finds no room in the lookup table.
+    ensure!(cached + 10 >= keys.len(), "only {cached} of {} keys could be cached", keys.len());
+    Ok(())
+}
+
+fn outcome(config: &Config, windows: &[Second]) -> Outcome {
+    let per_second = (1.0 / WINDOW.as_secs_f64()).round() as usize;
+    let settled = &windows[(config.settle_s as usize * per_second).min(windows.len())..];
+    let sum = settled.iter().fold(Second::default(), Second::and);
+    let span = settled.len().max(1) as f64 * WINDOW.as_secs_f64();
+    Outcome {
+        config: config.clone(),
+        throughput_qps: (sum.switch + sum.servers) as f64 / span,
+        switch_qps: sum.switch as f64 / span,
+        servers_qps: sum.servers as f64 / span,
+        loss: sum.loss(),
+        rejected: sum.loss() > LOSS_MAX,
+        recovery_s: recoveries(config, settled),
+        seconds: settled
+            .chunks(per_second)
+            .map(|windows| windows.iter().fold(Second::default(), Second::and))
+            .collect(),
+    }
+}
+
+/// How long after each change throughput was back at what it was in the second before it.
+fn recoveries(config: &Config, windows: &[Second]) -> Vec<f64> {
+    let every = (config.change.every().as_secs_f64() / WINDOW.as_secs_f64()).round() as usize;
+    let second = (1.0 / WINDOW.as_secs_f64()).round() as usize;
+    if every <= second {
+        return Vec::new();
+    }
+    let answered = |window: &Second| window.switch + window.servers;
+    let changes = (every..).step_by(every).take_while(|at| at + every <= windows.len());
+    changes
+        .map(|at| {
+            let before: u64 = windows[at - second..at].iter().map(answered).sum();
+            let enough = before as f64 / second as f64 * RECOVERED;
+            let after = &windows[at..at + every];
+            // The window of the change itself is half before it.
+            let fell = after.iter().position(|window| (answered(window) as f64) < enough);
+            let back = fell.and_then(|fell| {
+                after[fell..].iter().position(|window| answered(window) as f64 >= enough)
+            });
+            let count = match (fell, back) {
+                (None, _) => 0,
+                (Some(fell), Some(back)) => fell + back,
+                (Some(_), None) => every,
+            };
+            count as f64 * WINDOW.as_secs_f64()
+        })
+        .collect()
+}

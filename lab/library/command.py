@@ -1,0 +1,113 @@
+"""The command of a paper whose experiments are data files: runs what is missing of its figures and
+tables, then draws all of them on one page.
+
+Ctrl-C keeps every finished run; the same command goes on from there.
+"""
+
+import argparse
+import csv
+import datetime
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+from lab.library import processes, repository
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What one paper's command is made of."""
+
+    # Of its module below `lab`, its directory below `results/<date>`, its target `make lab-NAME`.
+    name: str
+    # Has paper(), load(names, short), run(experiment, raw) and Failed.
+    experiment: ModuleType
+    # drawn(experiments, raw, paper, directory): for each experiment, what its page shows of it.
+    drawn: Callable
+    # page(paper, shown, conditions): the report.
+    page: Callable
+    # Of one experiment as `page` gets it: its table, or None.
+    table: Callable
+    conditions: dict
+
+
+def main(paper):
+    arguments = parse(paper)
+    if not processes.ENROUTE.exists():
+        sys.exit(f"enroute is not built; `make lab-{paper.name}` builds it")
+    experiment, short = paper.experiment, arguments.short
+    suffix = "-short" if short else ""
+    directory = repository.RESULTS / f"{arguments.date}{suffix}" / paper.name
+    raw = directory / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
+    before = results(raw)
+    try:
+        if not arguments.draw:
+            for each in wanted:
+                print(f"{each.name}: {each.title}", flush=True)
+                experiment.run(each, raw)
+    except KeyboardInterrupt:
+        print("\nstopped; finished runs are kept, the same command goes on from here")
+        return 130
+    except experiment.Failed as failure:
+        print(f"lab: {failure}", file=sys.stderr)
+        return 1
+    finally:
+        if results(raw) != before:
+            add_revision(raw, repository.revision())
+    shown = list(paper.drawn(experiment.load([], short), raw, stated, directory))
+    for each in shown:
+        table = paper.table(each)
+        if table and each[0].name in arguments.names:
+            print(plain(table))
+    conditions = {"mode": "short" if short else "full", "revision": ", ".join(revisions(raw))}
+    page = paper.page(stated, shown, conditions | paper.conditions)
+    (directory / "report.html").write_text(page)
+    print(f"report: {repository.shown(directory / 'report.html')}")
+    return 0
+
+
+def results(raw):
+    """Every file of results, and when it was last written."""
+    return {path: path.stat().st_mtime_ns for path in raw.rglob("*.json*")}
+
+
+def revisions(raw):
+    """Those that results of `raw` are of: finished runs are kept, whatever has changed since."""
+    file = raw / "revisions"
+    return file.read_text().split() if file.exists() else []
+
+
+def add_revision(raw, revision):
+    (raw / "revisions").write_text("\n".join(dict.fromkeys([*revisions(raw), revision])) + "\n")
+
+
+def parse(paper):
+    parser = argparse.ArgumentParser(prog=f"python -m lab.{paper.name}", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, tables [default: all]")
+    parser.add_argument("--short", action="store_true", help="use shorter runs and fewer points")
+    parser.add_argument("--draw", action="store_true", help="draw the figures from existing results")
+    parser.add_argument(
+        "--date",
+        default=str(datetime.date.today()),
+        help="date of the results to resume [default: today]",
+    )
+    return parser.parse_args()
+
+
+def write(path, table):
+    """A table as CSV: `(header, rows)`."""
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([table[0], *table[1]])
+
+
+def plain(table):
+    """A table as lines of a terminal."""
+    lines = [[str(cell) for cell in line] for line in (table[0], *table[1])]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,143 @@
+"""Programs the lab starts and, whatever happens, ends."""
+
+import collections
+import contextlib
+import ctypes
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+from lab.library.repository import ROOT
+
+ENROUTE = ROOT / "target" / "release" / "enroute"
+FERRETDB = ROOT / ".deps" / "bin" / "ferretdb"
+
+ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
+COUNTERS = re.compile(r"hits=(\d+) misses=(\d+)")
+
+START_S = 30
+STOP_S = 10
+# Lines kept of a program's output: what an error message shows.
+LINES_MAX = 20
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+class Program:
+    """A started program; its output is read as it comes."""
+
+    def __init__(self, command):
+        self.command = [str(word) for word in command]
+        self.lines = collections.deque(maxlen=LINES_MAX)
+        self.ended = False
+        self.changed = threading.Condition()
+        # Its own session: Ctrl-C reaches only us, and we end it in order. Its death is tied to
+        # ours all the same, for the case that we are killed.
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def address(self):
+        """Where it listens, from the first line that names an address."""
+        return self.line(ADDRESS.search, START_S)[0]
+
+    def counters(self, requests):
+        """Hits and misses, once the cache has counted this many requests."""
+        counted = self.line(lambda line: counted_to(line, requests), START_S)
+        return tuple(int(number) for number in counted.groups())
+
+    def line(self, matching, timeout_s):
+        """What `matching` makes of the newest line, once that is something."""
+        deadline = time.monotonic() + timeout_s
+        with self.changed:
+            while True:
+                if self.lines and (found := matching(self.lines[-1])):
+                    return found
+                left_s = deadline - time.monotonic()
+                if self.ended or left_s <= 0:
+                    raise RuntimeError(f"{self.command}: ended or silent: {list(self.lines)}")
+                self.changed.wait(left_s)
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.lines.append(line.rstrip())
+                self.changed.notify_all()
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def stop(self):
+        stop(self.process)
+        self.reader.join()
+        self.process.stdout.close()
+
+
+def counted_to(line, requests):
+    counted = COUNTERS.search(line)
+    return counted if counted and int(counted[1]) + int(counted[2]) >= requests else None
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def stop(process):
+    """Asks, waits, insists."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()
+
+
+@contextlib.contextmanager
+def running(*command):
+    program = Program(command)
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+@contextlib.contextmanager
+def origin():
+    """A MongoDB server with an empty directory of its own; its address."""
+    with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
+        with running(FERRETDB, "--listen", "127.0.0.1:0", "--dir", directory) as server:
+            yield server.address()
+
+
+@contextlib.contextmanager
+def link(to, rtt_ms):
+    """A path of this round trip time to an address; the near end's address."""
+    if not rtt_ms:
+        yield to
+        return
+    listen = ["--listen", "127.0.0.1:0", "--to", to]
+    with running(ENROUTE, "link", *listen, "--rtt", f"{rtt_ms}ms") as path:
+        yield path.address()
+
+
+@contextlib.contextmanager
+def cache(to, capacity, options):
+    """A cache before an address, as a `Program`."""
+    arguments = ["--listen", "mongodb://127.0.0.1:0", "--origin", f"mongodb://{to}"]
+    for name, value in {"capacity": capacity, "statistics": "250ms", **options}.items():
+        arguments += [f"--{name}", value]
+    with running(ENROUTE, "cache", *arguments) as program:
+        yield program

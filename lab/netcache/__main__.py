@@ -1,0 +1,38 @@
+"""`python -m lab.netcache [NAME...]`: the NetCache paper's figures, or those named; as root."""
+
+import os
+import platform
+import sys
+
+from lab.library import command
+from lab.netcache import experiment, figures, report
+
+
+def drawn(experiments, raw, paper, directory):
+    """Each experiment with its picture and table, if it was run, and how many runs were left out."""
+    for each in experiments:
+        results, left_out = experiment.results(each, raw)
+        if not results:
+            yield each, None, left_out
+            continue
+        try:
+            picture, table = figures.draw(each, results, paper, directory)
+        except figures.Missing as missing:
+            print(f"{each.name} cannot be drawn without {missing}", file=sys.stderr)
+            yield each, None, left_out
+            continue
+        command.write(directory / f"{each.name}.csv", table)
+        yield each, (picture, table), left_out
+
+
+PAPER = command.Paper(
+    name="netcache",
+    experiment=experiment,
+    drawn=drawn,
+    page=report.page,
+    table=lambda shown: shown[1] and shown[1][1],
+    conditions={"cores": os.cpu_count(), "kernel": platform.release().split("-")[0]},
+)
+
+if __name__ == "__main__":
+    sys.exit(command.main(PAPER))

@@ -1,0 +1,119 @@
+"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and `enroute fabric`."""
+
+import itertools
+import json
+import subprocess
+import tomllib
+from dataclasses import dataclass
+
+from lab.library import processes, repository
+
+DIRECTORY = repository.EXPERIMENTS / "netcache"
+
+# OrbitCache's rule: a run that loses more says nothing of the throughput.
+LOSS_MAX = 0.02
+# What a simulation needs not be told.
+REAL_TIME = ("seconds", "settle")
+# A run that is rejected is run again so often.
+ATTEMPTS = 3
+
+
+class Failed(Exception):
+    """A run did not finish; those that did are kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure: what is run for it and how it is drawn."""
+
+    name: str
+    title: str
+    kind: str
+    file: dict
+
+    def runs(self):
+        """A name and a command for each run."""
+        if self.kind == "packets":
+            rounds = str(self.file["rounds"])
+            yield "packets", ["switch", "measure", "packets", "--rounds", rounds]
+            return
+        grid = self.file["rack"]
+        for values in itertools.product(*grid.values()):
+            of = dict(zip(grid, values, strict=True))
+            if of.get("write-skew") and not of["writes"]:
+                continue  # Where nothing is written, keys written are all the same.
+            words = [f"--{name}={value}" for name, value in of.items()]
+            yield " ".join(words), ["switch", "rack", *words]
+            if self.file.get("simulated"):
+                words = [f"--{name}={value}" for name, value in of.items() if name not in REAL_TIME]
+                yield " ".join(["simulated", *words]), ["fabric", "rack", "--json", *words]
+
+
+def paper():
+    return tomllib.loads((DIRECTORY / "paper.toml").read_text())
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    known = {path.stem: path for path in sorted(DIRECTORY.glob("figure-*.toml"), key=order)}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in names or known]
+
+
+def order(path):
+    number = path.stem.removeprefix("figure-")
+    return int("".join(each for each in number if each.isdigit())), number
+
+
+def one(path, short):
+    file = tomllib.loads(path.read_text())
+    shorter = file.pop("short", {})
+    if short and "rack" in file:
+        file["rack"] |= shorter
+    elif short:
+        file |= shorter
+    return Experiment(path.stem, file["title"], file["kind"], file)
+
+
+def run(experiment, raw):
+    """Runs what is missing; a rack that loses too much is run again, then left out."""
+    for name, command in experiment.runs():
+        path = file_of(experiment, name, raw)
+        if path.exists():
+            continue
+        print(f"  {name}", flush=True)
+        for _ in range(ATTEMPTS):
+            result = enroute(command)
+            if not rejected(result):
+                break
+            print(f"    lost {result['loss']:.1%}", flush=True)
+        if command[1] == "rack":
+            result["simulated"] = command[0] == "fabric"
+        path.write_text(json.dumps(result) + "\n")
+
+
+def file_of(experiment, name, raw):
+    return raw / f"{experiment.name} {name}.json"
+
+
+def rejected(result):
+    return isinstance(result, dict) and result["loss"] > LOSS_MAX
+
+
+def enroute(command):
+    words = [str(processes.ENROUTE), *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = "\n".join(done.stderr.splitlines()[-5:])
+        raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{last}")
+    return json.loads(done.stdout)
+
+
+def results(experiment, raw):
+    """What its runs said, those that are there and lost little, and how many lost too much."""
+    paths = [file_of(experiment, name, raw) for name, _ in experiment.runs()]
+    every = [json.loads(path.read_text()) for path in paths if path.exists()]
+    kept = [each for each in every if not rejected(each)]
+    return kept, len(every) - len(kept)

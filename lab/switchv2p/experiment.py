@@ -1,0 +1,166 @@
+"""Data files of `experiments/switchv2p/` as sweeps, run by `enroute fabric sweep`."""
+
+import json
+import math
+import os
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.library import processes, repository
+
+DIRECTORY = repository.EXPERIMENTS / "switchv2p"
+# The paper's own traces, where they are; drawn by `enroute` from a seed where they are not.
+SHARED = repository.ROOT.parent / "shared" / "data" / "switchv2p"
+
+# What `hadoop-first20000` is where there is no such file: the same share of a drawn trace.
+PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
+
+
+# What directories of results begin with; the share of the traces follows.
+RUNS = "runs-"
+
+# Schemes that cache nothing in switches: their results have no cache size.
+CACHELESS = ("nocache", "direct", "ondemand")
+
+
+class Failed(Exception):
+    """A sweep did not finish; what it finished is kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table: what is swept for it and how it is drawn."""
+
+    name: str
+    title: str
+    kind: str
+    sweep: dict
+
+    def records(self, every):
+        """The results of its sweep, in the order of the grid."""
+        return [each for each in every if matches(self.sweep, each)]
+
+    def runs(self):
+        """How many results the whole sweep has: a scheme without caches in switches runs once."""
+        def count(key, default=1):
+            return len(self.sweep[key]) if key in self.sweep else default
+
+        of_scheme = [
+            1 if scheme in CACHELESS
+            else count("caches") * (count("controller_interval_us") if scheme == "controller" else 1)
+            for scheme in self.sweep["schemes"]
+        ]
+        others = ("traces", "topologies", "models", "quirks")
+        return sum(of_scheme) * math.prod(count(key) for key in others)
+
+
+def paper():
+    return read(DIRECTORY / "paper.toml")
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    paths = sorted(DIRECTORY.glob("*.toml"))
+    known = {path.stem: path for path in paths if path.stem != "paper"}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in (names or sorted(known, key=order))]
+
+
+def order(name):
+    """Figures by number, then tables, then the rest."""
+    kind, _, number = name.partition("-")
+    digits = "".join(each for each in number if each.isdigit())
+    return ({"figure": 0, "table": 1}.get(kind, 2), int(digits or 0), name)
+
+
+def one(path, short):
+    file = read(path)
+    sweep = file["sweep"] | (file.get("short", {}) if short else {})
+    return Experiment(path.stem, file["title"], file["kind"], sweep)
+
+
+def run(experiment, raw):
+    """Runs what is missing; results with the same share of a drawn trace are in one place, so that none
+    is run twice and none is taken for another."""
+    sweep = experiment.sweep
+    file = raw / f"{experiment.name}.toml"
+    file.write_text(toml(sweep | {
+        "traces": [trace(name, raw)[0] for name in sweep["traces"]],
+        "share": share(sweep),
+        "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
+    }))
+    output = raw / f"{RUNS}{share(sweep)}"
+    command = [processes.ENROUTE, "fabric", "sweep", file, "--output", output]
+    status = subprocess.run(command, check=False).returncode
+    if status:
+        raise Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
+
+
+def results(raw):
+    """Every result, with the share of a drawn trace that it is of."""
+    return [
+        json.loads(line) | {"share": float(path.parent.name.removeprefix(RUNS))}
+        for path in sorted(raw.glob(f"{RUNS}*/results.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def share(sweep):
+    """How much of its traces a sweep draws."""
+    return float(sweep.get("share", min(trace(name, Path())[1] for name in sweep["traces"])))
+
+
+def trace(name, raw):
+    """A trace as the sweep file names it, and the share of it that is drawn."""
+    shared = SHARED / f"{name}.csv.gz"
+    if shared.exists():
+        return place(shared, raw), 1.0
+    return PREFIXES.get(name, (name, 1.0))
+
+
+def place(name, raw):
+    """A file as seen from the sweep file; a built-in name as it is."""
+    path = DIRECTORY / name
+    return os.path.relpath(path, raw) if path.suffix in (".toml", ".gz") else str(name)
+
+
+def matches(sweep, record):
+    """Is this record one of the sweep's runs?"""
+    traces = [trace(name, Path())[0] for name in sweep["traces"]]
+    topologies = [Path(name).stem for name in sweep.get("topologies", ["ft8-10k"])]
+    quirks = sweep.get("quirks", [{}])
+    intervals = [0.0, *sweep.get("controller_interval_us", [150.0])]
+    return (
+        record["share"] == share(sweep)
+        and Path(record["trace"]).name in [Path(each).name for each in traces]
+        and record["scheme"] in sweep["schemes"]
+        and Path(record["topology"]).stem in topologies
+        and record["model"] in sweep["models"]
+        and record["cache"] in ["0", *sweep.get("caches", ["50%"])]
+        and record["quirks"] in quirks
+        and record["migrations"] == sweep.get("migrations", [])
+        and record["controller_interval_us"] in intervals
+    )
+
+
+def toml(values):
+    """Lists, texts and numbers as TOML; a table inside a list stands in one line."""
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in values.items())
+
+
+def toml_value(value):
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items())
+        return f"{{ {inner} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value)
+
+
+def read(path):
+    with path.open("rb") as file:
+        return tomllib.load(file)

@@ -1,0 +1,171 @@
+"""One page: each figure and table beside what the paper says, and what deviates."""
+
+import html
+from pathlib import Path
+
+from lab.library.page import STYLE, picture, table
+from lab.switchv2p import tables
+
+
+def page(paper, shown, conditions):
+    """`shown`: for each experiment, its records, its table and its picture."""
+    said = "; ".join(f"{key} {value}" for key, value in conditions.items())
+    parts = [
+        f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
+        f"<p>Conditions: {html.escape(said)}.</p>", METHOD,
+    ]
+    for experiment, records, numbers, drawn in shown:
+        parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
+        if experiment.name in paper["stated"]:
+            parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}"
+                         "</p>")
+        if drawn:
+            parts.append(picture(drawn, experiment.name, experiment.title))
+        sentence = deviation(experiment, records)
+        if sentence:
+            parts.append(f"<p><b>Here:</b> {html.escape(sentence)}</p>")
+        parts.append(f"<details><summary>Numbers</summary>{table(numbers)}</details>"
+                     if drawn else table(numbers))
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"<title>SwitchV2P, repeated</title><style>{STYLE}</style>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+METHOD = (
+    "<p>Every run is simulated packet by packet by <code>enroute fabric</code>. <b>published</b> "
+    "follows the authors' code, from which the paper's figures come, quirk by quirk; <b>paper</b> "
+    "follows the paper's text. Diamonds are the authors' own simulator, run again on the first "
+    "20,000 flows of their Hadoop trace. Traces that are not at hand are drawn from the statistics "
+    "the paper states, so their curves show shapes and orders, not the paper's values.</p>"
+)
+
+
+def deviation(experiment, records):
+    """What our runs say to the same statements, with their numbers."""
+    if not records:
+        return "drawn by an earlier run, whose results are not at hand."
+    return OF_KIND.get(experiment.kind, lambda _: "")(records)
+
+
+def best(records, scheme, key):
+    """The largest factor over NoCache of one scheme, under the published rules."""
+    factors = []
+    for each in records:
+        base = tables.baseline(records, each)
+        if each["scheme"] == scheme and each["model"] == "published" and base and each[key]:
+            factors.append(base[key] / each[key])
+    return max(factors, default=float("nan"))
+
+
+def cache_sizes(records):
+    fct, first = "fct_us", "first_packet_latency_us"
+    sentences = [
+        f"SwitchV2P's FCT is at best {best(records, 'switchv2p', fct):.1f} times better than "
+        f"NoCache's and its first packets {best(records, 'switchv2p', first):.1f} times."
+    ]
+    if any(each["scheme"] == "direct" for each in records):
+        sentences.append(
+            f"Direct, the bound: {best(records, 'direct', fct):.1f} and "
+            f"{best(records, 'direct', first):.1f} times."
+        )
+    published = [each for each in records if each["model"] == "published"]
+    worse = [
+        f"{other['scheme']} at {other['cache']}"
+        for each in published if each["scheme"] == "switchv2p"
+        for other in published
+        if other["scheme"] in ("locallearning", "gwcache", "bluebird")
+        and other["cache"] == each["cache"] and other["topology"] == each["topology"]
+        and other[fct] < each[fct]
+    ]
+    sentences.append(
+        "No switch-based scheme has a better FCT at the same cache size." if not worse
+        else f"A better FCT than SwitchV2P's at the same cache size has: {', '.join(worse)}."
+    )
+    return " ".join(sentences)
+
+
+def ratios(records, scheme, of, model="published"):
+    named = {each["scheme"]: each for each in records if each["model"] == model}
+    if scheme not in named or "switchv2p" not in named:
+        return float("nan")
+    return of(named[scheme]) / of(named["switchv2p"])
+
+
+def pods(records):
+    def total(each):
+        return sum(each["switch_bytes"])
+    hops = {each["scheme"]: each["packet_hops"] for each in records if each["model"] == "published"}
+    passed = ", ".join(f"{name} {value:.1f}" for name, value in hops.items())
+    direct = 1 / ratios(records, "direct", total)
+    return (
+        f"All switches together: NoCache {ratios(records, 'nocache', total):.2f} and GwCache "
+        f"{ratios(records, 'gwcache', total):.2f} times SwitchV2P's bytes, SwitchV2P {direct:.3f} "
+        f"times Direct's; switches passed by a packet: {passed}. Under the text's rules: NoCache "
+        f"{ratios(records, 'nocache', total, 'paper'):.2f} times."
+    )
+
+
+def switches(records):
+    def last(each):
+        return each["switch_bytes"][-1]
+    return (
+        f"The gateway ToR: NoCache {ratios(records, 'nocache', last):.1f} and GwCache "
+        f"{ratios(records, 'gwcache', last):.1f} times SwitchV2P's bytes."
+    )
+
+
+def gateways(records):
+    """What fewer gateways cost, beside 40."""
+    def lost(scheme):
+        runs = {Path(each["topology"]).stem: each for each in records if each["scheme"] == scheme}
+        if not {"ft8-10k", "gateways-4"} <= runs.keys():
+            return float("nan")
+        return (runs["gateways-4"]["fct_us"] / runs["ft8-10k"]["fct_us"] - 1) * 100
+
+    return (
+        f"With 4 gateways instead of 40 the FCT of SwitchV2P is {lost('switchv2p'):.0f} % longer, of "
+        f"GwCache {lost('gwcache'):.0f} %, of NoCache {lost('nocache'):.0f} %, of LocalLearning "
+        f"{lost('locallearning'):.0f} %. A gateway of the published code has no limit but its link."
+    )
+
+
+def migration(records):
+    return (
+        "What no draw decides is the reference's to the digit. The other rows depend on which "
+        "packets happen to trigger learning packets; the tests hold them over many seeds."
+    )
+
+
+def layers(records):
+    def core(model):
+        of_model = [each for each in records if each["model"] == model]
+        hits = sum(each[layer]["hits"] for each in of_model for layer in tables.LAYERS)
+        return sum(each["core"]["hits"] for each in of_model) / max(hits, 1) * 100
+
+    return (
+        f"Hits at cores: {core('published'):.1f} % under the code's rules, {core('paper'):.1f} % under "
+        "the text's, over these traces together. Where spines may answer themselves (§3.1) little is "
+        "left for cores. Which quirk moves what is the last table of this page."
+    )
+
+
+def quirks(records):
+    whole = next((each for each in records if not each["quirks"]), None)
+    if whole is None:
+        return ""
+    changes = sorted(
+        ((each["fct_us"] / whole["fct_us"] - 1) * 100, *each["quirks"])
+        for each in records if len(each["quirks"]) == 1
+    )
+    largest = sorted(changes, key=lambda change: -abs(change[0]))[:4]
+    said = ", ".join(f"{name} {change:+.1f} %" for change, name in largest)
+    return (
+        f"Leaving out one quirk at a time changes SwitchV2P's mean FCT most by: {said}. One seed; "
+        "below a percent is chance."
+    )
+
+
+OF_KIND = {"cache-sizes": cache_sizes, "pods": pods, "switches": switches, "gateways": gateways,
+           "migration": migration, "layers": layers, "quirks": quirks}

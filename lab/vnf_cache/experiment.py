@@ -1,0 +1,132 @@
+"""What is to be measured: the data files of `experiments/vnf_cache/`, as runs."""
+
+import tomllib
+from dataclasses import dataclass
+
+from lab.library import repository
+from lab.vnf_cache import workload
+
+DIRECTORY = repository.EXPERIMENTS / "vnf_cache"
+
+# What one request to the server costs beside the path, for estimates of the time left alone.
+SERVICE_MS = 1.5
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where the server is, as round trip times."""
+
+    name: str
+    direct_rtt_ms: float
+    client_cache_rtt_ms: float
+    cache_origin_rtt_ms: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cache, cold at the start, under one workload: what one measuring process does."""
+
+    scenario: str
+    location: Location
+    # "uniform": batches of random keys. "first": each batch is one new key, asked for repeatedly.
+    workload: str
+    # Entries; 0 is the direct path, without a cache.
+    capacity: int
+    batches: int
+    requests: int
+    alone: bool
+
+    @property
+    def name(self):
+        return f"{self.scenario}-{self.location.name.lower()}-{self.workload}-{self.capacity}"
+
+    @property
+    def hit_rtt_ms(self):
+        return self.location.client_cache_rtt_ms
+
+    @property
+    def miss_rtt_ms(self):
+        """What the path alone costs a request that reaches the server."""
+        if not self.capacity:
+            return self.location.direct_rtt_ms
+        return self.location.client_cache_rtt_ms + self.location.cache_origin_rtt_ms
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything the paper's data files say."""
+
+    common: dict
+    scenarios: dict
+    paper: dict
+    runs: list
+
+    def run(self, name):
+        return next(run for run in self.runs if run.name == name)
+
+    def batch_keys(self, run, batch):
+        """The keys of one batch, and whether each one's latency is recorded."""
+        keys, seed = self.common["workload"]["keys"], self.common["workload"]["seed"]
+        if run.workload == "uniform":
+            return [(key, True) for key in workload.uniform(seed, batch, keys, run.requests)]
+        return workload.first(batch, keys, run.requests, displaced=0 < run.capacity < 2)
+
+    def ideal_ms(self, run, batches):
+        """The latencies if programs took no time: each hit and each miss costs its path.
+
+        A request misses where a cache of this capacity misses that forgets its oldest entry. Keys
+        are uniform and independent, so no cache that cannot see the future misses less often.
+        """
+        pairs = [pair for batch in range(1, batches + 1) for pair in self.batch_keys(run, batch)]
+        stored = workload.Replay(run.capacity)
+        outcomes = [(stored.read(key), recorded) for key, recorded in pairs]
+        hits = [hit for hit, recorded in outcomes if recorded]
+        return [run.hit_rtt_ms if hit else run.miss_rtt_ms for hit in hits]
+
+    def expected_s(self, run, batches):
+        """How long these batches will take, about."""
+        asked = 2 if run.workload == "first" and run.capacity == 1 else 1
+        return sum(self.ideal_ms(run, batches)) * asked / 1000 + (
+            batches * run.requests * SERVICE_MS / 1000
+        )
+
+
+def load(short):
+    """Reads the data files."""
+    common, paper = read(DIRECTORY / "common.toml"), read(DIRECTORY / "paper.toml")
+    files = [read(path) for path in sorted(DIRECTORY.glob("scenario-*.toml"))]
+    scenarios = {file["letter"]: file for file in files}
+    runs = [run for file in files for run in runs_of(file, common, short)]
+    return Experiment(common, scenarios, paper, runs)
+
+
+def runs_of(file, common, short):
+    locations = [Location(**entry) for entry in file["location"]]
+    uniform, first = file["uniform"], file.get("first")
+    for location in locations:
+        for position, capacity in enumerate(uniform["capacities"]):
+            batches = uniform["batches_short"][position] if short else uniform["batches"]
+            yield Run(
+                scenario=file["letter"],
+                location=location,
+                workload="uniform",
+                capacity=capacity,
+                batches=batches,
+                requests=common["workload"]["requests"],
+                alone=file["alone"],
+            )
+    for capacity in first["capacities"] if first else []:
+        yield Run(
+            scenario=file["letter"],
+            location=next(each for each in locations if each.name == first["location"]),
+            workload="first",
+            capacity=capacity,
+            batches=first["keys_short"] if short else first["keys"],
+            requests=first["requests"],
+            alone=file["alone"],
+        )
+
+
+def read(path):
+    with path.open("rb") as file:
+        return tomllib.load(file)

@@ -1,0 +1,182 @@
+"""The papers' tables from measured batches, and a summary of every run."""
+
+import csv
+import statistics
+from dataclasses import dataclass, field
+
+from lab.vnf_cache import results
+
+
+@dataclass
+class Measured:
+    """Everything measured of one run."""
+
+    run: object
+    batches: list
+    # What the same requests would take if programs took no time.
+    ideal_ms: list = field(default_factory=list)
+
+    @property
+    def rows(self):
+        return [row for batch in self.batches for row in batch.rows]
+
+    def latencies(self, outcome=None):
+        return [row.latency_ms for row in self.rows if outcome in (None, row.outcome)]
+
+    @property
+    def mean_ms(self):
+        return statistics.fmean(self.latencies())
+
+    @property
+    def ideal_mean_ms(self):
+        return statistics.fmean(self.ideal_ms)
+
+    @property
+    def requests_per_s(self):
+        return len(self.rows) / sum(batch.seconds for batch in self.batches)
+
+    @property
+    def hit_ratio(self):
+        return sum(row.outcome == "hit" for row in self.rows) / len(self.rows)
+
+    @property
+    def disagreements(self):
+        """Requests whose outcome the cache's counters or the replay count differently."""
+        if self.run.workload == "first" or not self.run.capacity:
+            return 0
+        return sum(disagreement(batch) for batch in self.batches)
+
+    def nth(self, index):
+        """Latencies of the requests in this place of their batch, from 1."""
+        return [row.latency_ms for row in self.rows if row.index == index]
+
+
+def disagreement(batch):
+    by_label = sum(row.outcome == "hit" for row in batch.rows)
+    by_counter, misses = batch.counted
+    uncounted = abs(by_counter + misses - len(batch.rows))
+    return max(abs(by_label - by_counter), abs(by_label - batch.replayed_hits), uncounted)
+
+
+def read_all(paper, directory):
+    """What is there, by run name; runs without a finished batch are absent."""
+    measured = {}
+    for run in paper.runs:
+        batches = list(results.read_batches(directory, run))
+        if batches:
+            ideal = paper.ideal_ms(run, len(batches))
+            measured[run.name] = Measured(run, batches, ideal)
+    return measured
+
+
+def summary(measured):
+    header = (
+        "scenario location workload capacity batches requests mean_ms p50_ms p99_ms ideal_mean_ms "
+        "requests_per_s hit_ratio hits_by_counters misses_by_counters disagreements load_mean"
+    ).split()
+    rows = []
+    for each in measured.values():
+        run, latencies = each.run, sorted(each.latencies())
+        counted = [sum(batch.counted[i] for batch in each.batches) for i in (0, 1)]
+        rows.append(
+            [
+                run.scenario.upper(),
+                run.location.name,
+                run.workload,
+                run.capacity,
+                len(each.batches),
+                len(latencies),
+                f"{each.mean_ms:.3f}",
+                f"{statistics.median(latencies):.3f}",
+                f"{latencies[int(len(latencies) * 0.99)]:.3f}",
+                f"{each.ideal_mean_ms:.3f}",
+                f"{each.requests_per_s:.1f}",
+                f"{each.hit_ratio:.4f}",
+                *counted,
+                each.disagreements,
+                f"{statistics.fmean(batch.load for batch in each.batches):.1f}",
+            ]
+        )
+    return header, rows
+
+
+def table_1(paper, measured):
+    """Scenario A: the first six requests for one key, and what the cache adds."""
+    printed = paper.paper["table-1"]
+    rows = three_rows(
+        "paper",
+        (printed["direct_ms"], printed["direct_mean_ms"], printed["direct_requests_per_s"]),
+        (printed["cache_ms"], printed["cache_mean_ms"], printed["cache_requests_per_s"]),
+    )
+    names = ("a-local-first-0", "a-local-uniform-0", "a-local-first-100", "a-local-uniform-100")
+    if all(name in measured for name in names):
+        direct_first, direct, cache_first, cache = (measured[name] for name in names)
+        rows += three_rows("enroute", *map(ordered, (direct_first, cache_first), (direct, cache)))
+    header = ["source", "path", *map(str, range(1, 7)), "mean_ms", "requests_per_s"]
+    return header, rows
+
+
+def ordered(first, uniform):
+    medians = [statistics.median(first.nth(index)) for index in range(1, first.run.requests + 1)]
+    return medians, uniform.mean_ms, uniform.requests_per_s
+
+
+def three_rows(source, direct, cache):
+    def row(path, values):
+        return [source, path, *(f"{value:.2f}" for value in values[0]), *values[1:]]
+
+    over = [there - here for here, there in zip(direct[0], cache[0], strict=True)]
+    means = [f"{direct[1]:.2f}", f"{cache[1]:.2f}", f"{cache[1] - direct[1]:.2f}"]
+    rates = [f"{direct[2]:.0f}", f"{cache[2]:.0f}", f"{cache[2] - direct[2]:.0f}"]
+    return [
+        row("without cache", (direct[0], means[0], rates[0])),
+        row("with cache", (cache[0], means[1], rates[1])),
+        row("overhead", (over, means[2], rates[2])),
+    ]
+
+
+def table_2(paper, measured):
+    return means(paper, measured, "b", "table-2")
+
+
+def table_3(paper, measured):
+    return means(paper, measured, "c", "table-3")
+
+
+def means(paper, measured, scenario, name):
+    """Mean response times for each capacity: printed, ours, ideal; and how many requests each."""
+    printed = paper.paper[name]
+    capacities = printed["capacities"]
+    rows = []
+    for location in [entry["name"] for entry in paper.scenarios[scenario]["location"]]:
+        ours = [uniform(paper, measured, scenario, location, each) for each in capacities]
+        rates = printed["requests_per_s"][location]
+
+        def row(source, quantity, values, place=location):
+            return [place, source, quantity, *values]
+
+        def each_of_ours(form, quantity, ours=ours):
+            return [form.format(getattr(each, quantity)) if each else "" for each in ours]
+
+        rows += [
+            row("paper", "mean_ms", [f"{value:.2f}" for value in printed[location]]),
+            row("enroute", "mean_ms", each_of_ours("{:.2f}", "mean_ms")),
+            row("ideal", "mean_ms", each_of_ours("{:.2f}", "ideal_mean_ms")),
+            row("paper", "requests_per_s", [rates.get(str(each), "") for each in capacities]),
+            row("enroute", "requests_per_s", each_of_ours("{:.1f}", "requests_per_s")),
+            row("enroute", "hit_ratio", each_of_ours("{:.3f}", "hit_ratio")),
+            row("enroute", "requests", [len(each.rows) if each else "" for each in ours]),
+        ]
+    return ["location", "source", "quantity", "none", *map(str, capacities[1:])], rows
+
+
+def uniform(paper, measured, scenario, location, capacity):
+    """One cell's run; the direct path may be another scenario's."""
+    owner = paper.scenarios[scenario].get("direct_from", scenario) if not capacity else scenario
+    return measured.get(f"{owner}-{location.lower()}-uniform-{capacity}")
+
+
+def write(path, table):
+    header, rows = table
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
