@@ -63,7 +63,7 @@ impl fmt::Display for Goal {
 
 /// Can `p99` be asked for? It is shown in whole microseconds.
 fn is_latency(p99: &Duration) -> bool {
-    *p99 >= LOOKUP_P99_MIN && p99.subsec_nanos() % 1_000 == 0
+    *p99 >= LOOKUP_P99_MIN && p99.subsec_nanos().is_multiple_of(1_000)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! # enroute: the wiring
 //!
-//! Tier 2, the only crate which reads a clock, opens a socket, spawns a thread or sees the
-//! environment. It wires the parts below it into one program; whoever reads a protocol here has
+//! Tier 2: with `testbed` the only crate which reads a clock, opens a socket, spawns a thread or
+//! sees the environment. It wires the parts below it into one program; whoever reads a protocol here has
 //! found a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
@@ -25,6 +25,7 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `endpoint` | HTTP endpoints: accepting, limits before anything is known of the client, ends |
 //! | `foreign` | clients that speak another protocol than a port serves |
+//! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, which a model of threads replaces |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | what the process takes of the machine's memory |
@@ -48,6 +49,7 @@ mod lock;
 mod logging;
 mod memory;
 pub mod private_file;
+mod resp_client;
 pub mod runtime;
 pub mod state;
 pub mod switch;

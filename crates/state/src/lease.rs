@@ -24,6 +24,8 @@
 
 use std::time::Duration;
 
+pub mod key;
+
 /// Lifetime of a lease that is not renewed.
 pub const LEASE: Duration = Duration::from_secs(8);
 /// Age at which it is renewed.

@@ -1,13 +1,17 @@
 //! The state layer: each piece of network-function state on the host that uses it most.
 //!
-//! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or
-//! Valkey Cluster, as arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access
-//! pattern monitor, [`placement`] says which node should own which slot, and [`initiator`] when a
-//! slot should move there, [`batch`] which move at once, [`migration`] how, by which [`scripts`], which leave a [`note`], and [`lease`] who may; [`replicas`] which are copied instead. Hosts are
-//! where applications run, nodes are servers of the cluster; the unit of placement is the hash [`slot`].
+//! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or Valkey Cluster, as arithmetic: [`delays`] is the
+//! infrastructure monitor, [`accesses`] the access pattern monitor, [`placement`] says which node should own which slot,
+//! [`initiator`] when a slot should move there, [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may
+//! move them; [`replicas`] says which are copied instead. [`agent`] routes the requests of applications. Hosts are where
+//! applications run, nodes are servers of the cluster; the unit of placement is the hash [`slot`].
 //!
-//! **What it is not.** No clock, no sockets, no cluster commands: tier 2 measures, reports, and
-//! carries out the moves that leave as values. Not a client of the cluster either.
+//! It is also all that is said to the nodes, and what their replies mean: each command is a [`query`] beside the model it
+//! belongs to ([`members`], [`usage`], [`steps`] with its [`scripts`] and [`note`], [`engine`], [`lease::key`], [`fence`], [`bus`]).
+//! The scripts are tested as they are sent, against the model's steps.
+//!
+//! **What it is not.** No clock, no sockets, no threads: tier 2 measures, reports, sends the queries of the moves that leave as
+//! values, and hands back the replies.
 //!
 //! **Read first:** [`placement::Problem`], what is decided; then [`initiator::Initiator`], when.
 #![forbid(unsafe_code)]
@@ -15,16 +19,23 @@
 pub mod accesses;
 pub mod agent;
 pub mod batch;
+pub mod bus;
+mod clients;
 pub mod delays;
+pub mod engine;
+pub mod fence;
 pub mod initiator;
 pub mod lease;
 pub mod members;
 pub mod migration;
 pub mod note;
 pub mod placement;
+pub mod query;
 pub mod replicas;
 pub mod scripts;
 pub mod slot;
+pub mod steps;
+pub mod usage;
 
 /// A host where applications run, by its number among the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,34 @@
 //! What a node says of its cluster (`CLUSTER NODES`): who is there, who owns what, what is open.
+//!
+//! Of itself it is asked by scripts that answer in a word: what it can tell of a cluster of a thousand nodes is a thousand
+//! lines, and from each of them a million.
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::slot::{SLOTS, Slot};
+use wire::resp::Reply;
+
+use crate::{
+    query::{Query, number, text, unexpected, words},
+    slot::{SLOTS, Slot},
+};
+
+/// Its own line of CLUSTER NODES, and the latest epoch it has heard of. An id begins a line only of its node.
+const ONESELF: &str = "\
+    local nodes, latest = '\\n' .. redis.call('CLUSTER', 'NODES'), 0 \
+    for epoch in string.gmatch(nodes, ' (%d+) %a*connected') do \
+      latest = math.max(latest, tonumber(epoch)) \
+    end \
+    return {string.match(nodes, '\\n(' .. redis.call('CLUSTER', 'MYID') .. ' [^\\n]*)'), latest}";
+
+/// How many keys it has that are in none of these slots, first and last of each range.
+const FOREIGN_KEYS: &str = "\
+    local keys = redis.call('DBSIZE') \
+    for i = 1, #ARGV, 2 do \
+      for slot = tonumber(ARGV[i]), tonumber(ARGV[i + 1]) do \
+        keys = keys - redis.call('CLUSTER', 'COUNTKEYSINSLOT', slot) \
+      end \
+    end \
+    return keys";
 
 /// A node, as one of them tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +65,40 @@ impl Member {
     pub fn owns(&self, slot: Slot) -> bool {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
+}
+
+/// All nodes that the node at `asked` knows.
+#[must_use]
+pub fn nodes(asked: SocketAddr) -> Query<'static, Vec<Member>> {
+    Query::new(words!["CLUSTER", "NODES"], move |reply| Ok(read(&text(reply)?, asked)))
+}
+
+/// The node at `asked`, and the latest epoch it has heard of.
+#[must_use]
+pub fn oneself(asked: SocketAddr) -> Query<'static, (Option<Member>, u64)> {
+    Query::new(words!["EVAL_RO", ONESELF, 0], move |reply| match reply.list() {
+        [line, Reply::Integer(latest)] => {
+            let own = read(&line.text().unwrap_or_default(), asked).pop();
+            Ok((own, latest.unsigned_abs()))
+        }
+        _ => Err(unexpected("its own line of CLUSTER NODES, and an epoch", &reply)),
+    })
+}
+
+/// How many keys a node has of slots that are not its own and do not come to it.
+#[must_use]
+pub fn foreign_keys(member: &Member) -> Query<'static, u64> {
+    let coming = member.importing.iter().map(|&(slot, _)| (slot, slot));
+    let ranges = member.slots.iter().copied().chain(coming);
+    let mut words = words!["EVAL_RO", FOREIGN_KEYS, 0];
+    words.extend(ranges.flat_map(|(first, last)| words![first, last]));
+    Query::new(words, number)
+}
+
+/// How many keys of a slot a node has.
+#[must_use]
+pub fn keys_in(slot: Slot) -> Query<'static, u64> {
+    Query::new(words!["CLUSTER", "COUNTKEYSINSLOT", slot], number)
 }
 
 /// Reads the answer to `CLUSTER NODES` of the node at `asked`. Lines that cannot be read, and nodes

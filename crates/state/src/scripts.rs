@@ -2,31 +2,63 @@
 //!
 //! Every [`Script`] starts with a check that the sender's fence stands at the node ([`crate::lease`]); the type cannot be made without.
 
+use wire::resp::Reply;
+
+use crate::{
+    query::{Meaning, Query, Why, Word, done, words},
+    slot::Slot,
+};
+
 /// A script that is executed only behind the fence of its sender.
 #[derive(Debug, Clone, Copy)]
-pub struct Script(&'static str);
+pub struct Script {
+    name: &'static str,
+    /// The first argument is [`crate::lease::Token::channel`].
+    text: &'static str,
+}
 
-impl Script {
-    /// Its text. The first argument is [`crate::lease::Token::channel`].
+/// A script with its arguments and the meaning of its reply.
+pub struct Call<'a, T> {
+    script: Script,
+    words: Vec<Word<'a>>,
+    meaning: Meaning<'a, T>,
+}
+
+impl<'a, T: 'a> Call<'a, T> {
+    pub(crate) fn new(
+        script: Script,
+        words: Vec<Word<'a>>,
+        meaning: impl FnOnce(Reply) -> Result<T, Why> + 'a,
+    ) -> Self {
+        Self { script, words, meaning: Box::new(meaning) }
+    }
+
+    /// The command that executes it if the fence of this channel stands at the node. [`ASKING`] comes before it on the
+    /// same connection.
     #[must_use]
-    pub fn text(self) -> &'static str {
-        self.0
+    pub fn behind(self, channel: &'a str) -> Query<'a, T> {
+        let mut words = words!["EVAL", self.script.text, 0, channel];
+        words.extend(self.words);
+        Query::new(words, self.meaning).named(self.script.name)
     }
 }
 
+/// Without it a node that does not own a slot refuses a script access to the slot's keys.
+pub const ASKING: &str = "ASKING";
+
 /// Error code of a node at which the fence does not stand.
-pub const FENCED: &str = "FENCED ";
+pub(crate) const FENCED: &str = "FENCED ";
 
 macro_rules! script {
     ($(#[$doc:meta])* $name:ident, $body:literal) => {
         $(#[$doc])*
-        pub const $name: Script = Script(concat!(
+        pub(crate) const $name: Script = Script { name: stringify!($name), text: concat!(
             "local lease = table.remove(ARGV, 1) \
              if redis.call('PUBSUB', 'NUMSUB', lease)[2] == 0 then \
                return redis.error_reply('FENCED ' .. lease .. ' does not stand here') \
              end ",
             $body
-        ));
+        ) };
     };
 }
 
@@ -163,6 +195,12 @@ script! {
 }
 
 script! {
+    /// Some of the keys of a slot, the note among them. Slot, number of keys.
+    KEYS,
+    "return redis.call('CLUSTER', 'GETKEYSINSLOT', ARGV[1], ARGV[2])"
+}
+
+script! {
     /// The target forgets keys that the source has taken. Slot, source, keys.
     DROP,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
@@ -185,13 +223,9 @@ script! {
     "return redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', ARGV[1], ARGV[1], 'NODE', ARGV[2])"
 }
 
-/// Renews the lease; returns its holder if that is another. Key; holder, milliseconds.
-pub const RENEW: &str = "\
-    local holder = redis.call('GET', KEYS[1]) \
-    if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
-    return holder or ''";
-
-/// Gives the lease up. Key; holder.
-pub const RELEASE: &str = "\
-    if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
-    return redis.call('DEL', KEYS[1])";
+/// Names the new owners of slots to a node that is neither source nor target.
+#[must_use]
+pub fn tell<'a>(owners: &[(Slot, &'a str)]) -> Call<'a, ()> {
+    let words = owners.iter().flat_map(|&(slot, owner)| words![slot, owner]);
+    Call::new(TELL, words.collect(), done)
+}

@@ -2,8 +2,8 @@
 //!
 //! Emulated network paths, simulated fabrics, a rack in network namespaces, demonstrations, load.
 //!
-//! It is not: part of any service. It imports no service: the
-//! program hands it what it needs ([`services`]), or it runs the program as a child.
+//! It is not: part of any service. It imports none: the program hands it what it needs
+//! ([`services`]), or it runs the program as a child ([`demo`]).
 //!
 //! Read first: [`command`], which names each subcommand, then the module of the same name.
 //!

@@ -5,41 +5,28 @@ mod place;
 
 use std::{collections::VecDeque, time::Duration};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, bail};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::{Mutex, mpsc, oneshot},
     time::timeout,
 };
-use wire::resp::{Frame, Limits, frame};
+use wire::resp::{Limits, Reply};
+
+use crate::resp_client::asynchronous::Connection;
 
 pub use place::{Address, Place};
 
 /// Longest wait for an answer, connecting included.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Commands sent and not answered; whoever comes next waits.
+/// Commands sent and not answered; further ones wait.
 const OUTSTANDING_MAX: usize = 4096;
-/// Bytes of answers not yet understood; a scan's answer is the longest.
-const UNREAD_BYTES_MAX: usize = 1 << 20;
-
-/// An answer of the database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// Nothing under that name.
-    Null,
-    /// A status or a value.
-    Bytes(Vec<u8>),
-    /// A number.
-    Integer(i64),
-    /// Several answers.
-    List(Vec<Reply>),
-    /// The command failed.
-    Error(String),
-}
+/// Bytes of one answer; a scan's answer is the longest.
+const REPLY_BYTES_MAX: usize = 1 << 20;
 
 struct Command {
-    bytes: Vec<u8>,
+    words: Vec<Vec<u8>>,
     answer: oneshot::Sender<Reply>,
 }
 
@@ -75,7 +62,8 @@ impl Database {
 
     async fn exchange(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
         let (answer, answered) = oneshot::channel();
-        let command = Command { bytes: encode(arguments), answer };
+        let words = arguments.iter().map(|argument| argument.to_vec()).collect();
+        let command = Command { words, answer };
         let queue = self.queue().await?;
         queue.send(command).await.map_err(|_| anyhow!("the connection was lost"))?;
         answered.await.map_err(|_| anyhow!("the connection was lost"))
@@ -97,97 +85,62 @@ impl Database {
         stream.set_nodelay(true)?;
         let (queue, commands) = mpsc::channel(OUTSTANDING_MAX);
         match self.place.tls() {
-            None => spawn(serve(stream, commands)),
+            None => self.login(stream, commands).await?,
             Some((connector, name)) => {
-                spawn(serve(connector.connect(name, stream).await?, commands));
-            }
-        }
-        if let Some((user, password)) = self.place.address().login() {
-            let (answer, answered) = oneshot::channel();
-            let bytes = encode(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
-            queue
-                .send(Command { bytes, answer })
-                .await
-                .map_err(|_| anyhow!("the connection was lost"))?;
-            if let Reply::Error(text) = answered.await.context("the connection was lost")? {
-                bail!("login refused: {text}");
+                self.login(connector.connect(name, stream).await?, commands).await?;
             }
         }
         Ok(queue)
     }
-}
 
-fn spawn(serving: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::warn!("connection to the database lost: {error:#}");
+    /// Logs in, then serves commands until the connection is lost.
+    async fn login(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        commands: mpsc::Receiver<Command>,
+    ) -> anyhow::Result<()> {
+        let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() };
+        let mut connection = Connection::new(stream, OUTSTANDING_MAX, &limits);
+        if let Some((user, password)) = self.place.address().login() {
+            connection.queue(&["AUTH", user, password])?;
+            connection.send().await?;
+            if let Reply::Error(text) = connection.reply().await? {
+                bail!("login refused: {text}");
+            }
         }
-    });
+        tokio::spawn(async move {
+            if let Err(error) = serve(connection, commands).await {
+                tracing::warn!("connection to the database lost: {error:#}");
+            }
+        });
+        Ok(())
+    }
 }
 
-/// Writes commands as they come, hands answers to whoever waits longest. Ending drops the senders of
-/// all answers, which tells their receivers.
+/// Sends commands as they come and hands out the replies. Ending drops the senders of all answers,
+/// which tells their receivers.
 async fn serve(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut connection: Connection<impl AsyncRead + AsyncWrite + Unpin>,
     mut commands: mpsc::Receiver<Command>,
 ) -> anyhow::Result<()> {
-    let limits = Limits::default();
     let mut waiting = VecDeque::new();
-    let (mut unread, mut out) = (Vec::new(), Vec::new());
     loop {
         tokio::select! {
-            command = commands.recv(), if waiting.len() < OUTSTANDING_MAX => {
+            command = commands.recv(), if !connection.is_full() => {
                 let Some(command) = command else { return Ok(()) };
-                out.clear();
                 let mut next = Some(command);
                 while let Some(command) = next {
-                    out.extend_from_slice(&command.bytes);
+                    connection.queue(&command.words)?;
                     waiting.push_back(command.answer);
-                    next = commands.try_recv().ok();
+                    next = if connection.is_full() { None } else { commands.try_recv().ok() };
                 }
-                stream.write_all(&out).await?;
-                stream.flush().await?;
+                connection.send().await?;
             }
-            read = stream.read_buf(&mut unread) => {
-                ensure!(read? > 0, "the database closed the connection");
-                let mut used = 0;
-                while let Some((frame, length)) = frame::decode(&unread[used..], &limits)? {
-                    used += length;
-                    let answer = waiting.pop_front().context("expected no reply, got one without \
-                                                              a request")?;
-                    // Whoever lost patience is gone.
-                    let _ = answer.send(reply(&frame));
-                }
-                unread.drain(..used);
-                ensure!(unread.len() < UNREAD_BYTES_MAX, "expected a reply of at most 1 MiB, got \
-                                                          a longer one");
+            reply = connection.reply() => {
+                let reply = reply?;
+                // A caller whose patience has ended no longer waits for it.
+                waiting.pop_front().map(|answer: oneshot::Sender<Reply>| answer.send(reply));
             }
         }
     }
-}
-
-fn encode(arguments: &[&[u8]]) -> Vec<u8> {
-    let mut out = format!("*{}\r\n", arguments.len()).into_bytes();
-    for argument in arguments {
-        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
-    out
-}
-
-fn reply(frame: &Frame<'_>) -> Reply {
-    if frame.is_null() {
-        return Reply::Null;
-    }
-    if let Some(text) = frame.error() {
-        return Reply::Error(String::from_utf8_lossy(text).into_owned());
-    }
-    if let Some(number) = frame.integer() {
-        return Reply::Integer(number);
-    }
-    if frame.kind().is_aggregate() {
-        return Reply::List(frame.elements().map(|element| reply(&element)).collect());
-    }
-    Reply::Bytes(frame.payload().or(frame.line()).unwrap_or_default().to_vec())
 }

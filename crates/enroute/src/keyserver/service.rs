@@ -17,14 +17,13 @@ use keyserver::{
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tracing::{debug, error, warn};
-use wire::ski::{self, KeyId, Refusal, Request};
+use wire::{
+    resp::Reply,
+    ski::{self, KeyId, Refusal, Request},
+};
 use zeroize::Zeroizing;
 
-use super::{
-    audit::Log,
-    database::{Database, Reply},
-    lane::Lane,
-};
+use super::{audit::Log, database::Database, lane::Lane};
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;

@@ -5,13 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use keyserver::{Keyring, key::pkcs8_of, record};
-use wire::ski::KeyId;
+use wire::{resp::Reply, ski::KeyId};
 use zeroize::Zeroizing;
 
-use super::{
-    database::{Database, Reply},
-    service::getrandom,
-};
+use super::{database::Database, service::getrandom};
 use crate::private_file;
 
 mod inventory;

@@ -15,13 +15,13 @@ use std::{
 
 use anyhow::{Context, bail};
 use parking_lot::Mutex;
-use state::Node as Number;
+use state::{Node as Number, bus, members::Member};
 
 use super::{
-    cluster::{Cluster, View},
-    node::{Node, Reply},
+    cluster::{Cluster, View, query},
     wave::wave,
 };
+use crate::resp_client::blocking::Connection;
 
 /// How long what was published may take to every node.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -29,8 +29,6 @@ const LIMIT: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(300);
 /// What is there already is heard, however late it is.
 const AT_LEAST: Duration = Duration::from_millis(5);
-/// Channels begin with it.
-const CHANNEL: &str = "enroute:bus:";
 
 /// What nodes that are to be left have said before.
 pub(super) struct Bus<'a> {
@@ -70,11 +68,12 @@ impl<'a> Bus<'a> {
 
     /// Sources that all primaries have heard.
     fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Number>> {
-        let channel = format!("{CHANNEL}{turn}");
-        let listen = |&(_, member): &(Number, &state::members::Member)| -> anyhow::Result<Node> {
+        let channel = bus::channel(turn);
+        let listen = |&(_, member): &(Number, &Member)| -> anyhow::Result<Connection> {
             let mut node = self.cluster.connect(member.address)?;
-            node.ask(&["SUBSCRIBE", &channel]).with_context(|| {
-                format!("slot moves need the rights +publish, +subscribe and channels {CHANNEL}*")
+            query(&mut node, bus::subscribe(&channel)).with_context(|| {
+                let channels = bus::CHANNELS;
+                format!("slot moves need the rights +publish, +subscribe and channels {channels}*")
             })?;
             Ok(node)
         };
@@ -93,8 +92,7 @@ impl<'a> Bus<'a> {
             }
             let publish = |source: &Number| -> anyhow::Result<()> {
                 let address = self.view.member(*source)?.address;
-                self.cluster.ask(address, &["PUBLISH", &channel, &source.0.to_string()])?;
-                Ok(())
+                self.cluster.query(address, bus::publish(&channel, *source))
             };
             wave(&missing, publish).into_iter().collect::<anyhow::Result<()>>()?;
             let round = Instant::now() + PERIOD;
@@ -104,13 +102,16 @@ impl<'a> Bus<'a> {
 }
 
 /// Hears from so many sources, or until it is that time.
-fn listen_until((node, heard): &mut (Node, BTreeSet<Number>), sources: usize, round: Instant) {
+fn listen_until(
+    (node, heard): &mut (Connection, BTreeSet<Number>),
+    sources: usize,
+    round: Instant,
+) {
     while heard.len() < sources {
         let left = round.saturating_duration_since(Instant::now());
         let Ok(message) = node.hear(left.max(AT_LEAST)) else {
             return thread::sleep(round.saturating_duration_since(Instant::now()));
         };
-        let said = message.list().last().and_then(Reply::text);
-        heard.extend(said.and_then(|said| said.parse().ok()).map(Number));
+        heard.extend(bus::source(&message));
     }
 }

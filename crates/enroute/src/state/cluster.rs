@@ -15,14 +15,14 @@ use state::{
     batch::is_settled,
     members::{self, Member},
     migration::{Claim, Migration, resume},
+    query::Query,
     slot::{SLOTS, Slot},
 };
 
-use super::{
-    node::{Node, Reply},
-    oneself,
-    wave::wave,
-};
+use wire::resp::{Limits, Reply};
+
+use super::wave::wave;
+use crate::resp_client::blocking::Connection;
 
 /// How a cluster is reached.
 #[derive(Debug, Clone)]
@@ -32,6 +32,9 @@ pub struct Access {
     /// Login at the nodes, the same at all of them.
     pub login: Option<Login>,
 }
+
+/// How long a node may take to be connected to, and to answer.
+pub(super) const LIMIT: Duration = Duration::from_secs(2);
 
 /// Connections kept to one node while nobody uses them.
 const IDLE_MAX: usize = 4;
@@ -44,7 +47,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// Connections to nodes, made when they are used; one that failed is made anew.
 pub(super) struct Cluster {
     access: Access,
-    idle: Mutex<HashMap<SocketAddr, Vec<Node>>>,
+    idle: Mutex<HashMap<SocketAddr, Vec<Connection>>>,
     /// Nodes ever seen, by their id: a number stays a node's.
     directory: Vec<String>,
 }
@@ -124,31 +127,35 @@ impl Cluster {
     }
 
     /// A new connection to the node at `address`.
-    pub(super) fn connect(&self, address: SocketAddr) -> anyhow::Result<Node> {
-        Node::connect(address, self.access.login.as_ref())
+    pub(super) fn connect(&self, address: SocketAddr) -> anyhow::Result<Connection> {
+        let mut node = Connection::open(address, LIMIT, &Limits::default())
+            .with_context(|| format!("cannot connect to the node {address}"))?;
+        if let Some(Login { user, password }) = &self.access.login {
+            node.ask(&[b"AUTH", &user[..], &password[..]])
+                .context("login failed: check --user and --password-file")?;
+        }
+        Ok(node)
     }
 
-    /// Says one command to the node at `address`.
-    pub(super) fn ask(
-        &self,
-        address: SocketAddr,
-        words: &[impl AsRef<[u8]>],
-    ) -> anyhow::Result<Reply> {
-        self.with(address, |node| node.ask(words))
+    /// Asks the node at `address`.
+    pub(super) fn query<T>(&self, address: SocketAddr, one: Query<'_, T>) -> anyhow::Result<T> {
+        self.with(address, |node| query(node, one))
     }
 
-    pub(super) fn ask_all(
+    /// Asks the node at `address` at once; the results in their order.
+    pub(super) fn query_all<T>(
         &self,
         address: SocketAddr,
-        commands: &[Vec<impl AsRef<[u8]>>],
-    ) -> anyhow::Result<Vec<Reply>> {
-        self.with(address, |node| node.ask_all(commands))
+        queries: Vec<Query<'_, T>>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.with(address, |node| query_all(node, queries))
     }
 
-    fn with<T>(
+    /// Uses a connection to the node at `address`.
+    pub(super) fn with<T>(
         &self,
         address: SocketAddr,
-        act: impl FnOnce(&mut Node) -> anyhow::Result<T>,
+        act: impl FnOnce(&mut Connection) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let idle = self.idle.lock().get_mut(&address).and_then(Vec::pop);
         let mut node = match idle {
@@ -175,10 +182,24 @@ impl Cluster {
         key: &[u8],
         words: &[impl AsRef<[u8]>],
     ) -> anyhow::Result<Reply> {
+        let owner = self.owner(view, key)?;
+        self.with(owner, |node| node.ask(words))
+    }
+
+    /// Asks the owner of the slot of `key`.
+    pub(super) fn query_owner<T>(
+        &self,
+        view: &View,
+        key: &[u8],
+        query: Query<'_, T>,
+    ) -> anyhow::Result<T> {
+        self.query(self.owner(view, key)?, query)
+    }
+
+    fn owner(&self, view: &View, key: &[u8]) -> anyhow::Result<SocketAddr> {
         let slot = Slot::of(key);
         let owner = view.owner(slot).with_context(|| nobodys(slot))?;
-        let address = view.member(owner)?.address;
-        self.ask(address, words)
+        Ok(view.member(owner)?.address)
     }
 
     /// Asks every primary what it owns.
@@ -202,7 +223,7 @@ impl Cluster {
         let primaries = told.iter().filter(|member| member.primary && !member.failing);
         let primaries: Vec<SocketAddr> = primaries.map(|member| member.address).collect();
         let (mut found, mut heard) = (Vec::new(), u64::MAX);
-        let asked = |&address: &SocketAddr| oneself::tell(self, address);
+        let asked = |&address: &SocketAddr| self.query(address, members::oneself(address));
         for answer in wave(&primaries, asked) {
             let (own, latest) = answer?;
             if let Some(own) = own.filter(|own| own.primary) {
@@ -284,8 +305,7 @@ impl Cluster {
     }
 
     fn members_at(&self, address: SocketAddr) -> anyhow::Result<Vec<Member>> {
-        let text = self.ask(address, &["CLUSTER", "NODES"])?.text().unwrap_or_default();
-        Ok(members::read(&text, address))
+        self.query(address, members::nodes(address))
     }
 
     /// What nodes say of slots that is more than "closed". Keys where nobody would look for them are asked for
@@ -298,7 +318,7 @@ impl Cluster {
         let keys = wave(&nodes, |&(node, member)| -> anyhow::Result<_> {
             let importing: Vec<Slot> = member.importing.iter().map(|(slot, _)| *slot).collect();
             let coming = self.keys_in(member.address, &importing)?;
-            let all = all && oneself::has_others_keys(self, member)?;
+            let all = all && self.query(member.address, members::foreign_keys(member))? > 0;
             let foreign: Vec<Slot> = (0..SLOTS)
                 .filter_map(Slot::new)
                 .filter(|slot| all || looked.contains(slot))
@@ -329,21 +349,25 @@ impl Cluster {
 
     /// How many keys of each slot are at the node.
     pub(super) fn keys_in(&self, address: SocketAddr, slots: &[Slot]) -> anyhow::Result<Vec<u64>> {
-        let count = |slot: &Slot| {
-            vec!["CLUSTER".to_owned(), "COUNTKEYSINSLOT".to_owned(), slot.number().to_string()]
-        };
-        let commands: Vec<Vec<String>> = slots.iter().map(count).collect();
-        let replies = self.ask_all(address, &commands)?;
-        replies
-            .iter()
-            .map(|reply| match reply {
-                Reply::Integer(keys) => Ok(u64::try_from(*keys).unwrap_or_default()),
-                other => {
-                    bail!("{address}: CLUSTER COUNTKEYSINSLOT: expected a number, got {other:?}")
-                }
-            })
-            .collect()
+        self.query_all(address, slots.iter().map(|&slot| members::keys_in(slot)).collect())
     }
+}
+
+/// Asks over a connection.
+pub(super) fn query<T>(node: &mut Connection, query: Query<'_, T>) -> anyhow::Result<T> {
+    query_all(node, vec![query])?.pop().context("expected a reply, got none")
+}
+
+/// The same of many at once; the results in their order.
+pub(super) fn query_all<T>(
+    node: &mut Connection,
+    queries: Vec<Query<'_, T>>,
+) -> anyhow::Result<Vec<T>> {
+    let commands: Vec<_> = queries.iter().map(Query::words).collect();
+    let replies = node.ask_all(&commands)?;
+    let read = |(query, reply): (Query<'_, T>, Reply)| query.read(reply);
+    let results: Result<Vec<T>, _> = queries.into_iter().zip(replies).map(read).collect();
+    results.with_context(|| node.address().to_string())
 }
 
 /// Why nothing can be asked or moved.

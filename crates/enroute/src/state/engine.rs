@@ -7,10 +7,15 @@ use std::{
 };
 
 use anyhow::bail;
-use state::{members::Member, migration::End, scripts::MIGRATE_SLOT, slot::Slot};
+use state::{
+    engine::{self, Job, Progress},
+    members::Member,
+    migration::End,
+    slot::Slot,
+};
 use tracing::{debug, info};
 
-use super::{cluster::Cluster, lease::Actor, node::Reply};
+use super::{cluster::Cluster, lease::Actor};
 
 /// Between two looks at a migration.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -21,8 +26,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// It cannot move slots by itself, or does not answer.
-pub(super) fn jobs(cluster: &Cluster, node: SocketAddr) -> anyhow::Result<Reply> {
-    cluster.ask(node, &["CLUSTER", "GETSLOTMIGRATIONS"])
+pub(super) fn jobs(cluster: &Cluster, node: SocketAddr) -> anyhow::Result<Vec<Job>> {
+    cluster.query(node, engine::jobs())
 }
 
 /// Has `source` move the slot, and waits until it has, or has given up; `before` are the migrations it knew
@@ -32,54 +37,36 @@ pub(super) fn relocate(
     source: SocketAddr,
     target: &Member,
     slot: Slot,
-    before: &Reply,
+    before: &[Job],
 ) -> anyhow::Result<End> {
     let start = Instant::now();
-    let number = slot.number().to_string();
-    let cluster = actor.cluster;
-    if let Reply::Error(why) = actor.run(source, MIGRATE_SLOT, &[&number, &target.id])? {
+    if let Err(why) = actor.run(source, engine::migrate(slot, &target.id))? {
         return Ok(End::Refused(format!("{source} does not move it: {why}")));
     }
-    let known: Vec<String> = before.list().iter().filter_map(|job| value(job, "name")).collect();
-    let ranges = [format!("{number}-{number}"), number];
-    let is_ours = |job: &&Reply| {
-        value(job, "name").is_some_and(|name| !known.contains(&name))
-            && value(job, "operation").as_deref() == Some("EXPORT")
-            && value(job, "slot_ranges").is_some_and(|found| ranges.contains(&found))
-    };
+    let is_new = |job: &Job| !before.iter().any(|known| known.name == job.name);
     debug!(slot = slot.number(), %source, "slot move started by the engine");
     loop {
-        let jobs = jobs(cluster, source)?;
-        let job = jobs.list().iter().find(is_ours);
-        match job.and_then(|job| value(job, "state")).as_deref() {
-            Some("success") => {
+        let jobs = jobs(actor.cluster, source)?;
+        let Some(job) = jobs.iter().find(|job| is_new(job) && job.exports(slot)) else {
+            bail!("{source} does not list the requested move of slot {}", slot.number());
+        };
+        match job.progress() {
+            Progress::Moved => {
                 info!(slot = slot.number(), took = ?start.elapsed(), "slot move finished");
                 return Ok(End::Moved);
             }
-            Some("failed" | "cancelled") => {
-                return Ok(End::Refused(why(cluster, target.address, job)));
-            }
-            Some(_) if start.elapsed() > LIMIT => return Ok(End::Open),
-            Some(_) => thread::sleep(LOOK_PAUSE),
-            None => bail!("{source} does not list the requested move of slot {}", slot.number()),
+            Progress::Failed => return Ok(End::Refused(why(actor.cluster, target.address, job))),
+            Progress::Runs if start.elapsed() > LIMIT => return Ok(End::Open),
+            Progress::Runs => thread::sleep(LOOK_PAUSE),
         }
     }
 }
 
 /// Why a migration failed: the source says to ask the target, which knows it by the same name.
-fn why(cluster: &Cluster, target: SocketAddr, job: Option<&Reply>) -> String {
-    let of = |field| job.and_then(|job| value(job, field)).unwrap_or_default();
-    let there = jobs(cluster, target).unwrap_or(Reply::Null);
-    let there = there.list().iter().find(|job| value(job, "name") == Some(of("name")));
-    match there.and_then(|job| value(job, "message")).filter(|message| !message.is_empty()) {
-        Some(message) => format!("{target} refuses keys: {message}"),
-        None => format!("the engine gave the move up: {}", of("message")),
+fn why(cluster: &Cluster, target: SocketAddr, job: &Job) -> String {
+    let there = jobs(cluster, target).unwrap_or_default();
+    match there.iter().find(|there| there.name == job.name).map(|there| there.message.as_str()) {
+        Some(message) if !message.is_empty() => format!("{target} refuses keys: {message}"),
+        _ => format!("the engine gave the move up: {}", job.message),
     }
-}
-
-/// A field of a job: names and values stand in turn.
-fn value(job: &Reply, name: &str) -> Option<String> {
-    let fields = job.list();
-    let at = fields.iter().position(|field| field.text().as_deref() == Some(name))?;
-    fields.get(at + 1)?.text()
 }

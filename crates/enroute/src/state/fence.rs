@@ -8,13 +8,16 @@ use std::{
 };
 
 use anyhow::bail;
-use state::lease::{CHANNELS, Token};
+use state::{
+    fence::{self, Others},
+    lease::Token,
+};
 
 use super::{
-    cluster::{Cluster, View},
-    node::{LIMIT, Node, Reply},
+    cluster::{Cluster, LIMIT, View, query},
     wave::wave,
 };
+use crate::resp_client::blocking::Connection;
 
 /// Between two looks at whether a fence of before has gone.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -25,7 +28,7 @@ pub(super) struct Fence {
     pub(super) channel: String,
     /// Names of the holders whose fences it replaced.
     pub(super) fenced_off: BTreeSet<String>,
-    subscribers: Vec<(SocketAddr, Node)>,
+    subscribers: Vec<(SocketAddr, Connection)>,
 }
 
 /// The result of raising one.
@@ -35,7 +38,7 @@ pub(super) enum Raised {
 }
 
 /// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher token that stands there.
-type AtNode = Result<(Node, BTreeSet<String>), Token>;
+type AtNode = Result<(Connection, BTreeSet<String>), Token>;
 
 impl Fence {
     /// Raises it at all primaries. After a failure it stands nowhere.
@@ -84,54 +87,39 @@ fn raise_at(
     channel: &str,
 ) -> anyhow::Result<AtNode> {
     let mut subscriber = cluster.connect(node)?;
-    subscriber.ask(&["CLIENT", "SETNAME", channel])?;
-    subscriber.ask(&["SUBSCRIBE", channel])?;
+    for step in fence::subscribe(channel) {
+        query(&mut subscriber, step)?;
+    }
     let (until, mut gone) = (Instant::now() + LIMIT, BTreeSet::new());
     loop {
-        let said = cluster.ask(node, &["PUBSUB", "CHANNELS", &format!("{CHANNELS}*")])?;
-        let others: Vec<String> =
-            said.list().iter().filter_map(Reply::text).filter(|other| other != channel).collect();
-        let tokens = others.iter().filter_map(|other| Token::read(other));
-        if let Some((higher, _)) = tokens.clone().filter(|(other, _)| *other > token).max() {
-            return Ok(Err(higher));
-        }
-        gone.extend(tokens.map(|(_, name)| name.to_owned()));
-        if others.is_empty() {
+        let lower = match cluster.query(node, fence::others(token, channel))? {
+            Others::Higher(higher) => return Ok(Err(higher)),
+            Others::Lower(lower) => lower,
+        };
+        let holders = lower.iter().filter_map(|other| Token::read(other));
+        gone.extend(holders.map(|(_, name)| name.to_owned()));
+        if lower.is_empty() {
             return Ok(Ok((subscriber, gone)));
         }
         if Instant::now() > until {
             bail!(
                 "{node} still has a subscriber of {}, on a connection without that name: find it by `CLIENT LIST TYPE \
                  pubsub` and close it",
-                others.join(" and of ")
+                lower.join(" and of ")
             );
         }
-        close(cluster, node, &others)?;
+        let kills = cluster.query(node, fence::close(&lower))?;
+        cluster.query_all(node, kills)?;
         thread::sleep(LOOK_PAUSE);
     }
 }
 
 fn stands_at(cluster: &Cluster, node: SocketAddr, channel: &str) -> anyhow::Result<()> {
-    let said = cluster.ask(node, &["PUBSUB", "NUMSUB", channel])?;
-    if said.list().last() != Some(&Reply::Integer(1)) {
+    if !cluster.query(node, fence::stands(channel))? {
         bail!(
             "{node} lost the subscription of {channel} at once: another placer raised its fence, or the node has \
              restarted"
         );
     }
-    Ok(())
-}
-
-/// Closes the connections with these names.
-fn close(cluster: &Cluster, node: SocketAddr, names: &[String]) -> anyhow::Result<()> {
-    let clients = cluster.ask(node, &["CLIENT", "LIST", "TYPE", "pubsub"])?;
-    let clients = clients.text().unwrap_or_default();
-    let kill = |client: &str| {
-        let field = |name: &str| client.split(' ').find_map(|field| field.strip_prefix(name));
-        let (id, name) = (field("id=")?, field("name=")?);
-        let words = ["CLIENT", "KILL", "ID", id].map(str::to_owned);
-        names.iter().any(|other| other == name).then(|| words.to_vec())
-    };
-    cluster.ask_all(node, &clients.lines().filter_map(kill).collect::<Vec<_>>())?;
     Ok(())
 }

@@ -7,20 +7,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use parking_lot::Mutex;
 use state::{
-    lease::{Answer, Ask, LEASE, Lease as Rules, Raised, Token},
-    scripts::{FENCED, RELEASE, RENEW, Script},
+    lease::{
+        Answer, Ask, Lease as Rules, Raised, Token,
+        key::{self, KEY},
+    },
+    query::{Query, Word},
+    scripts::{ASKING, Call},
 };
 use tracing::{info, warn};
+use wire::resp::Reply;
 
 use super::{
     cluster::{Cluster, View},
     fence::{self, Fence},
-    node::{Node, Reply},
-    report::PLACER,
 };
+use crate::resp_client::blocking::Connection;
 
 /// A lease, held or not.
 pub(super) struct Lease {
@@ -48,7 +52,7 @@ impl Lease {
             fenced_off: BTreeSet::new(),
             obstacle: None,
         };
-        let holder = format!("{name} {number:016x}");
+        let holder = key::value(&name, number);
         Self { name, holder, start: Instant::now(), state: Mutex::new(state) }
     }
 
@@ -85,16 +89,10 @@ impl Lease {
         cluster: &Cluster,
         view: &View,
     ) -> bool {
-        let milliseconds = LEASE.as_millis().to_string();
-        let words: &[&str] = match ask {
-            Ask::Take => &["SET", PLACER, &self.holder, "NX", "PX", &milliseconds],
-            _ => &["EVAL", RENEW, "1", PLACER, &self.holder, &milliseconds],
-        };
         state.obstacle = None;
-        let (answer, leads) = match cluster.ask_owner(view, PLACER.as_bytes(), words) {
-            Ok(Reply::Integer(1)) => (Answer::Held, None),
-            Ok(Reply::Text(_)) if ask == Ask::Take => (Answer::Held, None),
-            Ok(reply) => (Answer::Refused, reply.text()),
+        let asked = cluster.query_owner(view, KEY.as_bytes(), key::ask(ask, &self.holder));
+        let (answer, leads) = match asked {
+            Ok(answered) => answered,
             Err(error) => {
                 warn!("cannot take or renew the placer lease: {error:#}");
                 state.obstacle = Some(format!("{error:#}"));
@@ -103,7 +101,6 @@ impl Lease {
         };
         if state.rules.answered(answer, now) {
             state.fence = None;
-            let leads = leads.map(|holder| named(&holder)).filter(|name| !name.is_empty());
             let leads = leads.unwrap_or_else(|| "unknown: the lease is gone".to_owned());
             warn!(
                 name = self.name,
@@ -166,8 +163,7 @@ impl Lease {
 
     /// Name of its holder, by its key.
     pub(super) fn holder(cluster: &Cluster, view: &View) -> anyhow::Result<Option<String>> {
-        let said = cluster.ask_owner(view, PLACER.as_bytes(), &["GET", PLACER])?.text();
-        Ok(said.map(|holder| named(&holder)))
+        cluster.query_owner(view, KEY.as_bytes(), key::holder())
     }
 
     /// Why the latest attempt failed, if not because another placer has it.
@@ -185,8 +181,8 @@ impl Lease {
         let state = &mut *self.state.lock();
         state.fence = None;
         if state.rules.release() {
-            let words = ["EVAL", RELEASE, "1", PLACER, &self.holder];
-            if let Err(error) = cluster.ask_owner(view, PLACER.as_bytes(), &words) {
+            let released = cluster.query_owner(view, KEY.as_bytes(), key::release(&self.holder));
+            if let Err(error) = released {
                 warn!("cannot release the placer lease, it expires by itself: {error:#}");
             }
         }
@@ -223,11 +219,6 @@ impl State {
     }
 }
 
-/// The name in the value of the lease's key.
-fn named(holder: &str) -> String {
-    holder.rsplit_once(' ').map_or(holder, |(name, _)| name).to_owned()
-}
-
 /// Moves slots between the nodes of a view, under a lease.
 #[derive(Clone, Copy)]
 pub(super) struct Actor<'a> {
@@ -242,45 +233,37 @@ impl Actor<'_> {
         self.lease.assure(self.cluster, self.view)
     }
 
-    /// Executes a script at a node. The reply may be an error.
-    pub(super) fn run(
-        &self,
-        node: SocketAddr,
-        script: Script,
-        words: &[impl AsRef<[u8]>],
-    ) -> anyhow::Result<Reply> {
-        self.say(node, script, words, |commands| self.cluster.ask_all(node, commands))
+    /// Executes a script at a node.
+    pub(super) fn run<'a, T: 'a>(&self, node: SocketAddr, call: Call<'a, T>) -> anyhow::Result<T> {
+        self.say(node, call, |commands| {
+            self.cluster.with(node, |connection| connection.ask_all(commands))
+        })
     }
 
     /// The same over this connection.
-    pub(super) fn run_at(
+    pub(super) fn run_at<'a, T: 'a>(
         &self,
-        node: &mut Node,
-        script: Script,
-        words: &[impl AsRef<[u8]>],
-    ) -> anyhow::Result<Reply> {
-        self.say(node.address(), script, words, |commands| node.ask_all(commands))
+        node: &mut Connection,
+        call: Call<'a, T>,
+    ) -> anyhow::Result<T> {
+        self.say(node.address(), call, |commands| node.ask_all(commands))
     }
 
-    fn say(
+    fn say<'a, T: 'a>(
         &self,
         node: SocketAddr,
-        script: Script,
-        words: &[impl AsRef<[u8]>],
-        ask: impl FnOnce(&[Vec<&[u8]>]) -> anyhow::Result<Vec<Reply>>,
-    ) -> anyhow::Result<Reply> {
+        call: Call<'a, T>,
+        ask: impl FnOnce(&[&[Word<'_>]]) -> anyhow::Result<Vec<Reply>>,
+    ) -> anyhow::Result<T> {
         let (token, channel) = self.lease.fence()?;
-        let mut command: Vec<&[u8]> =
-            vec![b"EVAL", script.text().as_bytes(), b"0", channel.as_bytes()];
-        command.extend(words.iter().map(AsRef::as_ref));
-        // Without it a node that does not own the slot refuses access to its keys.
-        let replies = ask(&[vec![b"ASKING"], command])?;
-        match replies.into_iter().next_back().context("expected a reply, got none")? {
-            Reply::Error(error) if error.starts_with(FENCED) => {
+        let query: Query<'_, T> = call.behind(&channel);
+        let replies = ask(&[&[Word::from(ASKING)], query.words()])?;
+        let reply = replies.into_iter().next_back().context("expected a reply, got none")?;
+        query.read(reply).map_err(|error| {
+            if error.is_fenced() {
                 self.lease.refused(token, node);
-                bail!("{node} refuses the step: {error}")
             }
-            reply => Ok(reply),
-        }
+            anyhow!(error).context(node)
+        })
     }
 }

@@ -4,8 +4,9 @@
 //! cache's loop (`docs/decisions/0006-event-loops.md`): what all clients ask in one round
 //! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
 //!
-//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`) while it holds the
-//! lease, many at once (`wave.rs`). [`hand`] is what people ask for.
+//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`, `step.rs`) while it holds the
+//! lease, many at once (`wave.rs`). [`hand`] is what people ask for. What is said to a node, and what its reply means, is
+//! a [`state::query::Query`].
 //!
 //! **Read first:** `agent.rs`, then `placer.rs`.
 
@@ -16,17 +17,14 @@ mod engine;
 mod explanation;
 mod fence;
 mod gate;
-mod given_back;
 pub mod hand;
 mod lease;
 mod links;
 mod mover;
-mod node;
-mod note;
-mod oneself;
 pub mod placer;
 mod report;
 mod reporter;
+mod step;
 mod wave;
 
 pub use cluster::Access;

@@ -6,29 +6,18 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::bail;
 use state::{
     Node as Number,
     batch::batch,
     initiator::Move,
     members::Member,
-    migration::{self, Claim, End, KEYS_MAX, Migration, Step},
-    scripts::{IMPORT, TELL},
+    migration::{self, Claim, End, Migration},
+    scripts,
     slot::Slot,
 };
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
-use super::{
-    bus::Bus,
-    cluster::Claims,
-    engine,
-    gate::Gates,
-    given_back,
-    lease::Actor,
-    node::Reply,
-    note::{self, Note, Sends},
-    wave::wave,
-};
+use super::{bus::Bus, cluster::Claims, engine, gate::Gates, lease::Actor, step::take, wave::wave};
 
 /// Between two looks at whether a failed step may be repeated.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -125,14 +114,13 @@ fn tell(actor: Actor<'_>, moved: &[Moved]) {
     let nodes: Vec<(Number, &Member)> = actor.view.primaries().collect();
     wave(&nodes, |&(node, member)| {
         let news = moved.iter().filter(|&&(_, from, to)| from != node && to != node);
-        let news = news.filter_map(|&(slot, _, to)| {
-            Some([slot.number().to_string(), actor.view.member(to).ok()?.id.clone()])
-        });
+        let news =
+            news.filter_map(|&(slot, _, to)| Some((slot, actor.view.member(to).ok()?.id.as_str())));
         for news in news.collect::<Vec<_>>().chunks(TOLD_MAX) {
             if !actor.may() {
                 return;
             }
-            if let Err(error) = actor.run(member.address, TELL, &news.concat()) {
+            if let Err(error) = actor.run(member.address, scripts::tell(news)) {
                 warn!("cannot announce moved slots to node {}: {error:#}", member.address);
                 return;
             }
@@ -185,68 +173,4 @@ fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
         });
         migration.step(outcome, start.elapsed());
     }
-}
-
-fn take(
-    actor: Actor<'_>,
-    migration: &Migration,
-    node: Number,
-    step: &Step,
-) -> anyhow::Result<migration::Outcome> {
-    let view = actor.view;
-    let address = view.member(node)?.address;
-    let id = |node: Number| view.member(node).map(|member| member.id.clone());
-    let (slot, (from, to)) = (migration.slot(), migration.way());
-    let note = Note::new(actor, slot);
-    // Where there is no third, clients are sent to the target all the same.
-    let bounces = |(node, member): &(Number, &Member)| {
-        *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
-    };
-    let third = view.primaries().find(bounces).map(|(node, _)| node);
-    let (to_id, third) = (id(to)?, id(third.unwrap_or(to))?);
-    let sends = Sends { to: &to_id, third: &third };
-    debug!(slot = slot.number(), %address, ?step, "slot move step");
-    match step {
-        Step::Import { from } => {
-            let words = [slot.number().to_string(), id(*from)?];
-            note::done(actor.run(address, IMPORT, &words)?)?;
-        }
-        Step::Turn { turn, .. } => return note.turn(address, &sends, *turn),
-        Step::Settle { batch, keys } => return note.settle(address, *batch, keys),
-        Step::Send { turn, .. } => return note.send(address, &to_id, *turn),
-        Step::Move { to, turn } => {
-            return note.migrate(address, view.member(*to)?.address, &sends, *turn);
-        }
-        Step::Own { owner } => {
-            let from_id = id(from)?;
-            if node == to {
-                return note.own(address, &id(*owner)?, &from_id);
-            }
-            note.answered(view.member(to)?.address, &from_id)?;
-            return note.own(address, &id(*owner)?, &to_id);
-        }
-        Step::Stable => return note.stable(address),
-        Step::Keys => {
-            let (number, most) = (slot.number().to_string(), KEYS_MAX.to_string());
-            let words = ["CLUSTER", "GETKEYSINSLOT", &number, &most];
-            let Reply::List(keys) = actor.cluster.ask(address, &words)? else {
-                bail!("no list of keys")
-            };
-            let own = state::note::key(slot);
-            let keys = keys.into_iter().filter_map(|key| match key {
-                Reply::Text(key) if key != own.as_bytes() => Some(key),
-                _ => None,
-            });
-            return Ok(migration::Outcome::Keys(keys.collect()));
-        }
-        Step::Read { from, keys } => {
-            let values = given_back::read(actor, address, slot, &id(*from)?, keys)?;
-            return Ok(migration::Outcome::Values(values));
-        }
-        Step::Restore { to, values } => {
-            given_back::restore(actor, address, slot, &id(*to)?, values)?;
-        }
-        Step::Drop { from, keys } => given_back::drop(actor, address, slot, &id(*from)?, keys)?,
-    }
-    Ok(migration::Outcome::Done)
 }

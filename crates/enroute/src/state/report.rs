@@ -11,8 +11,6 @@ use state::{accesses::Counts, agent, slot::Slot};
 pub(super) const TAG: &str = "{enroute}";
 /// A hash: an agent's name, its latest report.
 pub(super) const REPORTS: &str = "{enroute}:reports";
-/// Who may move slots, as long as it says so again in time.
-pub(super) const PLACER: &str = "{enroute}:placer";
 /// What the placer last saw and did.
 pub(super) const STATUS: &str = "{enroute}:status";
 

@@ -5,9 +5,12 @@ use std::{net::SocketAddr, time::Duration};
 
 use state::agent::Agent;
 use tracing::warn;
-use wire::resp::{Limits, frame, request};
+use wire::resp::{Limits, Pipeline, Reply};
 
 use super::report::{COPIES, REPORTS, Report, slots_of};
+
+/// Commands of one report.
+const OUTSTANDING_MAX: usize = 2;
 
 pub(super) struct Reporter {
     /// Its place among the agent's clients.
@@ -17,6 +20,7 @@ pub(super) struct Reporter {
     due: Duration,
     sequence: u64,
     warned: bool,
+    pipeline: Pipeline,
     /// What was to be copied when that was heard last.
     chosen: String,
 }
@@ -39,7 +43,8 @@ impl Reporter {
             agent.blind();
         }
         let due = if never { Duration::MAX } else { period };
-        Self { client, name, period, due, sequence, warned: false, chosen }
+        let pipeline = Pipeline::new(OUTSTANDING_MAX, &Limits::default());
+        Self { client, name, period, due, sequence, warned: false, pipeline, chosen }
     }
 
     pub(super) fn due(&self) -> Duration {
@@ -60,32 +65,49 @@ impl Reporter {
         let report = agent.report(now);
         self.sequence += 1;
         let Ok(text) = serde_json::to_string(&Report::new(self.sequence, &report)) else { return };
-        let mut command = Vec::new();
-        request::write_command(&mut command, &["HSET", REPORTS, &self.name, &text]);
-        request::write_command(&mut command, &["GET", COPIES]);
-        let _ = agent.receive(self.client, &command, now);
+        let queued = self
+            .pipeline
+            .command(&["HSET", REPORTS, &self.name, &text])
+            .and_then(|()| self.pipeline.command(&["GET", COPIES]));
+        if queued.is_ok() {
+            let _ = agent.receive(self.client, &self.pipeline.take_output(), now);
+        }
     }
 
     fn hear(&mut self, agent: &mut Agent, now: Duration) {
         let Some(output) = agent.output(self.client) else { return };
-        let heard = output.bytes().to_vec();
-        output.advance(heard.len());
+        self.pipeline.room(output.bytes().len()).extend_from_slice(output.bytes());
+        output.advance(output.bytes().len());
         let _ = agent.heard(self.client, now);
-        let next = |bytes| frame::decode(bytes, &Limits::default()).ok().flatten();
-        let Some((reported, taken)) = next(&heard) else { return };
-        let refused = reported.error();
-        if let Some(error) = refused.filter(|_| !self.warned) {
-            warn!("report to the placer rejected by its node: {}", String::from_utf8_lossy(error));
-        }
-        self.warned = refused.is_some();
-        let copies = heard.get(taken..).and_then(next);
-        if let Some((copies, _)) = copies.filter(|(copies, _)| copies.error().is_none()) {
-            // Nothing there: no placer has chosen any.
-            let chosen = String::from_utf8_lossy(copies.payload().unwrap_or_default()).into_owned();
-            if chosen != self.chosen {
-                agent.copy(&slots_of(&chosen));
-                self.chosen = chosen;
+        while let Ok(Some(reply)) = self.pipeline.reply() {
+            if self.pipeline.outstanding() > 0 {
+                self.reported(&reply);
+            } else {
+                self.choose(agent, reply);
             }
+        }
+    }
+
+    fn reported(&mut self, reply: &Reply) {
+        let refused = matches!(reply, Reply::Error(_));
+        if let Reply::Error(error) = reply
+            && !self.warned
+        {
+            warn!("report to the placer rejected by its node: {error}");
+        }
+        self.warned = refused;
+    }
+
+    /// What to keep copies of.
+    fn choose(&mut self, agent: &mut Agent, reply: Reply) {
+        let chosen = match reply {
+            Reply::Error(_) => return,
+            // Nothing there: no placer has chosen any.
+            reply => reply.text().unwrap_or_default(),
+        };
+        if chosen != self.chosen {
+            agent.copy(&slots_of(&chosen));
+            self.chosen = chosen;
         }
     }
 }

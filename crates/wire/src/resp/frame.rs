@@ -106,25 +106,52 @@ impl<'a> Frame<'a> {
 /// Decodes the first reply of `bytes`: the reply and how many bytes it took, or `None` if more
 /// bytes are needed.
 ///
-/// Every call starts at the first byte. A caller that reads a large reply in many chunks finds its
-/// end with a [`Scanner`] and decodes once, or never.
+/// Every call starts at the first byte. A caller that reads a large reply in many chunks keeps a
+/// [`Decoder`], or finds the end with a [`Scanner`].
 pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>, usize)>> {
-    let mut scanner = Scanner::new(limits);
-    let progress = scanner.advance(bytes)?;
-    let taken = progress.consumed;
-    let reply_bytes = taken.saturating_add(scanner.bytes_due());
-    if reply_bytes > limits.reply_bytes_max {
-        return Err(Error::TooLarge {
-            protocol: PROTOCOL,
-            offset: 0,
-            what: "reply bytes",
-            limit: limits.reply_bytes_max as u64,
-            got: reply_bytes as u64,
-        });
+    Decoder::new(limits).decode(bytes)
+}
+
+/// A decoder that remembers how far it came, so that a reply arriving in many chunks costs one pass
+/// over its bytes and not one pass per chunk.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    scanner: Scanner,
+    /// Bytes of the reply that the scanner has seen.
+    scanned: usize,
+    reply_bytes_max: usize,
+}
+
+impl Decoder {
+    /// A decoder at the start of a reply.
+    pub fn new(limits: &Limits) -> Self {
+        let reply_bytes_max = limits.reply_bytes_max;
+        Self { scanner: Scanner::new(limits), scanned: 0, reply_bytes_max }
     }
-    let (true, Some(kind)) = (progress.complete, progress.kind) else { return Ok(None) };
-    let bytes = bytes.get(..taken).unwrap_or_default();
-    Ok(Some((Frame { bytes, value_offset: scanner.value_offset(), kind }, taken)))
+
+    /// Like [`decode`]. After `None` call again with the same bytes and more behind them; after a
+    /// reply, with what follows the bytes taken; after an error the connection is lost.
+    pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Frame<'a>, usize)>> {
+        let progress = self.scanner.advance(bytes.get(self.scanned..).unwrap_or_default())?;
+        let taken = self.scanned + progress.consumed;
+        let reply_bytes = taken.saturating_add(self.scanner.bytes_due());
+        if reply_bytes > self.reply_bytes_max {
+            return Err(Error::TooLarge {
+                protocol: PROTOCOL,
+                offset: 0,
+                what: "reply bytes",
+                limit: self.reply_bytes_max as u64,
+                got: reply_bytes as u64,
+            });
+        }
+        let (true, Some(kind)) = (progress.complete, progress.kind) else {
+            self.scanned = taken;
+            return Ok(None);
+        };
+        self.scanned = 0;
+        let bytes = bytes.get(..taken).unwrap_or_default();
+        Ok(Some((Frame { bytes, value_offset: self.scanner.value_offset(), kind }, taken)))
+    }
 }
 
 #[cfg(test)]

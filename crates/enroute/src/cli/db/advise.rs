@@ -1,14 +1,12 @@
 //! `enroute db advise`: what a running database would do with more memory, or with less.
 
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use wire::resp::request;
+use wire::resp::{Limits, Reply};
+
+use crate::resp_client::blocking::Connection;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -43,44 +41,24 @@ pub(super) struct Arguments {
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest answer.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const REPLY_BYTES_MAX: usize = 1 << 20;
 
 #[allow(clippy::print_stdout, reason = "the advice is what was asked for")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let address = arguments.connect;
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).with_context(|| {
+    let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() };
+    let mut database = Connection::open(address, PATIENCE, &limits).with_context(|| {
         format!("cannot connect to {address}; check that `enroute db` runs there")
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream);
     if let Some(password) = &arguments.password {
-        ask(&mut reader, &["AUTH", password])?;
+        database.ask(&["AUTH", password])?;
     }
     let share = arguments.hit_ratio.map(|share| share.to_string());
     let mut words = vec!["RESCALE", "ADVISE"];
     words.extend(share.as_deref().or(arguments.latency.as_deref()));
-    print!("{}", ask(&mut reader, &words)?);
+    match database.ask(&words)? {
+        Reply::Bytes(advice) => print!("{}", String::from_utf8_lossy(&advice)),
+        other => bail!("{address}: RESCALE ADVISE: expected a text, got {other:?}"),
+    }
     Ok(())
-}
-
-/// Asks and returns the text of the answer.
-fn ask(reader: &mut BufReader<TcpStream>, words: &[&str]) -> anyhow::Result<String> {
-    let mut bytes = Vec::new();
-    request::write_command(&mut bytes, words);
-    reader.get_mut().write_all(&bytes)?;
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let line = line.trim_end();
-    if let Some(length) = line.strip_prefix('$') {
-        let length = length.parse::<usize>().ok().filter(|&length| length <= ANSWER_BYTES_MAX);
-        let mut text =
-            vec![0; length.context("expected a reply of up to 1 MiB, got another length")? + 2];
-        reader.read_exact(&mut text)?;
-        text.truncate(text.len() - 2);
-        return Ok(String::from_utf8_lossy(&text).into_owned());
-    }
-    if let Some(error) = line.strip_prefix('-') {
-        bail!("{error}");
-    }
-    Ok(line.to_owned())
 }

@@ -1,12 +1,9 @@
 //! Which keys the database holds.
 
 use keyserver::{Keyring, keyring::KekId, record};
-use wire::ski::KeyId;
+use wire::{resp::Reply, ski::KeyId};
 
-use super::{
-    super::database::{Database, Reply},
-    scan,
-};
+use super::{super::database::Database, scan};
 
 /// A stored key, and nothing secret about it.
 #[derive(Debug)]

@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use state::{Node as Number, accesses::Accesses, members::Member, placement::Capacity, slot::Slot};
+use state::{
+    Node as Number, accesses::Accesses, members::Member, placement::Capacity, slot::Slot, usage,
+};
 
 use super::Config;
 use crate::state::{
     cluster::{Cluster, View},
-    node::Reply,
     wave::wave,
 };
 
@@ -85,26 +86,15 @@ impl Census {
 type Count = (Vec<(Slot, u64)>, Option<u64>);
 
 fn count(cluster: &Cluster, member: &Member, slots: Vec<Slot>) -> anyhow::Result<Count> {
-    let info = cluster.ask(member.address, &["INFO", "memory"])?.text().unwrap_or_default();
-    let used = number_in(&info, "used_memory_dataset").unwrap_or_default();
-    let keys_all = match cluster.ask(member.address, &["DBSIZE"])? {
-        Reply::Integer(keys) => u64::try_from(keys).unwrap_or_default(),
-        _ => 0,
-    };
-    let each = used.checked_div(keys_all).unwrap_or_default();
+    let memory = cluster.query(member.address, usage::memory())?;
+    let keys_all = cluster.query(member.address, usage::keys())?;
+    let each = memory.dataset.checked_div(keys_all).unwrap_or_default();
     let keys = cluster.keys_in(member.address, &slots)?;
     let bytes: Vec<(Slot, u64)> =
         slots.into_iter().zip(keys).map(|(slot, keys)| (slot, keys * each)).collect();
-    let limit = number_in(&info, "maxmemory").filter(|limit| *limit > 0);
-    let room = limit.map(|limit| {
-        let all = number_in(&info, "used_memory").unwrap_or_default();
-        let others = all.saturating_sub(bytes.iter().map(|(_, bytes)| bytes).sum());
+    let room = memory.limit.map(|limit| {
+        let others = memory.used.saturating_sub(bytes.iter().map(|(_, bytes)| bytes).sum());
         (limit / 10 * FILLED_TENTHS).saturating_sub(others)
     });
     Ok((bytes, room))
-}
-
-fn number_in(info: &str, name: &str) -> Option<u64> {
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line?.trim().parse().ok()
 }

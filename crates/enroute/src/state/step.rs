@@ -1,0 +1,89 @@
+//! Takes one step of a move at its node: what is said there is [`state::steps`]'.
+
+use std::{
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use state::{
+    Node as Number,
+    members::Member,
+    migration::{Migration, Outcome, Step},
+    scripts::Call,
+    steps::{self, Names},
+};
+use tracing::debug;
+
+use super::{
+    cluster::{query, query_all},
+    lease::Actor,
+};
+
+/// How long a node that is to change a slot's owner may wait for an answer of the other: less than a lease has left beside
+/// what a step takes.
+const BUS_LIMIT: Duration = Duration::from_millis(500);
+/// Between two questions whether it still waits, at first; twice as long each time, as many moves may ask one node.
+const BUS_PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) fn take(
+    actor: Actor<'_>,
+    migration: &Migration,
+    node: Number,
+    step: &Step,
+) -> anyhow::Result<Outcome> {
+    let view = actor.view;
+    let (slot, (from, to)) = (migration.slot(), migration.way());
+    let (source, target) = (view.member(from)?, view.member(to)?);
+    // Where there is no third, clients are sent to the target all the same.
+    let bounces = |(node, member): &(Number, &Member)| {
+        *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
+    };
+    let third = view.primaries().find(bounces).map_or(target, |(_, member)| member);
+    let (here, other) = if node == to { (target, source) } else { (source, target) };
+    let names = Names {
+        from: &source.id,
+        to: &target.id,
+        third: &third.id,
+        other: &other.id,
+        target: target.address,
+        login: actor.cluster.login(),
+    };
+    debug!(slot = slot.number(), address = %here.address, ?step, "slot move step");
+    match step {
+        Step::Settle { .. } => {
+            // A new connection: those a MIGRATE opened before are older, and so are known to the node.
+            let mut connection = actor.cluster.connect(here.address)?;
+            let kills = query(&mut connection, steps::close_senders())?;
+            query_all(&mut connection, kills)?;
+            let outcome = actor.run_at(&mut connection, steps::call(step, slot, names))?;
+            return Ok(outcome.unwrap_or(Outcome::Failed));
+        }
+        Step::Own { .. } if node == from => {
+            once_answered(actor, target.address, names.from, || steps::answered(slot, names.from))?;
+        }
+        _ => {}
+    }
+    once_answered(actor, here.address, names.other, || steps::call(step, slot, names))
+}
+
+/// Repeats a step until its node waits for no answer of `other` over the cluster bus.
+fn once_answered<'a>(
+    actor: Actor<'_>,
+    node: SocketAddr,
+    other: &str,
+    call: impl Fn() -> Call<'a, Option<Outcome>>,
+) -> anyhow::Result<Outcome> {
+    let (start, mut pause) = (Instant::now(), BUS_PAUSE);
+    loop {
+        if let Some(outcome) = actor.run(node, call())? {
+            return Ok(outcome);
+        }
+        if start.elapsed() > BUS_LIMIT {
+            bail!("{node} got no reply from {other} over the cluster bus within {BUS_LIMIT:?}");
+        }
+        thread::sleep(pause);
+        pause *= 2;
+    }
+}

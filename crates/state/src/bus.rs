@@ -1,0 +1,36 @@
+//! What is published to learn whether a node's messages have arrived at another over the cluster bus
+//! (`docs/decisions/0102-slot-ownership-handover.md`).
+
+use wire::resp::Reply;
+
+use crate::{
+    Node,
+    query::{Query, done, words},
+};
+
+/// Prefix of the channels.
+pub const CHANNELS: &str = "enroute:bus:";
+
+/// The channel of one turn.
+#[must_use]
+pub fn channel(turn: u64) -> String {
+    format!("{CHANNELS}{turn}")
+}
+
+/// Makes a connection hear what is published.
+#[must_use]
+pub fn subscribe(channel: &str) -> Query<'_, ()> {
+    Query::new(words!["SUBSCRIBE", channel], done)
+}
+
+/// Has a node say that it is `source`.
+#[must_use]
+pub fn publish(channel: &str, source: Node) -> Query<'_, ()> {
+    Query::new(words!["PUBLISH", channel, u64::from(source.0)], done)
+}
+
+/// The node that a message of a channel comes from.
+#[must_use]
+pub fn source(message: &Reply) -> Option<Node> {
+    Some(Node(message.list().last()?.text()?.parse().ok()?))
+}
