@@ -42,7 +42,7 @@ const EPOLL: &[&str] = &[
     "crates/bench/src/load.rs",
     "crates/bench/src/measure/redis.rs",
     "crates/bench/src/stub.rs",
-    "crates/reactor/src/epoll.rs",
+    "crates/reactor/src/poll.rs",
     "crates/testbed/src/link/relay/connection.rs",
     "crates/testbed/src/link/relay/worker.rs",
 ];

@@ -32,15 +32,15 @@
 
 mod acceptor;
 mod drain;
-mod epoll;
 mod inbox;
+mod poll;
 mod seats;
 mod socket;
 mod sync;
 
 pub use acceptor::{Acceptor, Failures};
 pub use drain::Drain;
-pub use epoll::{BusyPolling, Events, Possible, Reactor};
 pub use inbox::{EventFd, Inbox, Post};
+pub use poll::{BusyPolling, Events, Possible, Reactor};
 pub use seats::{Seats, Token};
 pub use socket::Socket;
