@@ -3,13 +3,15 @@
 
 mod support;
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::cluster::cluster;
 use support::database::{Certificates, Database};
-use support::enroute::Cache;
+use support::directory::TemporaryDirectory;
+use support::enroute::{Cache, Enroute};
 use support::keyserver::Site;
 use support::message::Client;
 use support::origins::{Mongo, Redis};
@@ -125,6 +127,20 @@ fn of_a_client_with_tls_of_an_admin_endpoint() {
     let database = Database::start_with(&["--admin", "127.0.0.1:0"]);
     let admin = database.admin();
     let told = told(database.process(), admin, &client_hello(), &["expected HTTP, got TLS"]);
+    assert_eq!(told, ALERT);
+}
+
+#[test]
+fn of_a_client_with_tls_of_an_orchestrator() {
+    let cgroup = TemporaryDirectory::create();
+    fs::write(cgroup.path().join("memory.max"), "1").expect("a writable directory");
+    let cgroup = cgroup.path().to_str().expect("a plain path");
+    let listen = ["--listen", "127.0.0.1:0", "--max", "64MiB", "--cgroup", cgroup];
+    let receiver = Enroute::start(&[&["db", "orchestrator"], &listen[..]].concat());
+    let line = receiver.stderr_line("grants memory");
+    let address = line.trim_start_matches("http://").split('/').next().expect("an address");
+    let address = address.parse().expect("an address");
+    let told = told(receiver.process(), address, &client_hello(), &["expected HTTP, got TLS"]);
     assert_eq!(told, ALERT);
 }
 
