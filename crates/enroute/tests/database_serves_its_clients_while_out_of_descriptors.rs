@@ -1,5 +1,5 @@
-//! While `enroute db` has no file descriptor left to accept a client, the clients that it serves are answered
-//! without delay; the client that waits is accepted once there is a descriptor.
+//! While `enroute db` has no file descriptor left to accept a client, the clients that it serves
+//! are answered without delay; the client that waits is accepted once there is a descriptor.
 
 mod support;
 
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use support::{database::Database, raw::Raw};
 
-/// Round trips of one attempt. A worker that rests after each failed accept takes at least as many rests.
+/// Round trips of one attempt. A worker that rests after each failed accept takes at least as many
+/// rests.
 const ROUND_TRIPS: u32 = 20;
 /// The rest after a failed accept.
 const REST: Duration = Duration::from_millis(50);
