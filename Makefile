@@ -20,6 +20,8 @@ demo-edge: deps ## Show TLS with keys on a key server; first compiles BoringSSL,
 
 # The same random cases every time: a change passes or it does not. New ones are for `make soak`.
 test: export PROPTEST_RNG_SEED := 20251121
+# Most tests wait for other processes most of the time: four at once on two cores.
+test: export RUST_TEST_THREADS := 4
 test: deps lint ## Run every check that a change must pass
 	cargo test --workspace --features enroute/edge --locked
 	@if command -v go >/dev/null; then cd checker && go test ./...; \

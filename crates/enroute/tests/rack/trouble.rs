@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::process::Signal;
 
+use super::KEYS;
 use crate::{
-    KEYS,
     rack::{
         self, PROGRAM, Rack, SWITCH,
         asking::{Asking, NetCache},

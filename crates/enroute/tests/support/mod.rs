@@ -1,18 +1,19 @@
 //! What tests need from outside the process: real origins, a scripted one, the real binary.
 //!
-//! A test file says `mod support;`. Read `origins` first. Everything listens on loopback, on a port
-//! the kernel chose; everything is waited for, nothing slept for; everything ends with its handle.
+//! Each folder of tests is one binary, whose `main.rs` has `mod support`. Read `origins` first. Everything
+//! listens on loopback, on a port the kernel chose; everything is waited for, nothing slept for; everything
+//! ends with its handle.
 //!
 //! ```ignore
-//! let Some(redis) = support::origins::Redis::start() else { return };
+//! let Some(redis) = crate::support::origins::Redis::start() else { return };
 //! let config = format!("[[listen]]\naddress = \"{address}\"\norigin = \"{}\"", redis.address());
-//! let mut enroute = support::enroute::Enroute::start_with_config(&["run"], &config);
+//! let mut enroute = crate::support::enroute::Enroute::start_with_config(&["run"], &config);
 //! enroute.accepting(&[address]);
 //! // … speak to `address` …
 //! let ended = enroute.terminate();
 //! assert!(ended.status.success(), "{}", ended.stderr);
 //! ```
-// Each test file compiles its own copy and uses some of it.
+// Each folder compiles its own copy and uses some of it.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod attacks;

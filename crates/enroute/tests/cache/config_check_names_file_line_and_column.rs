@@ -1,0 +1,211 @@
+//! `enroute config check` says where each kind of mistake is, and what to write instead.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::directory::TemporaryDirectory;
+
+const GOOD: &str = "[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"redis://db:6379\"\n";
+
+/// What is written before a good listener, where the mistake is, what is said of it.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("workers = 0\n", "1:11", "at least 1"),
+    ("workers = -1\n", "1:11", "expected usize"),
+    ("workers = two\n", "1:11", ""),
+    ("wrokers = 2\n", "1:1", "unknown field `wrokers`, expected one of `workers`"),
+    ("drain_timeout = \"10\"\n", "1:17", "164ms"),
+    ("drain_timeout = 10\n", "1:17", "expected a string"),
+    ("[storage]\nmemory = \"64 Mibs\"\n", "2:10", "64MiB"),
+    ("[storage]\nmemory = -1\n", "2:10", "expected a size"),
+    ("[storage]\nttl = \"soon\"\n", "2:7", "soon"),
+    ("[storage]\ncapacity = 0\n", "2:12", "at least 1"),
+    ("[storage]\nreplacement = \"mru\"\n", "2:15", "unknown variant `mru`, expected one of `fifo`"),
+    ("[storage]\npopulation = \"never\"\n", "2:14", "`on-miss`"),
+    ("[storage]\nhot_threshold = 70000\n", "2:17", "expected u16"),
+    ("[limits]\npipeline_max = 0\n", "2:16", "at least 1"),
+    ("[limits]\nconnections_max = 0\n", "2:19", "at least 1"),
+    ("[limits]\nbuffered_bytes_max = \"0B\"\n", "2:22", "at least 1"),
+    ("[admin]\nlisten = \"localhost\"\n", "2:10", "invalid socket address"),
+    ("[admin]\n", "1:1", "missing field `listen`"),
+    ("[[listener]]\nlisten = \"redis://h:1\"\n", "1:1", "missing field `origin`"),
+    ("[[listener]]\nlisten = \"h:1\"\n", "2:10", "has no protocol"),
+    ("[[listener]]\nlisten = \"http://h:1\"\n", "2:10", "has an unknown protocol"),
+    ("[[listener]]\nlisten = \"redis://h:70000\"\n", "2:10", "has no valid port"),
+    ("[[listener]]\nlisten = \"redis://:pw@h\"\n", "2:10", "contains a password"),
+    ("[[listener]]\nlisten = \"mongodb://a,b/db\"\n", "2:10", "is not one HOST:PORT"),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"mongodb://h:2\"\n",
+        "3:10",
+        "expected the same protocol",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:1\"\n",
+        "3:10",
+        "the address of the listener itself",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\n\
+         unique_fields = [\"email\"]\n",
+        "4:17",
+        "database.collection.field",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\nscripts = \"safe\"\n",
+        "4:11",
+        "`declared-keys`",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\ncluster = \"c\"\n",
+        "4:11",
+        "is for Redis listeners only",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
+        "5:8",
+        "a feed covers one node only",
+    ),
+    ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
+    ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
+    (
+        "[admin]\nlisten = \"127.0.0.1:6380\"\n[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\n\
+         origin = \"redis://h:2\"\n",
+        "2:10",
+        "is used twice",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://127.0.0.1:6380\"\norigin = \"redis://h:2\"\n\
+         [[listener]]\nlisten = \"mongodb://0.0.0.0:6380\"\norigin = \"mongodb://h:2\"\n",
+        "5:10",
+        "127.0.0.1:6380 above listens on the same port",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
+         feed = { password_file = \"no-such-file\" }\n",
+        "4:8",
+        "cannot read no-such-file",
+    ),
+    ("[storage\n", "1:9", ""),
+    ("workers = 1\nworkers = 2\n", "2:1", "duplicate key"),
+];
+
+#[test]
+fn every_mistake_is_found_where_it_is() {
+    let wrong: Vec<String> = MISTAKES
+        .iter()
+        .filter_map(|(mistake, place, said)| {
+            let (code, text) = check(&format!("{mistake}{GOOD}"));
+            let good = code == Some(1)
+                && text.contains(&format!("enroute.toml:{place}: "))
+                && text.contains(said)
+                && text.trim_end().lines().count() == 1;
+            (!good).then(|| format!("{mistake}not {place}, {said:?}, but:\n{text}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+const EDGE: &str = "[edge]\nlisten = \"127.0.0.1:0\"\n";
+const SITE: &str = "[[edge.site]]\ndomain = \"shop.example\"\ncertificate = \"shop.pem\"\n\
+                    key = \"file:shop.key\"\norigin = \"http://h:1\"\n";
+
+#[test]
+fn a_mistake_in_an_edge_is_found_where_it_is() {
+    let site = |old: &str, new: &str| format!("{EDGE}{}", SITE.replace(old, new));
+    let table = [
+        (EDGE.to_owned(), "1:1", "missing field `site`"),
+        (format!("{EDGE}site = []\n"), "3:8", "no [[edge.site]]"),
+        (site("shop.example", "Shop.example"), "4:10", "lower case"),
+        (site("shop.example", "*.*"), "4:10", "expected a domain"),
+        (site("file:shop.key", "shop.key"), "6:7", "file:shop.key"),
+        (site("file:shop.key", "keyserver:h"), "6:7", "has no HOST:PORT"),
+        (site("file:shop.key", "keyserver:h:7443"), "6:7", "[edge.identity]"),
+        (site("http://h:1", "h:1"), "7:10", "https://"),
+        (site("http://h:1", "http://h:1/path"), "7:10", "not one HOST:PORT"),
+        (site("origin", "orgin"), "7:1", "unknown field `orgin`"),
+        (format!("{EDGE}{SITE}{SITE}"), "9:10", "twice"),
+        (format!("{EDGE}[edge.limits]\nhandshakes_max = 0\n{SITE}"), "4:18", "at least 1"),
+        (format!("{EDGE}[edge.content]\nmemory = \"much\"\n{SITE}"), "4:10", "64MiB"),
+    ];
+    for (text, place, said) in table {
+        let (code, answer) = check(&text);
+        let good = code == Some(1)
+            && answer.contains(&format!("enroute.toml:{place}: "))
+            && answer.contains(said);
+        assert!(good, "{text}not {place}, {said:?}, but:\n{answer}");
+    }
+    for (missing, place) in [("shop.pem", "5:15"), ("shop.key", "6:7")] {
+        let site = SITE.replace(missing, "no-such-file");
+        let (code, answer) = check(&format!("{EDGE}{site}"));
+        let said = format!("enroute.toml:{place}: cannot read no-such-file");
+        assert!(code == Some(1) && answer.contains(&said), "{answer}");
+    }
+    let (code, answer) = check(&format!("{EDGE}{SITE}"));
+    assert_eq!((code, answer.contains("1 edge site")), (Some(0), true), "{answer}");
+}
+
+#[test]
+fn a_file_without_listener_says_what_to_write() {
+    let (code, text) = check("workers = 2\n");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("enroute.toml:1:1: no [[listener]]"), "{text}");
+}
+
+#[test]
+fn a_good_file_is_called_valid() {
+    let (code, text) = check(GOOD);
+    assert_eq!((code, text.contains("valid; 1 listener")), (Some(0), true), "{text}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+        .args(["config", "check", "no-such.toml"])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("cannot read no-such.toml"), "{text}");
+}
+
+#[test]
+fn the_command_line_is_checked_too() {
+    for option in ["--workers", "--capacity"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+            .args(["cache", "--listen", "redis://127.0.0.1:0", "--origin", "redis://h:1"])
+            .args([option, "0"])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(option) && text.contains("0 is not in 1.."), "{text}");
+    }
+}
+
+fn check(text: &str) -> (Option<i32>, String) {
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("enroute.toml");
+    fs::write(&file, text).expect("a writable temporary directory");
+    for there in ["shop.pem", "shop.key"] {
+        fs::write(directory.path().join(there), "").expect("a writable temporary directory");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
+        .current_dir(directory.path())
+        .args(["config", "check"])
+        .arg(&file)
+        .output()
+        .expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn an_answer_that_nobody_reads_on_is_no_failure() {
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("enroute.toml");
+    fs::write(&file, GOOD).expect("a writable temporary directory");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
+    let ended = command.args(["config", "check"]).arg(&file).stdout(writer).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && !said.contains("panicked"), "{}: {said}", ended.status);
+}

@@ -1,0 +1,46 @@
+//! The cache as its users meet it: the real binary between real clients and real origins.
+//!
+//! One behaviour a file. One process runs them side by side; none shares anything with another.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod a_client_that_is_refused_switches_nothing_off;
+mod a_quarantine_names_its_cause;
+mod admin_is_not_for_pages_of_other_names;
+mod admin_tells_what_the_cache_did;
+mod cache_memory_stays_bounded_whatever_clients_do;
+mod cluster_clients_never_go_around_the_cache;
+mod config_check_names_file_line_and_column;
+mod demo_leaves_no_process_behind;
+mod demo_shows_what_capacity_saves;
+mod drivers_learn_no_other_way_to_a_replica_set;
+mod every_origin_stores_and_returns_a_value;
+mod feed_that_is_refused_backs_off;
+mod half_closed_client_still_gets_its_replies;
+mod hostile_bytes_close_only_their_connection;
+mod intercepted_clients_hit_with_nothing_changed;
+mod limits_bound_what_one_client_can_claim;
+mod limits_change_while_serving;
+mod mongodb_answers_are_the_same_through_the_cache;
+mod mongodb_history_through_the_cache_is_linearizable;
+mod mongodb_history_through_the_cache_stands_two_faults_at_once;
+mod mongodb_origin_that_is_down_leaves_hits_and_clear_errors;
+mod python_clients_are_told_the_same_through_the_cache;
+mod redis_answers_are_the_same_through_the_cache;
+mod redis_clients_read_only_what_the_origin_lets_them;
+mod redis_connections_keep_their_own_state_through_the_cache;
+mod redis_history_through_the_cache_is_linearizable;
+mod redis_history_through_the_cache_stands_two_faults_at_once;
+mod redis_mget_partly_stored_passes_long_values_as_they_come;
+mod redis_origin_that_is_down_leaves_hits_and_clear_errors;
+mod redis_two_clients_are_answered_as_by_the_server;
+mod restarted_origin_takes_its_stored_answers_with_it;
+mod scripted_origin_plays_what_no_server_offers;
+mod sigterm_lets_outstanding_replies_go_out;
+mod strangers_touch_nothing_in_the_mongodb_cache;
+mod strangers_touch_nothing_in_the_redis_cache;
+mod ten_thousand_idle_clients_are_kept;
+mod web_pages_drive_no_redis_listener;
+mod writes_around_the_cache_are_seen_through_the_feed;
+mod wrong_protocol_is_named_and_answered;

@@ -1,0 +1,99 @@
+//! Many MongoDB clients, few documents, a path that breaks: whatever drivers are told through the
+//! cache could have come from one copy of the data.
+
+use std::env;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::enroute::{Cache, program};
+use crate::support::history::{self, Operation, Verdict};
+use crate::support::mongodb_history::record;
+use crate::support::origins::Mongo;
+use crate::support::process::free_address;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use testbed::link::{Relay, RelayConfig};
+
+#[test]
+fn mongodb_history_through_the_cache_is_linearizable() {
+    history::are_linearizable(150, |seed| run(&program(), 3_000, seed));
+}
+
+#[test]
+#[ignore = "slow: make soak"]
+fn mongodb_history_of_200_000_operations_is_linearizable() {
+    history::are_linearizable(10_000, |seed| {
+        // More are begun: a read that is never answered is not recorded.
+        let (verdict, hits) = run(&program(), 220_000, seed)?;
+        assert!(verdict.operations >= 200_000, "{}", verdict.text);
+        Some((verdict, hits))
+    });
+}
+
+/// The same test must see a cache whose leases accept every late reply.
+#[test]
+#[ignore = "needs a broken build: make soak"]
+fn a_cache_of_mongodb_without_leases_is_found_out() {
+    let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
+    let is_found = |seed| {
+        let seen = run(Path::new(&program), 100_000, seed);
+        // Nothing is there to run it with.
+        seen.is_none_or(|(verdict, _)| !verdict.linearizable)
+    };
+    assert!(history::seeds().any(is_found), "linearizable every time");
+}
+
+/// What the checker says, and how often the cache answered.
+fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
+    history::checker()?;
+    let origin = Mongo::start_java()?;
+    let mut config = RelayConfig::new(origin.address());
+    config.listen = free_address();
+    config.up.jitter = Duration::from_millis(1);
+    config.down.jitter = Duration::from_millis(1);
+    config.handshake = false;
+    config.seed = seed;
+    // Longer than any write is under way here after its connection was lost.
+    let options = "workers = 2\n[storage]\nquarantine = \"3s\"\n";
+    let cache = Cache::run(program, &[("mongodb", config.listen, "")], options);
+
+    let start = Instant::now();
+    let left = AtomicUsize::new(operations);
+    let over = AtomicBool::new(false);
+    let take = |left: usize| left.checked_sub(1);
+    let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+    let history: Vec<Operation> = thread::scope(|scope| {
+        let trouble = scope.spawn(|| make_trouble(&config, &over));
+        let history = record(cache.address(), seed, start, goes_on, || ());
+        over.store(true, Ordering::Relaxed);
+        let breaks = trouble.join().unwrap();
+        eprintln!("seed {seed}: {breaks} breaks in {:?}", start.elapsed());
+        history
+    });
+    let statistics = cache.statistics();
+    let verdict = history::check(&history)?;
+    eprintln!("{}\n{statistics:?}", verdict.text);
+    Some((verdict, statistics["hits"] as u64))
+}
+
+/// Takes the path away with all its connections, brings it back, delays it: says how often.
+fn make_trouble(config: &RelayConfig, over: &AtomicBool) -> usize {
+    let mut random = Pcg64Mcg::seed_from_u64(!config.seed);
+    let sleep = |limit: u64, random: &mut Pcg64Mcg| {
+        thread::sleep(Duration::from_millis(random.random_range(0..limit)));
+    };
+    let mut breaks = 0;
+    while !over.load(Ordering::Relaxed) {
+        let relay = Relay::start(config.clone()).expect("the same relay");
+        sleep(1_000, &mut random);
+        let delay = Duration::from_micros(random.random_range(0..2_000));
+        relay.set_delay(delay, delay);
+        sleep(1_000, &mut random);
+        relay.stop();
+        sleep(30, &mut random);
+        breaks += 1;
+    }
+    breaks
+}

@@ -1,0 +1,71 @@
+//! Many clients, few keys, a path that breaks: whatever Redis clients are told through the cache
+//! could have come from one copy of the data, redis-server's or `enroute db`'s.
+
+use std::env;
+use std::path::Path;
+
+use crate::support::database::Database;
+use crate::support::enroute::{Cache, program};
+use crate::support::history::{self, Verdict};
+use crate::support::origins::Redis;
+use crate::support::redis_history::{Origin, path_to, record};
+
+/// Longer than any write is under way here after its connection was lost, cuts included.
+const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"2s\"\n";
+
+#[test]
+fn redis_history_through_the_cache_is_linearizable() {
+    history::are_linearizable(2_000, |seed| run(&program(), redis()?, 20_000, seed));
+}
+
+#[test]
+fn history_before_the_elastic_database_is_linearizable() {
+    let database = || Database::start_with(&["--sync", "always", "--workers", "2"]);
+    history::are_linearizable(2_000, |seed| run(&program(), database(), 20_000, seed));
+}
+
+#[test]
+#[ignore = "slow: make soak"]
+fn redis_history_of_200_000_operations_is_linearizable() {
+    history::are_linearizable(20_000, |seed| {
+        // More are begun: a read that is never answered is not recorded.
+        let (verdict, hits) = run(&program(), redis()?, 220_000, seed)?;
+        assert!(verdict.operations >= 200_000, "{}", verdict.text);
+        Some((verdict, hits))
+    });
+}
+
+/// The same test must see a cache whose leases accept every late reply.
+#[test]
+#[ignore = "needs a broken build: make soak"]
+fn a_cache_without_leases_is_found_out() {
+    let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
+    let is_found = |seed| {
+        let seen = redis().and_then(|redis| run(Path::new(&program), redis, 200_000, seed));
+        // Nothing is there to run it with.
+        seen.is_none_or(|(verdict, _)| !verdict.linearizable)
+    };
+    assert!(history::seeds().any(is_found), "linearizable every time");
+}
+
+fn redis() -> Option<Redis> {
+    // Without fsync: only the process ends.
+    Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])
+}
+
+/// What the checker says, and how often the cache answered.
+fn run(
+    program: &Path,
+    mut origin: impl Origin,
+    operations: usize,
+    seed: u64,
+) -> Option<(Verdict, u64)> {
+    history::checker()?;
+    let relay = path_to(&origin, seed);
+    let cache = Cache::run(program, &[("redis", relay.local_addr(), "")], OPTIONS);
+    let history = record(cache.address(), &mut origin, &relay, operations, seed);
+    let statistics = cache.statistics();
+    let verdict = history::check(&history)?;
+    eprintln!("{}\n{statistics:?}", verdict.text);
+    Some((verdict, statistics["hits"] as u64))
+}

@@ -1,0 +1,122 @@
+//! When an origin has lost its data and is back, no client is told what it answered before: not one that
+//! only ever hits, and not once any client has heard the new origin.
+
+use std::time::Instant;
+
+use crate::support::enroute::Cache;
+use crate::support::message::Client;
+use crate::support::origins::Redis;
+use crate::support::process::PATIENCE;
+use crate::support::raw::Raw;
+use crate::support::scripted::ScriptedOrigin;
+
+const VALUE: &str = "$1\r\nv\r\n";
+const NULL: &str = "$-1\r\n";
+
+fn hits(cache: &Cache, client: &mut Raw) {
+    client.ask("SET k v", "+OK\r\n");
+    let before = cache.hits();
+    while cache.hits() == before {
+        client.ask("GET k", VALUE);
+    }
+}
+
+#[test]
+fn a_client_that_only_hits_is_told_soon() {
+    let Some(mut redis) = Redis::start() else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let mut client = Raw::connect(cache.address());
+    hits(&cache, &mut client);
+    redis.bring_down();
+    // While it is down its answers are served.
+    client.ask("GET k", VALUE);
+    redis.bring_up();
+    let began = Instant::now();
+    loop {
+        client.command("GET k");
+        if client.hear_line() == NULL {
+            return;
+        }
+        client.hear("v\r\n");
+        assert!(began.elapsed() < PATIENCE, "still told what was lost");
+    }
+}
+
+/// An origin killed and started again, without a pause in between.
+#[test]
+fn no_client_is_told_of_it_once_one_has_heard_the_new_origin() {
+    let Some(mut redis) = Redis::start() else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let mut hitting = Raw::connect(cache.address());
+    for round in 0..20 {
+        hits(&cache, &mut hitting);
+        redis.bring_down();
+        redis.bring_up();
+        let mut new = Raw::connect(cache.address());
+        // It may come too early for the new origin; an error is no answer of it.
+        new.command("PING");
+        while new.hear_line() != "+PONG\r\n" {
+            new.command("PING");
+        }
+        hitting.ask("GET k", NULL);
+        eprintln!("round {round}");
+    }
+}
+
+#[test]
+fn an_origin_that_does_not_say_who_it_is_is_another_after_a_loss() {
+    let Some(mut redis) = Redis::start_with(&["--requirepass", "secret"]) else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let mut client = Raw::connect(cache.address());
+    client.ask("AUTH secret", "+OK\r\n");
+    hits(&cache, &mut client);
+    redis.bring_down();
+    redis.bring_up();
+    let mut new = Raw::connect(cache.address());
+    new.command("AUTH secret");
+    while new.hear_line() != "+OK\r\n" {
+        new = Raw::connect(cache.address());
+        new.command("AUTH secret");
+    }
+    new.ask("GET k", NULL);
+}
+
+/// The same process is the same origin: a connection that was lost costs nothing.
+#[test]
+fn a_lost_connection_to_the_same_origin_drops_nothing() {
+    let Some(redis) = Redis::start() else { return };
+    let cache = Cache::start("redis", redis.address(), "");
+    let mut client = Raw::connect(cache.address());
+    hits(&cache, &mut client);
+    let mut direct = redis.connection();
+    let killed: i64 = redis::cmd("CLIENT")
+        .arg("KILL")
+        .arg("TYPE")
+        .arg("normal")
+        .query(&mut direct)
+        .expect("killed");
+    assert!(killed >= 2, "the client's and the watch's");
+    let mut new = Raw::connect(cache.address());
+    new.ask("PING", "+PONG\r\n");
+    let before = cache.hits();
+    new.ask("GET k", VALUE);
+    assert!(cache.hits() > before, "it was dropped");
+}
+
+#[test]
+fn a_mongodb_of_another_process_is_another_origin() {
+    let script = "always find\nreply {\"ok\": 1, \"cursor\": {\"id\": 0, \"ns\": \"d.c\", \
+                  \"firstBatch\": []}}\nalways listCollections\nreply {\"ok\": 1, \"cursor\": \
+                  {\"id\": 0, \"ns\": \"d.c\", \"firstBatch\": []}}\nalways ping\nreply {\"ok\": 1}\n";
+    let origin = ScriptedOrigin::start(script);
+    let cache = Cache::start("mongodb", origin.address(), "");
+    let mut client = Client::connect(cache.address());
+    let find = || bson::doc! { "find": "c", "filter": { "_id": 1 }, "$db": "d" };
+    let began = Instant::now();
+    while cache.hits() < 1.0 {
+        client.command(find());
+        assert!(began.elapsed() < PATIENCE, "never stored");
+    }
+    origin.become_another();
+    cache.log_line("all its entries are dropped");
+}

@@ -1,0 +1,32 @@
+//! `enroute db` as its users meet it: beside redis-server, by its own clients, through crashes.
+//!
+//! One behaviour a file. One process runs them side by side; none shares anything with another.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod database_access_rules_are_those_of_redis_server;
+mod database_answers_like_redis_server;
+mod database_bounds_clients_before_login;
+mod database_clients_side_by_side_are_answered_like_redis_server;
+mod database_directory_has_one_owner;
+mod database_directory_may_be_renamed;
+mod database_files_are_their_owners_alone;
+mod database_history_is_linearizable;
+mod database_holds_a_latency_with_the_least_memory;
+mod database_keeps_strangers_out;
+mod database_loses_nothing_acknowledged;
+mod database_loses_nothing_under_two_faults_at_once;
+mod database_memory_follows_who_decides;
+mod database_names_what_is_missing;
+mod database_passes_redis_own_tests;
+mod database_pipelines_may_be_cut_anywhere;
+mod database_reports_damage_and_never_serves_it;
+mod database_says_how_much_memory_is_enough;
+mod database_serves_its_clients_while_out_of_descriptors;
+mod database_serves_redis_own_clients;
+mod database_stays_within_its_memory;
+mod database_survives_a_full_disk;
+mod database_takes_no_damage_for_a_torn_end;
+mod database_tracking_tells_what_redis_tells;
+mod database_transactions_are_serializable;

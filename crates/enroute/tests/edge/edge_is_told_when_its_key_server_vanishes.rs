@@ -1,0 +1,95 @@
+//! The key server's host is off, or the path to it is cut, and nobody says a word: new handshakes are told
+//! within the edge's timeout, sessions go on beside any number of them, and it recovers by itself.
+use std::thread;
+
+use crate::support::{
+    directory::on_path,
+    edge::{Edge, Origin, until},
+    keyserver::Site,
+    namespace::Namespace,
+    origins::absent,
+};
+
+const SHOP: &str = "shop.example";
+const KEY_SERVER: &str = "10.79.0.2:7443";
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
+const LIMITS: &str = "[edge.limits]\nhandshakes_max = 4\nhandshake_timeout = \"9s\"\n";
+const TIMEOUT: &str = "3s";
+/// Half of it for noticing that a connection is dead, and half, far more than a new one takes.
+const LONG_TIMEOUT: &str = "16s";
+/// Four at once, for three seconds each: the last would wait for longer than a handshake may take.
+const CROWD: usize = 20;
+
+/// Lets `test` see an edge whose key server is another host, and that host's network.
+fn with_edge(
+    limits: &str,
+    timeout: &str,
+    test: impl FnOnce(&Edge<'_>, &Namespace, &Namespace) + Send,
+) {
+    for tool in ["ip", "ss", "nft"] {
+        if on_path(tool).is_none() {
+            let _: Option<()> = absent(&format!("{tool} is not on PATH"));
+            return;
+        }
+    }
+    let (Some(near), Some(far)) = (Namespace::make(), Namespace::make()) else { return };
+    far.join(("keys", "10.79.0.2/24"), &near, ("edge", "10.79.0.1/24"));
+    let Some(site) = far.run(Site::create) else { return };
+    site.certificate(SHOP, "ec");
+    far.run(|| site.import(SHOP, &[]));
+    let _server = far.run(|| site.serve(&["--listen", KEY_SERVER]));
+    near.run(|| {
+        let origin = Origin::start(|_| (200, "cache-control: max-age=60".into(), "content".into()));
+        let key = format!("keyserver:{KEY_SERVER}");
+        // Another one would be asked the next time.
+        let options = limits.to_owned() + &site.identity(timeout) + "connections = 1\n";
+        let edge = site.start(&options, &site.site_with_key(SHOP, origin.address, &key));
+        until("it is served", || edge.try_curl(SHOP, "/", &[]).is_ok());
+        test(&edge, &near, &far);
+    });
+}
+
+#[test]
+fn new_handshakes_are_told_sessions_go_on_and_it_recovers() {
+    with_edge(LIMITS, TIMEOUT, |edge, _, far| {
+        until("a session", || {
+            edge.openssl(SHOP, "-ign_eof -sess_out session", REQUEST).contains("content")
+        });
+        far.sh("ip link set keys down");
+        let told = |said: &str| assert!(said.contains("alert internal error"), "{said}");
+        told(&edge.openssl(SHOP, "", ""));
+        edge.enroute.stderr_line("the key server did not answer within 3s");
+        // From now on it is known.
+        let before = edge.counted("accepted");
+        thread::scope(|scope| {
+            let crowd: Vec<_> =
+                (0..CROWD).map(|_| scope.spawn(|| edge.openssl(SHOP, "", ""))).collect();
+            until("all are there", || edge.counted("accepted") >= before + CROWD as u64);
+            let said = edge.openssl(SHOP, "-ign_eof -sess_in session", REQUEST);
+            assert!(said.contains("Reused, ") && said.contains("content"), "{said}");
+            crowd.into_iter().for_each(|one| told(&one.join().expect("no panic")));
+        });
+        edge.enroute.stderr_line("the last attempt failed");
+        far.sh("ip link set keys up");
+        until("new ones are served", || edge.try_curl(SHOP, "/", &[]).is_ok());
+    });
+}
+
+/// As of a firewall that was restarted: what stood before is dropped, what is new passes.
+#[test]
+fn a_connection_that_the_path_has_forgotten_is_replaced_in_time() {
+    let limits = "[edge.limits]\nhandshake_timeout = \"60s\"\n";
+    with_edge(limits, LONG_TIMEOUT, |edge, near, far| {
+        let ports = near.sh(
+            "ss -Htn state established dport = :7443 | awk '{ sub(/.*:/, \"\", $3); print $3 }' | paste -sd,",
+        );
+        assert_ne!(ports.trim(), "", "no connection to the key server");
+        far.sh(&format!(
+            "nft 'add table inet f; add chain inet f c {{ type filter hook input priority 0; }}; \
+             add rule inet f c tcp sport {{ {} }} drop'",
+            ports.trim()
+        ));
+        // TCP itself would try for a quarter of an hour. The first who comes is served, too.
+        assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
+    });
+}

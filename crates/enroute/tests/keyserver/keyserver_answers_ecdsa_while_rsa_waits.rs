@@ -1,0 +1,88 @@
+//! RSA operations wait for each other; ECDSA operations behind them, on the same connection, do not.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+use crate::support::edge::until;
+use crate::support::keyserver::{Site, request, runtime};
+use enroute::keyserver::Client;
+use wire::ski::{Request, Scheme};
+
+/// At more than a millisecond each they take far longer than all of ECDSA.
+const RSA_REQUESTS: usize = 100;
+const ECDSA_REQUESTS: usize = 5;
+/// Answered long before a key server that ends loses patience.
+const OUTSTANDING: usize = 30;
+/// Unless a thread wakes very late: a busy machine may need so many.
+const TRIES: usize = 10;
+
+#[test]
+fn ecdsa_overtakes_rsa() {
+    let Some(site) = Site::create() else { return };
+    site.key("ecdsa", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+    site.key("rsa", "-algorithm RSA -pkeyopt rsa_keygen_bits:4096");
+    let ecdsa = request(&site.import("ecdsa", &[]), Scheme::EcdsaP256Sha256);
+    let rsa = request(&site.import("rsa", &[]), Scheme::RsaPssSha256);
+    let server = site.serve(&["--workers", "1", "--slow-workers", "1"]);
+    let (runtime, client) = (runtime(), site.client(&server, 1));
+    runtime.block_on(async {
+        // Both keys are parsed.
+        for request in [&ecdsa, &rsa] {
+            client.ask(request).await.expect("a signature");
+        }
+    });
+    // Where it had to wait for RSA it would never be first.
+    let overtakes = |_| runtime.block_on(is_overtaken(&client, &rsa, &ecdsa));
+    assert!((0..TRIES).any(overtakes), "ECDSA was answered after all of RSA");
+}
+
+/// Whoever ends it waits for what it has taken on.
+#[test]
+fn what_was_asked_before_the_end_is_answered() {
+    let Some(site) = Site::create() else { return };
+    site.key("rsa", "-algorithm RSA -pkeyopt rsa_keygen_bits:4096");
+    let rsa = request(&site.import("rsa", &[]), Scheme::RsaPssSha256);
+    let server = site.serve(&["--workers", "1", "--slow-workers", "1"]);
+    let (runtime, client) = (runtime(), site.client(&server, 1));
+    runtime.block_on(async {
+        client.ask(&rsa).await.expect("a signature");
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..OUTSTANDING {
+            let (client, rsa) = (client.clone(), rsa.clone());
+            flood.spawn(async move { client.ask(&rsa).await });
+        }
+        // Once one is answered all are there: they were sent at once.
+        flood.join_next().await.expect("some").expect("no panic").expect("a signature");
+        server.process().signal("TERM");
+        while let Some(ended) = flood.join_next().await {
+            ended.expect("no panic").expect("a signature");
+        }
+    });
+    until("it has ended", || server.process().has_ended());
+}
+
+/// Whether RSA was still at work when all of ECDSA, asked for later, was answered.
+async fn is_overtaken(client: &Client, rsa: &Request, ecdsa: &Request) -> bool {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let mut flood = tokio::task::JoinSet::new();
+    for _ in 0..RSA_REQUESTS {
+        let (client, rsa, answered) = (client.clone(), rsa.clone(), Arc::clone(&answered));
+        flood.spawn(async move {
+            client.ask(&rsa).await.expect("a signature");
+            answered.fetch_add(1, SeqCst);
+        });
+    }
+    // Once one is answered all are there: they were sent at once.
+    flood.join_next().await.expect("some").expect("a signature");
+    for _ in 0..ECDSA_REQUESTS {
+        client.ask(ecdsa).await.expect("a signature");
+    }
+    let overtaken = RSA_REQUESTS - answered.load(SeqCst);
+    while let Some(ended) = flood.join_next().await {
+        ended.expect("a signature");
+    }
+    assert_eq!(answered.load(SeqCst), RSA_REQUESTS);
+    overtaken > 0
+}

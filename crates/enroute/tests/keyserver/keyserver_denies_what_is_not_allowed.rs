@@ -1,0 +1,189 @@
+//! Policy, rates, names, switches; and when in doubt, no.
+
+use crate::support::keyserver::{EVERYTHING, KeyServer, Site, premaster_request, verify_request};
+
+const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+const SCHEME: &str = "ecdsa_secp256r1_sha256";
+
+const DENIED: &str = "request denied";
+const NOT_FOUND: &str = "spki not found";
+
+/// No key has it.
+fn unknown() -> String {
+    "0".repeat(64)
+}
+
+/// What `edge` is refused with that asks for a signature by the key `id`.
+fn refusal(site: &Site, server: &KeyServer, edge: &str, id: &str) -> String {
+    site.refusal(server, edge, &verify_request(id, SCHEME, &[1; 32]))
+}
+
+#[test]
+fn what_no_rule_allows_is_denied() {
+    let Some(site) = Site::create() else { return };
+    for name in ["one", "two"] {
+        site.key(name, P256);
+    }
+    site.key("rsa", "-algorithm RSA -pkeyopt rsa_keygen_bits:2048");
+    let one =
+        site.import("one", &["--server-name", "one.example", "--server-name", "*.one.example"]);
+    let (two, rsa) = (site.import("two", &[]), site.import("rsa", &[]));
+    for edge in ["edge2.example", "edge3.example"] {
+        site.signed(edge, "ca");
+    }
+    site.write(
+        "policy.toml",
+        &format!(
+            "[[edge]]\nname = \"edge1.example\"\n\
+             [[edge.allow]]\nkeys = [\"{one}\", \"{}\", \"{rsa}\"]\nmethods = [\"CertificateVerify\", \"RSA\"]\n\
+             {}",
+            unknown(),
+            limited("edge2.example")
+        ),
+    );
+    let server = site.serve(&[]);
+    let ask = |edge: &str, id: &str| refusal(&site, &server, edge, id);
+
+    site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
+    assert_eq!(ask("edge1.example", &two), DENIED);
+    // Whether a key exists is told to whom may use it, and to nobody else.
+    assert_eq!(ask("edge1.example", &unknown()), NOT_FOUND);
+    assert_eq!(ask("edge1.example", &"1".repeat(64)), DENIED);
+    assert_eq!(ask("edge3.example", &one), DENIED);
+    // A rule alone does not switch decryption on.
+    let decrypt = premaster_request(&rsa, &[1; 256]);
+    assert_eq!(site.refusal(&server, "edge1.example", &decrypt), DENIED);
+    // A key is for its names.
+    let named = |name: &str| {
+        verify_request(&one, SCHEME, &[1; 32])
+            .replace("{", &format!("{{\"server_name\":\"{name}\","))
+    };
+    site.output(&server, &named("one.example"));
+    site.output(&server, &named("www.one.example"));
+    assert_eq!(site.refusal(&server, "edge1.example", &named("other.example")), DENIED);
+    // One request, then a thousand seconds none.
+    assert_eq!(ask("edge2.example", &unknown()), NOT_FOUND);
+    assert_eq!(ask("edge2.example", &unknown()), DENIED);
+
+    // Every one of them is in the log, with the reason the edge was not told.
+    let log = String::from_utf8(site.read("audit.log")).unwrap();
+    for reason in [
+        "no rule of the edge allows it",
+        "the policy has no such edge",
+        "premaster_decryption is off",
+        "the key is not for this server name",
+        "the edge exceeds its requests_per_second",
+        "no such key",
+        "done",
+    ] {
+        assert!(log.contains(&format!("\"outcome\":\"{reason}\"")), "{reason}:\n{log}");
+    }
+}
+
+/// The lines of a policy for an edge that may ask for a signature by any key, every thousand seconds.
+fn limited(edge: &str) -> String {
+    format!(
+        "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
+         [[edge.allow]]\nkeys = [\"*\"]\nmethods = [\"CertificateVerify\"]\n"
+    )
+}
+
+#[test]
+fn a_policy_with_a_mistake_changes_nothing_and_a_good_one_does() {
+    const EDGES: [&str; 3] = ["edge1.example", "edge2.example", "edge3.example"];
+    let Some(site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    EDGES[1..].iter().for_each(|edge| site.signed(edge, "ca"));
+    site.write("policy.toml", &(EVERYTHING.to_owned() + &limited(EDGES[1])));
+    let server = site.serve(&[]);
+    let ask = |edge: &str, id: &str| refusal(&site, &server, edge, id);
+    assert_eq!(ask(EDGES[1], &unknown()), NOT_FOUND);
+    assert_eq!(ask(EDGES[1], &unknown()), DENIED);
+    site.write("policy.toml", "[[edge]]\nname = 1\n");
+    server.process().signal("HUP");
+    assert!(server.process().stderr_line("SIGHUP: reload failed").is_some());
+    site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
+    // What was used of a rate counts under the policy it was used under, and new edges have theirs.
+    site.write("policy.toml", &EDGES.map(limited).concat());
+    server.reload();
+    for edge in EDGES {
+        assert_eq!(ask(edge, &unknown()), NOT_FOUND, "{edge}");
+        assert_eq!(ask(edge, &unknown()), DENIED, "{edge}");
+    }
+    site.write("policy.toml", "edge = []\n");
+    server.reload();
+    assert_eq!(ask(EDGES[0], &one), DENIED);
+}
+
+#[test]
+fn without_policy_key_or_log_nothing_is_served() {
+    let Some(site) = Site::create() else { return };
+    site.write("wrong-kek", "12\n");
+    for (options, said) in [
+        (["--policy", "absent.toml"], "absent.toml"),
+        (["--kek-file", "wrong-kek"], "64 hexadecimal digits"),
+        (["--audit", "/dev/full"], "No space left"),
+        (["--edge-authorities", "policy.toml"], "found no certificate"),
+    ] {
+        let ended = site.serve_in_vain(&options);
+        assert!(!ended.status.success(), "{options:?}");
+        assert!(ended.stderr.contains(said), "{options:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_denies_everything() {
+    let Some(site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    // Files of 2 KiB at most, and no signal about it: as a full disk.
+    let server = site.serve_after("trap '' XFSZ; ulimit -S -f 4");
+    let body = verify_request(&one, SCHEME, &[1; 32]);
+    let mut answered = 0;
+    while site.post(&server, "edge1.example", &body).0.contains("output") {
+        answered += 1;
+        assert!(answered < 100, "the limit is not felt");
+    }
+    assert!(answered > 2, "{}", server.process().stderr());
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "request denied");
+    assert!(server.process().stderr_line("cannot write the audit log").is_some());
+    let log = String::from_utf8(site.read("audit.log")).unwrap();
+    assert!(log.len() <= 4 << 10);
+    // Nothing was answered of which there is no whole line.
+    let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
+    assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
+
+    // With room again the line that was begun is finished before any other; of those that were denied
+    // meanwhile, without end perhaps, there is none.
+    site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
+    site.output(&server, &body);
+    server.terminate();
+    let ended = site.run(&["audit", "audit.log"]);
+    let lines = format!("{} lines, head ", 1 + answered + 1 + 1);
+    assert!(ended.stdout.starts_with(&lines), "{lines}: {}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn a_database_that_is_down_is_an_error_and_then_none() {
+    let Some(mut site) = Site::create() else { return };
+    site.key("one", P256);
+    let one = site.import("one", &[]);
+    assert!(site.record(&one).len() > 100, "the record is in the database");
+    let server = site.serve(&[]);
+    let body = verify_request(&one, SCHEME, &[1; 32]);
+    site.database.bring_down();
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    site.database.bring_up();
+    site.output(&server, &body);
+    site.database.bring_down();
+    // Parsed keys need no database.
+    site.output(&server, &body);
+    // What is forgotten does; and a key that is gone from there is gone.
+    server.reload();
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
+    site.database.bring_up();
+    let name = format!("enroute:key:{one}");
+    redis::cmd("DEL").arg(name).exec(&mut site.database.connection()).expect("it is deleted");
+    assert_eq!(site.refusal(&server, "edge1.example", &body), "spki not found");
+}

@@ -1,0 +1,63 @@
+//! While nobody answers where the key server should be, one request looks for it and the others are told at once.
+//! Once somebody has answered, whoever comes while a connection is being made waits for it.
+
+use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
+
+use crate::support::keyserver::{Site, request, runtime};
+use enroute::keyserver::{Client, ClientConfiguration};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use wire::ski::Scheme;
+
+/// Hands on what edge and key server say, until it is aborted.
+fn join(mut edge: TcpStream, server: SocketAddr) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut server = TcpStream::connect(server).await.expect("a key server");
+        // However it ends.
+        let _ = copy_bidirectional(&mut edge, &mut server).await;
+    })
+}
+
+#[test]
+fn one_looks_for_it_and_then_all_wait() {
+    let Some(site) = Site::create() else { return };
+    site.key("one", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+    let request = request(&site.import("one", &[]), Scheme::EcdsaP256Sha256);
+    let server = site.serve(&[]);
+    runtime().block_on(async {
+        let place = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = place.local_addr().expect("bound").to_string();
+        let configuration = ClientConfiguration { address, ..site.configuration(&server, 1) };
+        let client = Client::new(configuration).expect("certificates");
+        let ask = || {
+            let (client, request) = (client.clone(), request.clone());
+            tokio::spawn(async move { client.ask(&request).await })
+        };
+        let connected = async || place.accept().await.expect("a connection").0;
+        // Somebody has waited in vain.
+        let first = ask();
+        let _silent = connected().await;
+        first.abort();
+        assert!(first.await.is_err_and(|error| error.is_cancelled()));
+        let search = ask();
+        let found = connected().await;
+        let told = client.ask(&request).await.expect_err("it is being looked for").to_string();
+        assert!(told.contains("the last attempt failed"), "{told}");
+        let joined = join(found, server.address);
+        search.await.expect("no panic").expect("a signature");
+
+        // The connection breaks; whoever makes another knows of nobody who waited in vain.
+        joined.abort();
+        let search = ask();
+        let found = connected().await;
+        let mut next = pin!(client.ask(&request));
+        let told = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
+        assert!(told.is_pending(), "it does not wait: {told:?}");
+        join(found, server.address);
+        search.await.expect("no panic").expect("a signature");
+        next.await.expect("a signature");
+    });
+}

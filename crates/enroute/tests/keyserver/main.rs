@@ -1,0 +1,20 @@
+//! The key server as its users meet it: edges that ask, strangers, keys and its log.
+//!
+//! One behaviour a file. One process runs them side by side; none shares anything with another.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod keyserver_answers_ecdsa_while_rsa_waits;
+mod keyserver_audit_log_has_one_writer;
+mod keyserver_audit_shows_tampering;
+mod keyserver_denies_what_is_not_allowed;
+mod keyserver_goes_on_after_its_log_was_full;
+mod keyserver_holds_no_answer_back;
+mod keyserver_hostile_requests_harm_nobody;
+mod keyserver_is_found_again_by_all_who_ask;
+mod keyserver_keeps_keys_to_itself;
+mod keyserver_keys_are_replaced_on_request_only;
+mod keyserver_leaves_no_trace_of_a_key;
+mod keyserver_reads_no_secret_that_others_can_read;
+mod keyserver_signs_what_openssl_verifies;

@@ -1,0 +1,26 @@
+//! The state layer as its users meet it: agents and placers over real clusters.
+//!
+//! One behaviour a file. One process runs them side by side; none shares anything with another.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod state_a_deleted_key_stays_deleted;
+mod state_a_placer_of_before_is_fenced_off;
+mod state_a_refused_slot_comes_back_whole;
+mod state_a_slot_left_open_moves_on_first;
+mod state_a_slot_stays_somebodys;
+mod state_agent_memory_stays_bounded_whatever_clients_do;
+mod state_agent_warns_where_strangers_reach_it;
+mod state_clients_see_no_redirection;
+mod state_copies_are_coherent;
+mod state_history_is_linearizable_while_slots_move;
+mod state_history_stands_two_faults_at_once;
+mod state_logs_in_where_nodes_ask;
+mod state_loses_and_repeats_no_write;
+mod state_many_nodes_are_served_as_few_are;
+mod state_moves_are_made_in_batches;
+mod state_placer_obeys_its_operator;
+mod state_slots_move_to_a_node_that_joins;
+mod state_two_placers_never_act_at_once;
+mod state_valkey_answers_reads_at_two_nodes_for_a_moment;

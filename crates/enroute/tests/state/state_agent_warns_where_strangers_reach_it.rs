@@ -1,0 +1,22 @@
+//! The agent logs in at the cluster for its clients and asks them for nothing: where other machines reach it,
+//! it says so when it starts.
+
+use crate::support::{process::Process, state::by_hand};
+
+#[test]
+fn an_agent_that_other_machines_reach_warns() {
+    // Nobody is there; the agent begins all the same.
+    let nodes = ["127.0.0.1:1".parse().expect("an address")];
+    let started = |listen: &str| {
+        let process = Process::start(&mut by_hand(&nodes, &["agent", "--listen", listen]));
+        assert!(process.stderr_line(" -> ").is_some(), "{}", process.stderr());
+        process.terminate().stderr
+    };
+    let told = started("0.0.0.0:0");
+    assert!(
+        told.contains("does not authenticate its clients") && told.contains("127.0.0.1"),
+        "{told}"
+    );
+    assert_eq!(told.matches("does not authenticate").count(), 1, "once is enough: {told}");
+    assert!(!started("127.0.0.1:0").contains("does not authenticate"));
+}

@@ -1,0 +1,18 @@
+//! The rack's data plane in the real kernel, between network namespaces. Needs root.
+//!
+//! One behaviour a file. One process runs them side by side; none shares anything with another.
+
+#[path = "../rack/mod.rs"]
+mod rack;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fabric_rack_gains_by_its_switch;
+mod link_command_relays_until_interrupted;
+mod switch_believes_no_client_that_speaks_for_it;
+mod switch_forgets_what_a_slow_memcached_writes_late;
+mod switch_history_over_bad_paths_is_linearizable;
+mod switch_serves_a_rack;
+mod switch_serves_nothing_that_a_delayed_flush_all_drops;
+mod switch_stores_no_answer_to_another_question;
+mod tunnel_is_a_path_between_namespaces;

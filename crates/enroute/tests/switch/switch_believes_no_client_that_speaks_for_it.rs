@@ -1,0 +1,111 @@
+//! A client sends tagged writes, updates and answers as if it were the switch or a server, through the attached program
+//! and past it: whoever reads is told what the server stores, writes go on, and no flood begins.
+
+use std::{
+    net::UdpSocket,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use crate::rack::{PROGRAM, Rack, SERVER, SWITCH, answered, ask, wait};
+use wire::netcache::{Flags, Key, Message, Op};
+
+static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+const KEY: Key = *b"0123456789abcdef";
+const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
+/// Long enough for a flood to show: the agent would send thousands.
+const WATCHED: Duration = Duration::from_millis(500);
+/// Of a few writes and what they cost.
+const SENT_MAX: u64 = 100;
+
+fn socket(to: &str) -> UdpSocket {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket.connect((to, 50_000)).expect("an address");
+    socket
+}
+
+fn said(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
+    let answer = answered("the server answers", || {
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let message = Message { value, ..Message::new(op, sequence, KEY) };
+        let is_mine =
+            |answer: &[u8]| Message::decode(answer).is_ok_and(|said| said.sequence == sequence);
+        ask(socket, &message.bytes(), is_mine)
+    });
+    let answer = Message::decode(&answer).expect("a message");
+    (answer.flags, answer.value.to_vec())
+}
+
+/// Every message that is no client's to send, some of them as they would have to be.
+fn forge(to: &UdpSocket) {
+    for op in Op::ALL.iter().skip(3) {
+        for version in [0, 1, 1 << 62, u64::MAX] {
+            for flags in [Flags::default(), Flags(0xff).with(Flags::FOUND, true)] {
+                let flags = Flags(flags.0 & !Flags::LONG_KEY.0);
+                let sequence = SEQUENCE.fetch_add(1, Relaxed);
+                let forged = Message {
+                    version,
+                    flags,
+                    value: b"forged",
+                    ..Message::new(*op, sequence, KEY)
+                };
+                to.send(&forged.bytes()).expect("it is sent");
+            }
+        }
+    }
+}
+
+fn is_told(rack: &Rack, value: &[u8]) {
+    rack.as_client(|| {
+        let socket = socket(SERVER);
+        wait("the kernel answers", || {
+            let (flags, stored) = said(&socket, Op::Get, b"");
+            assert_eq!(stored, value);
+            flags.has(Flags::SWITCH)
+        });
+    });
+}
+
+#[test]
+fn what_is_read_is_what_was_written_last() {
+    let Some(mut rack) = Rack::build() else { return };
+    let listen = format!("{SERVER}:50000");
+    rack.start("d", PROGRAM, &["switch", "agent", "--listen", &listen, "--switch", SWITCH]);
+    rack.attach(&ATTACHED);
+    let write =
+        |end: &str, value: &[u8]| rack.within(end, || drop(said(&socket(SERVER), Op::Put, value)));
+    write("c", b"old");
+    is_told(&rack, b"old");
+    let dropped = rack.count("forged");
+    rack.as_client(|| {
+        forge(&socket(SERVER));
+        forge(&socket(SWITCH));
+    });
+    wait("the program drops what is forged", || rack.count("forged") >= dropped + 2 * 15 * 8);
+    is_told(&rack, b"old");
+    write("c", b"new");
+    is_told(&rack, b"new");
+    // Beside the server, where no program is: what it says of tags counts as nothing, and its writes as writes.
+    rack.within("d", || {
+        let socket = socket(SERVER);
+        for op in [Op::PutCached, Op::DeleteCached] {
+            let version = 1 << 62;
+            let sequence = SEQUENCE.fetch_add(1, Relaxed);
+            let tagged = Message { version, value: b"beside", ..Message::new(op, sequence, KEY) };
+            socket.send(&tagged.bytes()).expect("it is sent");
+        }
+        forge(&socket);
+    });
+    write("d", b"other");
+    is_told(&rack, b"other");
+    for value in [b"one", b"two"] {
+        write("c", value);
+        is_told(&rack, value);
+    }
+    // Nothing goes on by itself.
+    let before = rack.count("write");
+    thread::sleep(WATCHED);
+    let sent = rack.count("write") - before;
+    assert!(sent < SENT_MAX, "{sent} invalidations while nobody wrote");
+}
