@@ -2,8 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -22,7 +20,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("content", &[]),
     ("edge-tls", &[]),
     ("reactor", &[]),
-    ("testbed", &["edge-tls", "fabric", "keyserver", "notation", "policy", "switch", "wire"]),
+    (
+        "testbed",
+        &["edge-tls", "fabric", "keyserver", "notation", "policy", "reactor", "switch", "wire"],
+    ),
     (
         "enroute",
         &[
@@ -85,35 +86,4 @@ fn imports(metadata: &serde_json::Value) -> BTreeMap<String, BTreeSet<String>> {
             (text(&package["name"]), imported)
         })
         .collect()
-}
-
-/// Where epoll is used: in the kit, and in `bench`, because what measures shares nothing with what is measured. The
-/// relay's loop has its own until it uses the kit.
-const EPOLL: &[&str] = &["/reactor/src/", "/bench/src/", "/src/link/relay/"];
-
-#[test]
-fn no_crate_has_an_epoll_beside_the_kit() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(crates).expect("a folder").flatten() {
-        find_sources(&entry.path().join("src"), &mut sources);
-    }
-    assert!(sources.len() > 500, "found {} source files", sources.len());
-    for source in sources {
-        let text = fs::read_to_string(&source).expect("a source file");
-        let path = source.display().to_string();
-        let allowed = EPOLL.iter().any(|folder| path.contains(folder));
-        assert!(allowed || !text.contains("epoll::"), "{path} uses epoll: use crate `reactor`");
-    }
-}
-
-fn find_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            find_sources(&path, sources);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            sources.push(path);
-        }
-    }
 }

@@ -12,23 +12,27 @@ use tracing::warn;
 
 use crate::Reactor;
 
-/// Connections that may wait to be accepted; `net.core.somaxconn` bounds it further. With the 128 of the
-/// standard library, connections that arrive together would be dropped and retried a second later.
+/// Connections that may wait to be accepted; `net.core.somaxconn` bounds it further. With the 128
+/// of the standard library, connections that arrive together would be dropped and retried a second
+/// later.
 const BACKLOG: i32 = 4_096;
-/// Rest after an accept that failed because the process or the machine lacks something, usually file descriptors.
+/// Rest after an accept that failed because the process or the machine lacks something, usually
+/// file descriptors.
 const REST: Duration = Duration::from_millis(50);
 /// Interval between two log lines about failed accepts.
 const TOLD_PERIOD: Duration = Duration::from_secs(10);
 
-/// What follows from a failed accept. Every listener applies this rule, event loops through an [`Acceptor`].
+/// What follows from a failed accept. Every listener applies this rule, event loops through an
+/// [`Acceptor`].
 #[derive(Debug, Default)]
 pub struct Failures {
     quiet_until: Option<Instant>,
 }
 
 impl Failures {
-    /// How long `listener` rests before its next accept; the log says so from time to time. Zero if `error` concerns
-    /// only the connection that was to be accepted (accept(2)): the next one is accepted at once.
+    /// How long `listener` rests before its next accept; the log says so from time to time. Zero if
+    /// `error` concerns only the connection that was to be accepted (accept(2)): the next one is
+    /// accepted at once.
     pub fn rest_after(&mut self, listener: impl Display, error: &io::Error) -> Duration {
         #[rustfmt::skip]
         let concerns_one = matches!(
@@ -55,8 +59,8 @@ impl Failures {
     }
 }
 
-/// A listening socket of an event loop. It never blocks its loop: while accepting rests, [`Acceptor::patience`]
-/// says how long the loop may wait.
+/// A listening socket of an event loop. It never blocks its loop: while accepting rests,
+/// [`Acceptor::patience`] says how long the loop may wait.
 #[derive(Debug)]
 pub struct Acceptor {
     listener: TcpListener,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The limited time of a loop after its end was asked for, in which clients take what is left for them.
+/// The limited time of a loop after its end was asked for, in which clients take what is left for
+/// them.
 #[derive(Debug)]
 pub struct Drain {
     limit: Duration,

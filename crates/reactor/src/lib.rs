@@ -1,12 +1,13 @@
 //! # reactor: the event-loop kit
 //!
-//! What the event loops of the services have in common: which sockets can be read and written, how connections are
-//! accepted and named, how other threads reach a loop, and how it ends. `docs/decisions/0006-event-loops.md` says
-//! why the loops are our own.
+//! What the event loops of the services have in common: which sockets can be read and written, how
+//! connections are accepted and named, how other threads reach a loop, and how it ends.
+//! `docs/decisions/0006-event-loops.md` says why the loops are our own.
 //!
-//! It is not a runtime and has no loop: what a service does in a round, and in which order, stays with the service
-//! (`enroute/runtime/worker.rs`, `enroute/database/worker.rs`, `enroute/state/agent.rs`). It calls no client code,
-//! has no callbacks and no dynamic dispatch; a request costs one wait, one read and one write.
+//! It is not a runtime and has no loop: what a service does in a round, and in which order, stays
+//! with the service (`runtime/worker.rs`, `database/worker.rs` and `state/agent.rs` of `enroute`,
+//! `link/relay` of `testbed`). It calls no client code, has no callbacks and no dynamic dispatch; a
+//! request costs one wait, one read and one write.
 //!
 //! Read first: [`Reactor`] and [`Socket`], then [`Seats`], which name the connections of a loop.
 //!
@@ -21,23 +22,28 @@
 //!
 //! Alike, and left where they are:
 //!
-//! - The seats of the state agent are numbered by `state::agent::Agent`, which keeps its own half of each client.
-//! - The alarms of the cache (a set from which alarms are removed) and of the link emulator (a heap with outdated
-//!   ones): the one changes an alarm at most turns, the other needs the cheapest next departure.
+//! - The seats of the state agent are numbered by `state::agent::Agent`, which keeps its own half
+//!   of each client.
+//! - The alarms of the cache (a set from which alarms are removed) and of the relay (a heap that
+//!   keeps outdated ones): the first changes an alarm in most turns, the second needs the next
+//!   departure at the least cost.
+//! - The commands of an emulated path (`testbed/link/control.rs`) are answered, and the tunnel
+//!   polls its devices.
 //! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
-//! - `bench` imports no crate of this repository: what measures shares nothing with what is measured.
+//! - `bench` imports no crate of this repository: what measures shares nothing with what is
+//!   measured.
 
 mod acceptor;
 mod drain;
-mod epoll;
 mod inbox;
+mod poll;
 mod seats;
 mod socket;
 mod sync;
 
 pub use acceptor::{Acceptor, Failures};
 pub use drain::Drain;
-pub use epoll::{BusyPolling, Events, Possible, Reactor};
 pub use inbox::{EventFd, Inbox, Post};
+pub use poll::{BusyPolling, Events, Possible, Reactor};
 pub use seats::{Seats, Token};
 pub use socket::Socket;

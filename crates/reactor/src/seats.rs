@@ -1,7 +1,7 @@
 //! The connections of one loop, each with a token that never names another one.
 
-/// Names one connection of a loop: which seat it has, and how many connections had a seat before. Its upper 16
-/// bits are free for a tag, for example one of two sockets, or the worker.
+/// Names one connection of a loop: which seat it has, and how many connections had a seat before.
+/// Its upper 16 bits are free for a tag, for example one of two sockets, or the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(u64);
 
@@ -15,8 +15,8 @@ impl Token {
         (Self(bits & ((1 << TAG_SHIFT) - 1)), (bits >> TAG_SHIFT) as u16)
     }
 
-    /// The token with a tag, for events and notes. `u64::MAX` is the token of no connection if no tag is
-    /// [`u16::MAX`].
+    /// The token with a tag, for events and notes. `u64::MAX` is the token of no connection if no
+    /// tag is [`u16::MAX`].
     #[inline]
     pub const fn tagged(self, tag: u16) -> u64 {
         (tag as u64) << TAG_SHIFT | self.0
@@ -29,9 +29,9 @@ impl Token {
 
 /// The connections of one loop, and whose turn has come.
 ///
-/// The token of a connection that has left does not reach its successor in the same seat, whatever holds it: an
-/// event of the same round, a list, an alarm, a note of another thread. It comes again after sixteen million
-/// further connections. A loop has at most as many seats.
+/// The token of a connection that has left does not reach its successor in the same seat, whatever
+/// holds it: an event of the same round, a list, an alarm, a note of another thread. It comes again
+/// after sixteen million further connections. A loop has at most as many seats.
 #[derive(Debug)]
 pub struct Seats<T> {
     seats: Vec<Seat<T>>,
@@ -107,10 +107,21 @@ impl<T> Seats<T> {
         self.seats.iter().filter_map(|seat| Some((seat.token, seat.taken.as_ref()?)))
     }
 
+    /// All of them, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.seats.iter_mut().filter_map(|seat| seat.taken.as_mut())
+    }
+
+    /// Number of connections.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.seats.len() - self.free.len()
+    }
+
     /// Is no connection seated?
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.free.len() == self.seats.len()
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Adds the one that `token` names to those whose turn has come, once.

@@ -1,5 +1,6 @@
-//! The inbox, run by a model of threads (shuttle) in orders drawn at random: every note is read, once. A worker that
-//! sleeps over a note stops the model, which prints how to repeat the run (`shuttle::replay`).
+//! The inbox, run by a model of threads (shuttle) in orders drawn at random: every note is read,
+//! once. A worker that sleeps over a note stops the model, which prints how to repeat the run
+//! (`shuttle::replay`).
 
 mod model;
 // The same file as in the program, with the model's locks.

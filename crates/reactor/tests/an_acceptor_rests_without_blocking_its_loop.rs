@@ -1,5 +1,5 @@
-//! An acceptor that finds no descriptor left returns at once and says when to try again; what waits is accepted
-//! when there is a descriptor, although no further event comes.
+//! An acceptor that finds no descriptor left returns at once and says when to try again; what waits
+//! is accepted when there is a descriptor, although no further event comes.
 //!
 //! The only test of its process, whose limit of open files it lowers.
 

@@ -211,7 +211,8 @@ impl Worker {
         }
     }
 
-    /// Calls those for which something became possible, and those whose answers may be durable by now.
+    /// Calls those for which something became possible, and those whose answers may be durable by
+    /// now.
     fn notice(&mut self, events: &Events) {
         for (event, possible) in events.iter() {
             match event {
@@ -229,7 +230,8 @@ impl Worker {
         }
     }
 
-    /// Executes what a connection says now. While it may not execute anything, that stays in the socket.
+    /// Executes what a connection says now. While it may not execute anything, that stays in the
+    /// socket.
     fn receive(&mut self, token: Token) {
         let Some(connection) = self.seats.get(token) else { return };
         if connection.socket.is_broken() {

@@ -30,6 +30,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
+use reactor::Failures;
 use serde::Serialize;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -50,34 +51,19 @@ use names::Names;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Longest time from accepting a connection to the end of its one answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Rest after a failed accept: out of descriptors, most likely, so others must close first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What an endpoint answers.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// Accepts one connection for `what`. Failures are logged and retried.
 pub(crate) async fn accept(socket: &TcpListener, what: &str) -> (TcpStream, SocketAddr) {
+    let mut failures = Failures::default();
     loop {
         match socket.accept().await {
             Ok(accepted) => return accepted,
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(error) => {
-                warn!("{what} cannot accept a connection, retrying: {error}");
-                sleep(ACCEPT_PAUSE).await;
-            }
+            Err(error) => sleep(failures.rest_after(what, &error)).await,
         }
     }
-}
-
-/// Is this the kind of error after which accepting may go on at once?
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
 }
 
 /// Serves `connection` until it ends. After `end` it takes no more requests, and the answers under way go

@@ -119,7 +119,8 @@ impl Listener {
         }
     }
 
-    /// What the watch of its origin needs to know; none where behind each connection stands another.
+    /// What the watch of its origin needs to know; none where behind each connection stands
+    /// another.
     pub(super) fn watch_source(&self) -> Option<watch::Source> {
         let login = self.feed.as_ref().and_then(|config| config.login.clone());
         let (secret, name, speaks) = match &self.protocol {
@@ -160,7 +161,8 @@ impl Listener {
 /// Accepts clients of all listeners and deals them out to the workers in turn, until draining.
 ///
 /// One thread for all: connections are rare beside requests, and dealing them out evenly is what
-/// lets every core be used with a handful of clients. The token of an acceptor is its place in `listeners`.
+/// lets every core be used with a handful of clients. The token of an acceptor is its place in
+/// `listeners`.
 pub(super) fn accept(
     shared: &Shared,
     reactor: &Reactor,

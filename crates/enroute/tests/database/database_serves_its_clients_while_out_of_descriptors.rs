@@ -1,12 +1,13 @@
-//! While `enroute db` has no file descriptor left to accept a client, the clients that it serves are answered
-//! without delay; the client that waits is accepted once there is a descriptor.
+//! While `enroute db` has no file descriptor left to accept a client, the clients that it serves
+//! are answered without delay; the client that waits is accepted once there is a descriptor.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{database::Database, raw::Raw};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-/// Round trips of one attempt. A worker that rests after each failed accept takes at least as many rests.
+/// Round trips of one attempt. A worker that rests after each failed accept takes at least as many
+/// rests.
 const ROUND_TRIPS: u32 = 20;
 /// The rest after a failed accept.
 const REST: Duration = Duration::from_millis(50);

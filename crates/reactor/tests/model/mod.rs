@@ -1,5 +1,6 @@
-//! Locks and atomics of the model of threads (shuttle), under the names that the program's have; and an event
-//! that threads wait for. Files of the program that take theirs from `super::sync` run with these.
+//! Locks and atomics of the model of threads (shuttle), under the names that the program's have;
+//! and an event that threads wait for. Files of the program that take theirs from `super::sync` run
+//! with these.
 
 #![allow(dead_code, unused_imports)]
 
@@ -63,7 +64,8 @@ pub(crate) mod sync {
     }
 }
 
-/// An event that is watched edge-triggered: a thread that waits is woken once for any number of raises.
+/// An event that is watched edge-triggered: a thread that waits is woken once for any number of
+/// raises.
 #[derive(Default)]
 pub(crate) struct Edge {
     raised: sync::Mutex<bool>,
@@ -87,8 +89,8 @@ impl Edge {
 
 /// Number of orders, unless `ORDERS` sets it.
 const ORDERS: usize = 3_000;
-/// In half of them threads change at most this often, at moments drawn from the seed: this finds what needs an
-/// unlikely order.
+/// In half of them threads change at most this often, at moments drawn from the seed: this finds
+/// what needs an unlikely order.
 const CHANGES: usize = 3;
 
 /// Runs the threads of `model` one at a time, in many orders.

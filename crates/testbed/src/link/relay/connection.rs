@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::epoll::EventFlags;
+use reactor::Possible;
 use rustix::io::Errno;
 
 use super::flow::{Crossing, End, Ending, Flow, Path, earliest};
@@ -90,16 +90,14 @@ impl Connection {
     }
 
     /// Notes what epoll said about one end.
-    pub(super) fn note_ready(&mut self, side: Side, flags: EventFlags) {
+    pub(super) fn note_ready(&mut self, side: Side, possible: Possible) {
         let end = match side {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
         };
-        let failed = flags.intersects(EventFlags::ERR);
-        let hung_up = flags.intersects(EventFlags::HUP | EventFlags::RDHUP);
-        end.failed |= failed;
-        end.readable |= failed || hung_up || flags.contains(EventFlags::IN);
-        end.writable |= failed || flags.contains(EventFlags::OUT);
+        end.failed |= possible.is_failure();
+        end.readable |= possible.is_read();
+        end.writable |= possible.is_write();
     }
 
     /// The path works again: what it held has to cross it once more.

@@ -3,22 +3,21 @@
 //! One thread of its own instead of the asynchronous runtime, whose timers tick in milliseconds.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::collections::BinaryHeap;
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use reactor::{Acceptor, Events, Reactor, Seats, Token};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
 use super::RelayConfig;
 use super::connection::{Connection, Next, Paths, Side};
 use super::flow::Path;
-use crate::link::control::{Command, Commands, timespec};
+use crate::link::control::{Command, Commands};
 use crate::link::cuts::Cuts;
 use crate::link::schedule::{PathConfig, SEGMENT_BYTES, Schedule};
 use crate::link::stats::{LinkCounters, add, take};
@@ -33,9 +32,6 @@ const WINDOW_BYTES_UNRATED: usize = 6 * 1024 * 1024;
 const WINDOW_BYTES_MIN: usize = 256 * 1024;
 const WINDOW_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// After running out of descriptors, connections wait this long before the next try.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
 const LISTENER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
 
@@ -48,16 +44,12 @@ pub(super) struct Worker {
     cuts: Cuts,
     cut_at: Duration,
     started: Instant,
-    epoll: OwnedFd,
-    listener: TcpListener,
-    acceptable: bool,
-    accept_again_at: Option<Duration>,
+    reactor: Reactor,
+    acceptor: Acceptor,
     commands: Commands,
     paths: Paths,
-    connections: Vec<Option<Connection>>,
-    free: Vec<usize>,
-    ready: VecDeque<usize>,
-    timers: BinaryHeap<Reverse<(Duration, usize)>>,
+    seats: Seats<Connection>,
+    timers: BinaryHeap<Reverse<(Duration, Token)>>,
     counters: Arc<LinkCounters>,
 }
 
@@ -68,11 +60,9 @@ impl Worker {
         commands: Commands,
         counters: Arc<LinkCounters>,
     ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let edges = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), edges)?;
-        epoll::add(&epoll, &commands, EventData::new_u64(WAKE), edges)?;
+        let reactor = Reactor::new()?;
+        let acceptor = Acceptor::new(listener, &reactor, LISTENER)?;
+        reactor.watch_input(&commands, WAKE)?;
         let window = |path: &PathConfig| config.window_bytes.unwrap_or_else(|| window_bytes(path));
         let up = Path {
             window_bytes: window(&config.up),
@@ -91,15 +81,11 @@ impl Worker {
             cuts: Cuts::new(config.cuts),
             cut_at: Duration::ZERO,
             started: Instant::now(),
-            epoll,
-            listener,
-            acceptable: false,
-            accept_again_at: None,
+            reactor,
+            acceptor,
             commands,
             paths: Paths { up, down, is_cut: false, counters: Arc::clone(&counters) },
-            connections: Vec::new(),
-            free: Vec::new(),
-            ready: VecDeque::new(),
+            seats: Seats::default(),
             timers: BinaryHeap::new(),
             counters,
         })
@@ -110,16 +96,13 @@ impl Worker {
         // Without this the kernel may wake a sleeping thread 50 µs late to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut buffer = vec![0; READ_BYTES];
-        let mut events = Vec::with_capacity(256);
+        let mut events = Events::with_capacity(256);
         loop {
-            events.clear();
             if let Err(error) = self.wait(&mut events) {
                 tracing::error!(%error, "the relay stopped: epoll_wait failed");
                 return;
             }
-            for event in &events {
-                self.note(*event);
-            }
+            self.note(&events);
             if !self.obey() {
                 return;
             }
@@ -127,51 +110,50 @@ impl Worker {
             self.apply_cuts(now);
             self.accept(now);
             self.ring_timers(now);
-            for _ in 0..self.ready.len() {
-                if let Some(index) = self.ready.pop_front() {
-                    self.advance(index, &mut buffer);
-                }
+            let ready = self.seats.take_called();
+            for &token in &ready {
+                self.advance(token, &mut buffer);
             }
+            self.seats.end_round(ready);
         }
     }
 
     /// Waits for an event, a command or the next timer.
-    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let until = self.wakes_at();
         loop {
             let now = self.started.elapsed();
             let left = until.map(|until| until.saturating_sub(now));
             // Near the time, poll rather than sleep.
-            let timeout = left.map(|left| timespec(left.saturating_sub(self.spin)));
-            let spare = rustix::buffer::spare_capacity(events);
-            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-                Ok(count) if count > 0 || left == Some(Duration::ZERO) => return Ok(()),
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            self.reactor.wait(events, left.map(|left| left.saturating_sub(self.spin)))?;
+            if !events.is_empty() || left == Some(Duration::ZERO) {
+                return Ok(());
             }
         }
     }
 
     fn wakes_at(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.may_accept() {
+        if self.seats.is_called() {
             return Some(Duration::ZERO);
         }
+        let now = self.started.elapsed();
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let cut = self.cuts.next_change(self.started.elapsed());
-        [timer, cut, self.accept_again_at].into_iter().flatten().min()
+        let accept = self.acceptor.patience().filter(|_| self.has_room()).map(|rest| now + rest);
+        [timer, self.cuts.next_change(now), accept].into_iter().flatten().min()
     }
 
-    fn note(&mut self, event: Event) {
-        match event.data.u64() {
-            LISTENER => self.acceptable = true,
-            // Commands are looked for after every wait.
-            WAKE => {}
-            token => {
-                let side = if token & 1 == 0 { Side::Client } else { Side::Server };
-                let index = (token >> 1) as usize;
-                if let Some(Some(connection)) = self.connections.get_mut(index) {
-                    connection.note_ready(side, event.flags);
-                    self.ready.push_back(index);
+    fn note(&mut self, events: &Events) {
+        for (event, possible) in events.iter() {
+            match event {
+                LISTENER => self.acceptor.notice(),
+                // Commands are looked for after every wait.
+                WAKE => {}
+                event => {
+                    let (token, tag) = Token::of(event);
+                    let side = if tag == 0 { Side::Client } else { Side::Server };
+                    if let Some(connection) = self.seats.call(token) {
+                        connection.note_ready(side, possible);
+                    }
                 }
             }
         }
@@ -203,45 +185,28 @@ impl Worker {
             self.cut_at = now;
             return;
         }
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            if let Some(connection) = connection {
-                connection.restore(self.cut_at, &self.paths, now);
-                self.ready.push_back(index);
-            }
+        self.seats.call_all();
+        for connection in self.seats.values_mut() {
+            connection.restore(self.cut_at, &self.paths, now);
         }
     }
 
     fn accept(&mut self, now: Duration) {
-        if self.accept_again_at.is_some_and(|at| at <= now) {
-            self.accept_again_at = None;
-            self.acceptable = true;
-        }
-        while self.may_accept() {
-            match self.listener.accept() {
-                Ok((client, from)) => match self.open(client, now) {
-                    Ok(()) => tracing::debug!(%from, "accepted"),
-                    Err(error) => {
-                        tracing::warn!(%error, %from, "connection closed: cannot set up its sockets");
-                    }
-                },
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.acceptable = false,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
+        while self.has_room()
+            && let Some((client, from)) = self.acceptor.accept()
+        {
+            match self.open(client, now) {
+                Ok(()) => tracing::debug!(%from, "accepted"),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection, retrying; raise `ulimit \
-                                            -n` if the limit of open files is reached");
-                    self.acceptable = false;
-                    self.accept_again_at = Some(now + ACCEPT_RETRY);
+                    tracing::warn!(%error, %from, "connection closed: cannot set up its sockets");
                 }
             }
         }
     }
 
-    fn may_accept(&self) -> bool {
-        self.acceptable && self.connections.len() - self.free.len() < self.connections_max
+    /// Clients beyond the limit wait to be accepted.
+    fn has_room(&self) -> bool {
+        self.seats.len() < self.connections_max
     }
 
     fn open(&mut self, client: TcpStream, now: Duration) -> io::Result<()> {
@@ -250,63 +215,54 @@ impl Worker {
         let (server, refused) = connect(self.to)?;
         server.set_nodelay(true)?;
         let connection = Connection::new(client, server, self.handshake, refused, &self.paths, now);
-        let index = self.free.pop().unwrap_or(self.connections.len());
-        if index == self.connections.len() {
-            self.connections.push(None);
-        }
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        for (stream, side) in connection.streams() {
-            let token = (index as u64) << 1 | u64::from(side == Side::Server);
-            if let Err(error) = epoll::add(&self.epoll, stream, EventData::new_u64(token), flags) {
-                self.free.push(index);
-                return Err(error.into());
+        let token = self.seats.seat(|token| {
+            for (stream, side) in connection.streams() {
+                self.reactor.watch(stream, token.tagged(u16::from(side == Side::Server)))?;
             }
-        }
-        self.connections[index] = Some(connection);
-        self.ready.push_back(index);
+            io::Result::Ok(connection)
+        })?;
+        self.seats.call(token);
         add(&self.counters.connections, 1);
         add(&self.counters.connections_open, 1);
         Ok(())
     }
 
     fn ring_timers(&mut self, now: Duration) {
-        while let Some(Reverse((at, index))) = self.timers.peek().copied()
+        while let Some(Reverse((at, token))) = self.timers.peek().copied()
             && at <= now
         {
             self.timers.pop();
-            if let Some(Some(connection)) = self.connections.get_mut(index)
-                && connection.armed == Some(at)
+            if self.seats.get(token).is_some_and(|connection| connection.armed == Some(at))
+                && let Some(connection) = self.seats.call(token)
             {
                 connection.armed = None;
-                self.ready.push_back(index);
             }
         }
     }
 
-    fn advance(&mut self, index: usize, buffer: &mut [u8]) {
+    fn advance(&mut self, token: Token, buffer: &mut [u8]) {
         // Each connection is advanced at its own time: those before it took some.
         let now = self.started.elapsed();
-        let Some(Some(connection)) = self.connections.get_mut(index) else { return };
+        let Some(connection) = self.seats.end_turn(token) else { return };
         match connection.advance(&mut self.paths, buffer, now) {
-            Next::Closed => self.close(index),
-            Next::Again => self.ready.push_back(index),
+            Next::Closed => self.close(token),
+            Next::Again => drop(self.seats.call(token)),
             Next::Wait(None) => {}
             Next::Wait(Some(at)) => {
                 if connection.armed.is_none_or(|armed| at < armed) {
                     connection.armed = Some(at);
-                    self.timers.push(Reverse((at, index)));
+                    self.timers.push(Reverse((at, token)));
                 }
             }
         }
     }
 
-    fn close(&mut self, index: usize) {
-        if let Some(connection) = self.connections[index].take() {
+    fn close(&mut self, token: Token) {
+        if let Some(connection) = self.seats.leave(token) {
             let (up, down) = connection.queued_bytes();
             take(&self.counters.up.queued_bytes, up as u64);
             take(&self.counters.down.queued_bytes, down as u64);
             take(&self.counters.connections_open, 1);
-            self.free.push(index);
         }
     }
 }

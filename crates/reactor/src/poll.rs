@@ -1,8 +1,8 @@
 //! What can be read and written: one epoll for each loop.
 //!
-//! Edge-triggered and registered once: the kernel says when something became possible, a [`Socket`](crate::Socket)
-//! remembers it until the kernel says that it no longer is. A request costs one wait, one read and one
-//! write, and no other system call.
+//! Edge-triggered and registered once: the kernel says when something became possible, a
+//! [`Socket`](crate::Socket) remembers it until the kernel says that it no longer is. A request
+//! costs one wait, one read and one write, and no other system call.
 
 use std::{
     io,
@@ -19,8 +19,8 @@ use rustix::{
     },
 };
 
-/// How long to poll before sleeping: an answer from the same host takes no longer, and to be woken for
-/// it would take about as long again.
+/// How long to poll before sleeping: an answer from the same host takes no longer, and to be woken
+/// for it would take about as long again.
 const POLL_LIMIT: Duration = Duration::from_micros(100);
 
 /// Whether polling is worth its while. It is not tried again after it was in vain until an answer
@@ -54,8 +54,8 @@ impl Reactor {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
-    /// The same for input alone, level-triggered: for a source that can be written nearly always, and whose every
-    /// other change would be an event too.
+    /// The same for input alone, level-triggered: for a source that can be written nearly always,
+    /// and whose every other change would be an event too.
     ///
     /// # Errors
     /// The system cannot watch it.
@@ -113,18 +113,26 @@ impl Events {
         Self(Vec::with_capacity(count))
     }
 
+    /// Has nothing happened?
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Tokens, and what became possible.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u64, Possible)> {
         self.0.iter().map(|event| {
             let Event { flags, data } = *event;
-            let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            let failed = flags.contains(EventFlags::ERR);
+            let broken = failed || flags.contains(EventFlags::HUP);
             let end = broken || flags.contains(EventFlags::RDHUP);
             let possible = Possible {
                 read: end || flags.contains(EventFlags::IN),
                 write: broken || flags.contains(EventFlags::OUT),
                 end,
                 broken,
+                failed,
             };
             (data.u64(), possible)
         })
@@ -140,9 +148,22 @@ pub struct Possible {
     pub(crate) end: bool,
     /// It was reset, or closed by both ends.
     pub(crate) broken: bool,
+    failed: bool,
 }
 
 impl Possible {
+    /// Something to read, or the end.
+    #[inline]
+    pub const fn is_read(self) -> bool {
+        self.read
+    }
+
+    /// The connection was reset, or could not be made.
+    #[inline]
+    pub const fn is_failure(self) -> bool {
+        self.failed
+    }
+
     /// Room to write; of a connection that is being made, also that this has come to an end.
     #[inline]
     pub const fn is_write(self) -> bool {
