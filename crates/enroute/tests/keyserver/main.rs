@@ -19,3 +19,4 @@ mod keyserver_leaves_a_database_that_is_silent;
 mod keyserver_leaves_no_trace_of_a_key;
 mod keyserver_reads_no_secret_that_others_can_read;
 mod keyserver_signs_what_openssl_verifies;
+mod keyserver_tells_seldom_that_it_cannot_accept;
