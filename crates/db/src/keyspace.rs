@@ -127,6 +127,12 @@ impl Keyspace<'_> {
         self.shard(database, key).read(&StoredKey::new(database, key), now)
     }
 
+    /// How long the value of `key` is, which was loaded.
+    pub(crate) fn value_bytes(&mut self, database: u8, key: &[u8]) -> usize {
+        let now = self.now;
+        self.shard(database, key).value_bytes(&StoredKey::new(database, key), now)
+    }
+
     pub(crate) fn exists(&mut self, key: &[u8]) -> bool {
         self.get(key).is_some()
     }

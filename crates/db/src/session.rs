@@ -21,6 +21,7 @@ use crate::{
 
 mod admission;
 mod execution;
+mod footprint;
 mod hearing;
 mod transaction;
 mod waiting;

@@ -83,6 +83,14 @@ fn failure(name: &str, error: &elastic::Error) -> Failure {
     match error {
         Error::ValueTooLong { .. } => TOO_LONG,
         Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
+        Error::StepTooLong { got, limit } => Failure::new(format!(
+            "EXECABORT Transaction discarded because it may write {got} bytes to {name}: expected at most {limit}, \
+             what a segment of the log holds; divide it into smaller transactions"
+        )),
+        Error::TooManyClears { got, limit } => Failure::new(format!(
+            "EXECABORT Transaction discarded because it removes all keys {got} times: expected at most {limit}; \
+             divide it into smaller transactions"
+        )),
         // They begin with the name of a file.
         Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {
             Failure::new(format!("MISCONF {name}/{error}"))
@@ -191,6 +199,28 @@ impl Shard {
             Err(elastic::Error::Busy { .. }) => Ok(false),
             Err(error) => Err(failure(&self.name, &error)),
         }
+    }
+
+    /// Reserves room for a transaction that writes and removes at most `entries`, with keys and
+    /// values of `bytes` together, and drops everything `clears` times. `false` while the disk is
+    /// behind.
+    pub(crate) fn reserve(
+        &mut self,
+        entries: usize,
+        bytes: usize,
+        clears: usize,
+        frees: bool,
+    ) -> Result<bool, Failure> {
+        match self.store.reserve_step(entries, bytes, clears, frees) {
+            Ok(()) => Ok(true),
+            Err(elastic::Error::Busy { .. }) => Ok(false),
+            Err(error) => Err(failure(&self.name, &error)),
+        }
+    }
+
+    /// How long the value of a key is that was loaded.
+    pub(crate) fn value_bytes(&mut self, key: &StoredKey, now: Duration) -> usize {
+        self.store.read(&key.0, now).map_or(0, |record| record.value.len())
     }
 
     /// A client whose wait for one ticket is over.

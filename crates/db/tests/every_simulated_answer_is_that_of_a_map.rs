@@ -22,22 +22,29 @@ fn every_simulated_answer_is_that_of_a_map() {
         None => 0..seeds,
     };
     let (mut answers, mut waits, mut recovered) = (0, 0, 0);
+    let (mut large, mut refused) = (0, 0);
     for seed in seeds.clone() {
         match std::panic::catch_unwind(|| world::run(seed, STEPS)) {
             Ok(seen) => {
                 answers += seen.answers;
                 waits += seen.waits;
                 recovered += seen.recovered;
+                large += seen.large;
+                refused += seen.refused;
             }
             Err(_) => panic!("seed {seed} fails: run it alone with ENROUTE_SEED={seed}"),
         }
     }
     // One in which nothing waits for the disk, and nothing survives a power failure, proves nothing.
     let seeds = (seeds.end - seeds.start) as usize;
-    let counts =
-        format!("{answers} answers, {waits} waits, {recovered} recovered in {seeds} seeds");
+    let counts = format!(
+        "{answers} answers, {waits} waits, {recovered} recovered, {large} large and {refused} refused \
+                 transactions in {seeds} seeds"
+    );
+    let transactions = large > seeds && refused >= seeds / 10;
     assert!(
-        seeds == 1 || answers > 300 * seeds && waits > 10 * seeds && recovered > seeds,
+        seeds == 1
+            || answers > 300 * seeds && waits > 10 * seeds && recovered > seeds && transactions,
         "{counts}"
     );
 }

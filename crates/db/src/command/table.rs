@@ -3,7 +3,7 @@
 use super::{bit, connection, generic, server, string};
 use crate::{
     call::Handler,
-    row::{Group, Row, Scope, Touch, Touches},
+    row::{Group, Row, Scope, Touch, Touches, Written},
 };
 
 const LOOK: Touch = Touch::LOOK;
@@ -15,6 +15,10 @@ const READ_DELETE: Touch = Touch::READ_DELETE;
 const REPLACE: Touch = Touch::REPLACE;
 const CREATE: Touch = Touch::CREATE;
 const DELETE: Touch = Touch::DELETE;
+/// Writes an integer of 64 bits as text.
+const INTEGER: Written = Written::Arguments(20);
+/// Writes a float of 80 bits as text, without an exponent.
+const FLOAT: Written = Written::Arguments(4_960);
 /// It has no keys.
 const NONE: Touches = Touches::NONE;
 
@@ -86,20 +90,25 @@ impl Command {
         self.row.replaces_key = true;
         self
     }
+
+    const fn writing(mut self, written: Written) -> Self {
+        self.row.written = written;
+        self
+    }
 }
 
 const COMMANDS: &[Command] = &[
-    string("append", all(ADD), string::append::append),
-    string("decr", all(READ_CHANGE), string::increment::decr),
-    string("decrby", all(READ_CHANGE), string::increment::decrby),
+    string("append", all(ADD), string::append::append).writing(Written::Held),
+    string("decr", all(READ_CHANGE), string::increment::decr).writing(INTEGER),
+    string("decrby", all(READ_CHANGE), string::increment::decrby).writing(INTEGER),
     string("get", all(READ), string::get::get),
     string("getdel", all(READ_DELETE), string::get::getdel).freeing(),
-    string("getex", all(READ_CHANGE), string::getex::getex),
+    string("getex", all(READ_CHANGE), string::getex::getex).writing(Written::Held),
     string("getrange", all(READ), string::range::getrange),
     string("getset", all(READ_CHANGE), string::set::getset),
-    string("incr", all(READ_CHANGE), string::increment::incr),
-    string("incrby", all(READ_CHANGE), string::increment::incrby),
-    string("incrbyfloat", all(READ_CHANGE), string::increment::incrbyfloat),
+    string("incr", all(READ_CHANGE), string::increment::incr).writing(INTEGER),
+    string("incrby", all(READ_CHANGE), string::increment::incrby).writing(INTEGER),
+    string("incrbyfloat", all(READ_CHANGE), string::increment::incrbyfloat).writing(FLOAT),
     string("lcs", all(READ), string::lcs::lcs),
     string("mget", all(READ), string::get::mget),
     string("mset", all(REPLACE), string::mset::mset),
@@ -108,33 +117,42 @@ const COMMANDS: &[Command] = &[
     string("set", all(READ_CHANGE).or(string::set::touch), string::set::set).replacing(),
     string("setex", all(REPLACE), string::set::setex).replacing(),
     string("setnx", all(CREATE), string::set::setnx),
-    string("setrange", all(CHANGE), string::range::setrange),
+    string("setrange", all(CHANGE), string::range::setrange)
+        .writing(Written::Lengthened(string::range::end)),
     string("strlen", all(LOOK), string::get::strlen),
     string("substr", all(READ), string::range::getrange),
     bitmap("bitcount", all(READ), bit::count::bitcount),
-    bitmap("bitfield", all(READ_CHANGE).or(bit::field::touch), bit::field::bitfield),
+    bitmap("bitfield", all(READ_CHANGE).or(bit::field::touch), bit::field::bitfield)
+        .writing(Written::Lengthened(bit::field::end)),
     bitmap("bitfield_ro", all(READ), bit::field::bitfield_ro),
-    bitmap("bitop", touched(REPLACE, READ), bit::operation::bitop),
+    bitmap("bitop", touched(REPLACE, READ), bit::operation::bitop).writing(Written::Held),
     bitmap("bitpos", all(READ), bit::position::bitpos),
     bitmap("getbit", all(READ), bit::single::getbit),
-    bitmap("setbit", all(READ_CHANGE), bit::single::setbit),
-    generic("copy", touched(READ, REPLACE), generic::rename::copy).everywhere(),
+    bitmap("setbit", all(READ_CHANGE), bit::single::setbit)
+        .writing(Written::Lengthened(bit::single::end)),
+    generic("copy", touched(READ, REPLACE), generic::rename::copy)
+        .everywhere()
+        .writing(Written::Held),
     generic("del", all(DELETE), generic::delete::del).freeing().replacing(),
     generic("exists", all(LOOK), generic::delete::exists),
-    generic("expire", all(CHANGE), generic::expire::expire),
-    generic("expireat", all(CHANGE), generic::expire::expireat),
+    generic("expire", all(CHANGE), generic::expire::expire).writing(Written::Held),
+    generic("expireat", all(CHANGE), generic::expire::expireat).writing(Written::Held),
     generic("expiretime", all(READ), generic::ttl::expiretime),
     generic("keys", NONE, generic::scan::keys).everywhere(),
-    generic("move", all(READ_CHANGE), generic::rename::move_key).everywhere(),
+    generic("move", all(READ_CHANGE), generic::rename::move_key)
+        .everywhere()
+        .writing(Written::Held),
     generic("object", NONE, server::help::object).containing(OBJECT),
-    generic("persist", all(CHANGE), generic::ttl::persist),
-    generic("pexpire", all(CHANGE), generic::expire::pexpire),
-    generic("pexpireat", all(CHANGE), generic::expire::pexpireat),
+    generic("persist", all(CHANGE), generic::ttl::persist).writing(Written::Held),
+    generic("pexpire", all(CHANGE), generic::expire::pexpire).writing(Written::Held),
+    generic("pexpireat", all(CHANGE), generic::expire::pexpireat).writing(Written::Held),
     generic("pexpiretime", all(READ), generic::ttl::pexpiretime),
     generic("pttl", all(READ), generic::ttl::pttl),
     generic("randomkey", NONE, generic::scan::randomkey).everywhere(),
-    generic("rename", touched(READ_DELETE, REPLACE), generic::rename::rename),
-    generic("renamenx", touched(READ_DELETE, CREATE), generic::rename::renamenx),
+    generic("rename", touched(READ_DELETE, REPLACE), generic::rename::rename)
+        .writing(Written::Held),
+    generic("renamenx", touched(READ_DELETE, CREATE), generic::rename::renamenx)
+        .writing(Written::Held),
     generic("scan", NONE, generic::scan::scan).everywhere(),
     generic("touch", all(LOOK), generic::delete::exists),
     generic("ttl", all(READ), generic::ttl::ttl),

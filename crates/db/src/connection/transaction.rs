@@ -2,10 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{
-    row::{Flags, Row},
-    shard::COUNTS_BYTES,
-};
+use crate::row::Row;
 
 /// What a connection has queued and watches.
 #[derive(Default)]
@@ -47,16 +44,6 @@ impl Queue {
         self.bytes += args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
         let args: Vec<Box<[u8]>> = args.iter().map(|&argument| argument.into()).collect();
         self.commands.push(Queued { row, args });
-    }
-
-    /// About how many entries its commands write or remove, and bytes of what they carry.
-    pub(crate) fn entries_written(&self) -> (usize, usize) {
-        let writes = self.commands.iter().filter(|queued| queued.row.is(Flags::WRITE));
-        writes.fold((0, 0), |(entries, bytes), Queued { args, .. }| {
-            let carried: usize = args.iter().map(|argument| argument.len()).sum();
-            // Each may change the counts of the databases, too.
-            (entries + args.len() + 1, bytes + carried + COUNTS_BYTES)
-        })
     }
 }
 

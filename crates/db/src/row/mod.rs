@@ -7,10 +7,12 @@ use wire::resp::command::{Command as Spec, Keys as Positions, named};
 mod group;
 mod rows;
 mod touch;
+mod written;
 
 pub(crate) use group::Group;
 pub(crate) use rows::Rows;
 pub(crate) use touch::{Touch, Touches};
+pub(crate) use written::Written;
 
 /// One row of the table without its handler: that of wire's table, and what only who executes it
 /// has to know.
@@ -33,6 +35,8 @@ pub struct Row {
     pub(crate) frees: bool,
     /// Given its fewest arguments, does not look at what its key held.
     pub(crate) replaces_key: bool,
+    /// How long a value can be that it writes.
+    pub(crate) written: Written,
 }
 
 impl Row {
@@ -52,6 +56,7 @@ impl Row {
             unqueued: false,
             frees: false,
             replaces_key: false,
+            written: Written::Arguments(0),
         }
     }
 

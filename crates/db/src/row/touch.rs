@@ -41,6 +41,11 @@ impl Touch {
         self.0 & (UPDATE | INSERT | DELETE) != 0
     }
 
+    /// Can it leave a value behind?
+    pub(crate) const fn stores(self) -> bool {
+        self.0 & (UPDATE | INSERT) != 0
+    }
+
     /// The names COMMAND INFO and COMMAND GETKEYSANDFLAGS show.
     pub(crate) fn names(self) -> Vec<&'static str> {
         const NAMES: [(u8, &str); 8] = [

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Scene, Session, Step, execution::spread};
+use super::{Scene, Session, Step, execution::spread, footprint::Footprint};
 use crate::{
     command,
     connection::{Progress, Queue, Queued},
@@ -71,8 +71,7 @@ impl Session {
         scene.reply_end_max = scene.out.len() + scene.server.parameters.command_bytes_max();
         // What asks from here on is refused, see below.
         keys.loads.allow();
-        let (entries, bytes) = queue.entries_written();
-        keys.held().for_each(|shard| shard.store.begin_step(entries, bytes));
+        keys.held().for_each(|shard| shard.store.begin_step());
         let (mut outcome, mut pause) = (Outcome::Done, Duration::ZERO);
         for queued in &queue.commands {
             let run = |args: &[&[u8]]| self.run_queued(queued.row, args, keys, scene);
@@ -144,7 +143,8 @@ impl Session {
         (0..count).filter(|&index| wanted[index]).collect()
     }
 
-    /// Loads all keys of a transaction; how EXEC ends if it is to be given again for that.
+    /// Loads all keys of a transaction and reserves room for all that it writes, so that nothing of
+    /// that can fail halfway; how EXEC ends if it is to be given again for that.
     fn load_transaction(
         &self,
         queue: &Queue,
@@ -158,6 +158,9 @@ impl Session {
             }
             if row.scope == Scope::None {
                 continue;
+            }
+            if row.name() == "flushdb" {
+                keys.load_counts()?;
             }
             let writes_now = row.is(Flags::WRITE);
             writes |= writes_now;
@@ -176,7 +179,12 @@ impl Session {
         if let Some(pending) = keys.pending() {
             return Ok(Some(pending));
         }
-        let accepted = !writes || keys.accept(only_frees)?;
+        if !writes {
+            return Ok(None);
+        }
+        let own = self.connection.database;
+        let accepted =
+            keys.accept(only_frees)? && Footprint::new(queue, own, keys).reserve(keys)?;
         Ok((!accepted).then_some(Outcome::Busy))
     }
 }

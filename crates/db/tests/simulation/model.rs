@@ -100,6 +100,11 @@ impl Model {
         }
     }
 
+    /// A client's transaction ends without effect.
+    pub(crate) fn discard(&mut self, talk: &mut Talk) {
+        (talk.queue, talk.watched) = (None, Vec::new());
+    }
+
     fn execute(&mut self, talk: &mut Talk) -> Vec<u8> {
         let Some(queue) = talk.queue.take() else {
             return b"-ERR EXEC without MULTI\r\n".to_vec();
@@ -142,7 +147,7 @@ impl Model {
             }
             b"DISCARD" if talk.queue.is_none() => b"-ERR DISCARD without MULTI\r\n".to_vec(),
             b"DISCARD" => {
-                (talk.queue, talk.watched) = (None, Vec::new());
+                self.discard(talk);
                 ok()
             }
             b"WATCH" if talk.queue.is_some() => {

@@ -14,8 +14,11 @@ use crate::{
 const CLIENTS: usize = 4;
 /// Commands that a client sends at once.
 const PIPELINE: usize = 4;
-/// Commands of one transaction: what it writes must find room in the buffer of a shard.
-const QUEUED_MAX: usize = 4;
+/// Transactions of no more commands are never refused for what they write: a segment has room for
+/// that many of the longest values.
+const NEVER_REFUSED: usize = 3;
+/// Larger ones are executed, too; a segment has room for this many short values.
+const LARGE: usize = 10;
 /// Databases in use; keys of each.
 const DATABASES: u8 = 3;
 const KEYS: usize = 60;
@@ -30,6 +33,9 @@ pub(crate) struct Seen {
     pub(crate) waits: usize,
     /// Keys read back after the power had failed.
     pub(crate) recovered: usize,
+    /// Large transactions that were executed, and ones that were refused for their size.
+    pub(crate) large: usize,
+    pub(crate) refused: usize,
 }
 
 /// A value and when it ends; `None` for no key.
@@ -42,8 +48,8 @@ type States = Vec<(u64, State)>;
 struct Seat {
     client: Client,
     talk: Talk,
-    /// Commands that it has queued with what it said.
-    queued: Option<usize>,
+    /// It is in a transaction after what it said.
+    queues: bool,
     /// Where answers end, and what they told: the keys looked at, and the number of the last change.
     told: Vec<(u64, Vec<Name>, u64)>,
 }
@@ -92,7 +98,7 @@ impl World {
         let seat = |_| Seat {
             client: self.machine.client(),
             talk: Talk::default(),
-            queued: None,
+            queues: false,
             told: Vec::new(),
         };
         self.seats = (0..CLIENTS).map(seat).collect();
@@ -121,17 +127,14 @@ impl World {
             let mut bytes = Vec::new();
             for _ in 0..1 + self.random.below(PIPELINE) {
                 let mut words = self.command();
-                let queued = &mut self.seats[at].queued;
-                if queued.is_some() && walks(&words) {
+                let queues = &mut self.seats[at].queues;
+                if *queues && walks(&words) {
                     words = vec![b"PING".to_vec()];
                 }
-                if *queued == Some(QUEUED_MAX) {
-                    words = vec![b"EXEC".to_vec()];
-                }
-                *queued = match words[0].as_slice() {
-                    b"MULTI" => queued.or(Some(0)),
-                    b"EXEC" | b"DISCARD" => None,
-                    _ => queued.map(|queued| queued + 1),
+                *queues = match words[0].as_slice() {
+                    b"MULTI" => true,
+                    b"EXEC" | b"DISCARD" => false,
+                    _ => *queues,
                 };
                 write_command(&mut bytes, &words);
             }
@@ -166,8 +169,17 @@ impl World {
         }
         self.seen.answers += 1;
         let now_ms = self.machine.now.as_millis() as u64;
-        let expected = self.model.answer(talk, &words, now_ms);
         let answer = client.since(start);
+        let queued = talk.queue.as_ref().filter(|_| words[0] == b"EXEC").map_or(0, Vec::len);
+        let refused = queued > NEVER_REFUSED && answer.starts_with(b"-EXECABORT");
+        let expected = if refused {
+            self.model.discard(talk);
+            Answer::Exactly(answer.to_vec())
+        } else {
+            self.model.answer(talk, &words, now_ms)
+        };
+        self.seen.refused += usize::from(refused);
+        self.seen.large += usize::from(!refused && queued > LARGE);
         assert!(
             is_answer(answer, &expected),
             "{} in database {} at {now_ms}: {}",

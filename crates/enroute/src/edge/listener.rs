@@ -34,7 +34,7 @@ use super::{
     taking::Taking,
     unread::Unread,
 };
-use crate::endpoint;
+use crate::endpoint::{self, Listener};
 
 /// What a connection of HTTP/2 may send of requests' bodies before they are read.
 const WINDOW_BYTES: u32 = 256 << 10;
@@ -46,9 +46,10 @@ pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
     let room = Arc::new(Semaphore::new(shared.limits.connections_max));
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes_max));
     let mut ending = shared.ending.subscribe();
+    let mut listener = Listener::new(socket, "the edge");
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&shared, &socket, &room) => accepted,
+            accepted = accept(&shared, &mut listener, &room) => accepted,
             () = end(&mut ending) => return,
         };
         let Some((permit, stream, peer)) = accepted else { continue };
@@ -75,11 +76,11 @@ impl Drop for Counted<'_> {
 
 async fn accept(
     shared: &Shared,
-    socket: &TcpListener,
+    listener: &mut Listener,
     room: &Arc<Semaphore>,
 ) -> Option<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    let (stream, peer) = endpoint::accept(socket, "the edge").await;
+    let (stream, peer) = listener.accept().await;
     let _ = stream.set_nodelay(true);
     // The kernel ends a connection whose client takes nothing of an answer for this long.
     let patience = u32::try_from(shared.limits.idle_timeout.as_millis());

@@ -6,7 +6,7 @@
 //! bytes and time have a limit before anything is known of the client, and a request that a browser sent for
 //! a page of another server is refused before it is answered ([`Names`]).
 //!
-//! The edge and the key server, which have TLS and limits of their own, share [`accept`] and [`until`].
+//! The edge and the key server, which have TLS and limits of their own, share [`Listener`] and [`until`].
 
 use std::{
     convert::Infallible,
@@ -55,13 +55,27 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// What an endpoint answers.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// Accepts one connection for `what`. Failures are logged and retried.
-pub(crate) async fn accept(socket: &TcpListener, what: &str) -> (TcpStream, SocketAddr) {
-    let mut failures = Failures::default();
-    loop {
-        match socket.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) => sleep(failures.rest_after(what, &error)).await,
+/// A listening socket of a task; [`reactor::Acceptor`] is that of an event loop. Both rest and log by
+/// [`Failures`].
+pub(crate) struct Listener {
+    socket: TcpListener,
+    /// Whose it is, for the log.
+    what: String,
+    failures: Failures,
+}
+
+impl Listener {
+    pub(crate) fn new(socket: TcpListener, what: impl Into<String>) -> Self {
+        Self { socket, what: what.into(), failures: Failures::default() }
+    }
+
+    /// Accepts one connection. Failures are logged and retried.
+    pub(crate) async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.socket.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) => sleep(self.failures.rest_after(&self.what, &error)).await,
+            }
         }
     }
 }
@@ -155,10 +169,10 @@ where
     let socket = TcpListener::from_std(socket)?;
     let room = Arc::new(Semaphore::new(connections_max));
     let served = Rc::new(served);
-    let what = format!("the {} endpoint", served.what);
+    let mut listener = Listener::new(socket, format!("the {} endpoint", served.what));
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, peer) = accept(&socket, &what).await;
+        let (stream, peer) = listener.accept().await;
         let served = Rc::clone(&served);
         tokio::task::spawn_local(async move {
             served.converse(stream, peer).await;

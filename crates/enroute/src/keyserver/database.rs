@@ -1,16 +1,24 @@
 //! The database with the sealed keys, over RESP: one pipelined connection, made when it is needed
-//! and again when it broke.
+//! and again when it broke or a reply was late.
 
 mod place;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, anyhow, bail};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::{Mutex, mpsc, oneshot},
-    time::timeout,
+    task::AbortHandle,
+    time::{Instant, timeout_at},
 };
 use wire::resp::{Limits, Reply};
 
@@ -30,16 +38,43 @@ struct Command {
     answer: oneshot::Sender<Reply>,
 }
 
+/// A connection, served by a task of its own.
+struct Link {
+    queue: mpsc::Sender<Command>,
+    task: AbortHandle,
+    /// A reply was late: the peer may have vanished without a reset.
+    given_up: AtomicBool,
+}
+
+impl Link {
+    fn is_usable(&self) -> bool {
+        !self.queue.is_closed() && !self.given_up.load(Relaxed)
+    }
+
+    /// Closes the connection. Requests under way fail; no later one uses it.
+    fn give_up(&self) {
+        self.given_up.store(true, Relaxed);
+        self.task.abort();
+    }
+
+    async fn exchange(&self, words: Vec<Vec<u8>>) -> anyhow::Result<Reply> {
+        let (answer, answered) = oneshot::channel();
+        let command = Command { words, answer };
+        self.queue.send(command).await.map_err(|_| anyhow!("the connection was lost"))?;
+        answered.await.map_err(|_| anyhow!("the connection was lost"))
+    }
+}
+
 /// A connection to the database, for tasks of one runtime.
 pub struct Database {
     place: Place,
-    queue: Mutex<Option<mpsc::Sender<Command>>>,
+    link: Mutex<Option<Arc<Link>>>,
 }
 
 impl Database {
     /// Connects when first asked.
     pub fn new(place: Place) -> Self {
-        Self { place, queue: Mutex::new(None) }
+        Self { place, link: Mutex::new(None) }
     }
 
     /// Sends one command and waits for its answer; an error reply is an error.
@@ -52,45 +87,45 @@ impl Database {
         }
     }
 
-    /// Sends one command and waits for its answer, which may be an error reply.
+    /// Sends one command and waits for its answer, which may be an error reply. If no reply comes
+    /// in time, the connection is closed: the next request makes another.
     pub async fn reply(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
-        timeout(PATIENCE, self.exchange(arguments))
+        self.exchange(arguments)
             .await
-            .unwrap_or_else(|_| Err(anyhow!("no reply within {PATIENCE:?}")))
             .with_context(|| format!("the database at {}", self.place.address()))
     }
 
     async fn exchange(&self, arguments: &[&[u8]]) -> anyhow::Result<Reply> {
-        let (answer, answered) = oneshot::channel();
+        let deadline = Instant::now() + PATIENCE;
+        let late = |_| anyhow!("no reply within {PATIENCE:?}");
         let words = arguments.iter().map(|argument| argument.to_vec()).collect();
-        let command = Command { words, answer };
-        let queue = self.queue().await?;
-        queue.send(command).await.map_err(|_| anyhow!("the connection was lost"))?;
-        answered.await.map_err(|_| anyhow!("the connection was lost"))
+        let link = timeout_at(deadline, self.link()).await.map_err(late)??;
+        let exchanged = timeout_at(deadline, link.exchange(words)).await;
+        exchanged.inspect_err(|_| link.give_up()).map_err(late)?
     }
 
-    /// The connection, made anew if it is gone. Who comes meanwhile waits for that one.
-    async fn queue(&self) -> anyhow::Result<mpsc::Sender<Command>> {
-        let mut kept = self.queue.lock().await;
-        if let Some(queue) = kept.as_ref().filter(|queue| !queue.is_closed()) {
-            return Ok(queue.clone());
+    /// The connection, made anew if it is gone. Requests that arrive while it is made wait for it.
+    async fn link(&self) -> anyhow::Result<Arc<Link>> {
+        let mut kept = self.link.lock().await;
+        if let Some(link) = kept.as_ref().filter(|link| link.is_usable()) {
+            return Ok(link.clone());
         }
-        let queue = self.connect().await?;
-        *kept = Some(queue.clone());
-        Ok(queue)
+        let link = Arc::new(self.connect().await?);
+        *kept = Some(link.clone());
+        Ok(link)
     }
 
-    async fn connect(&self) -> anyhow::Result<mpsc::Sender<Command>> {
+    async fn connect(&self) -> anyhow::Result<Link> {
         let stream = TcpStream::connect(self.place.address().host()).await?;
         stream.set_nodelay(true)?;
         let (queue, commands) = mpsc::channel(OUTSTANDING_MAX);
-        match self.place.tls() {
+        let task = match self.place.tls() {
             None => self.login(stream, commands).await?,
             Some((connector, name)) => {
-                self.login(connector.connect(name, stream).await?, commands).await?;
+                self.login(connector.connect(name, stream).await?, commands).await?
             }
-        }
-        Ok(queue)
+        };
+        Ok(Link { queue, task, given_up: AtomicBool::new(false) })
     }
 
     /// Logs in, then serves commands until the connection is lost.
@@ -98,7 +133,7 @@ impl Database {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         commands: mpsc::Receiver<Command>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<AbortHandle> {
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() };
         let mut connection = Connection::new(stream, OUTSTANDING_MAX, &limits);
         if let Some((user, password)) = self.place.address().login() {
@@ -108,12 +143,12 @@ impl Database {
                 bail!("login refused: {text}");
             }
         }
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             if let Err(error) = serve(connection, commands).await {
                 tracing::warn!("connection to the database lost: {error:#}");
             }
         });
-        Ok(())
+        Ok(task.abort_handle())
     }
 }
 
@@ -138,7 +173,7 @@ async fn serve(
             }
             reply = connection.reply() => {
                 let reply = reply?;
-                // A caller whose patience has ended no longer waits for it.
+                // A caller that was cancelled no longer waits for it.
                 waiting.pop_front().map(|answer: oneshot::Sender<Reply>| answer.send(reply));
             }
         }

@@ -154,15 +154,15 @@ fn on_runtime(
 
 /// Deals connections to the workers in turn: an edge has few, and each worker should have some.
 async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
-    let listener = match tokio::net::TcpListener::from_std(socket) {
-        Ok(listener) => listener,
+    let mut listener = match tokio::net::TcpListener::from_std(socket) {
+        Ok(socket) => endpoint::Listener::new(socket, "the key server"),
         Err(error) => return error!(%error, "cannot accept connections: the listener stopped"),
     };
     let mut end = shared.end.clone();
     let mut turn = 0;
     loop {
         let (stream, from) = tokio::select! {
-            accepted = endpoint::accept(&listener, "the key server") => accepted,
+            accepted = listener.accept() => accepted,
             _ = end.wait_for(|ended| *ended) => return,
         };
         if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {

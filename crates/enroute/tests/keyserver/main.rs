@@ -15,6 +15,8 @@ mod keyserver_hostile_requests_harm_nobody;
 mod keyserver_is_found_again_by_all_who_ask;
 mod keyserver_keeps_keys_to_itself;
 mod keyserver_keys_are_replaced_on_request_only;
+mod keyserver_leaves_a_database_that_is_silent;
 mod keyserver_leaves_no_trace_of_a_key;
 mod keyserver_reads_no_secret_that_others_can_read;
 mod keyserver_signs_what_openssl_verifies;
+mod keyserver_tells_seldom_that_it_cannot_accept;

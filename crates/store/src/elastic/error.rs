@@ -22,6 +22,27 @@ pub enum Error {
         /// Bytes waiting to be written.
         buffered_bytes: usize,
     },
+    /// What is to be recovered as a whole may be longer than a segment.
+    #[error(
+        "up to {got} bytes to be recovered as a whole: expected at most {limit} bytes, the length of a segment; \
+         write less at once"
+    )]
+    StepTooLong {
+        /// What a segment would have to hold.
+        got: u64,
+        /// What it can hold.
+        limit: u64,
+    },
+    /// What is to be done as one clears the store too often.
+    #[error(
+        "the store is cleared {got} times at once: expected at most {limit}; do it in several steps"
+    )]
+    TooManyClears {
+        /// How often.
+        got: usize,
+        /// How often it can be.
+        limit: usize,
+    },
     /// Writing or syncing failed, so nothing written since is safe; only a restart can tell what
     /// the disk holds.
     #[error("{file}: {reason}; no further writes are accepted: check the disk, then restart")]

@@ -32,7 +32,7 @@ pub(super) use commands::Purpose;
 use listing::Listing;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
-pub(super) use spares::{Spare, Who};
+pub(super) use spares::{CLEARS_MAX, Spare, Who};
 use step::Step;
 
 /// Written when this part of the budget waits, if nobody waits for it: each write costs the processor as much as tens of

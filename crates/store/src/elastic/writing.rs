@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
-use super::log::{Who, kills_of};
+use super::log::{CLEARS_MAX, Who, kills_of};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staged::State;
 use super::table::Slot;
@@ -90,14 +90,34 @@ impl Elastic {
         Ok(Written { position: self.log.position(), version })
     }
 
-    /// What is written and removed from here to [`Elastic::end_step`] survives a crash as a whole or
-    /// not at all, if it is no more than `entries`, with keys and values of `bytes` together, and
-    /// does not pass what a segment holds. Nothing else is called in between than what a command
-    /// calls.
-    pub fn begin_step(&mut self, entries: usize, bytes: usize) {
+    /// Reserves room for a step that writes and removes at most `entries`, with keys and values of
+    /// `bytes` together, and clears the store `clears` times; `frees` if it only removes. Nothing is
+    /// written before the step begins.
+    ///
+    /// # Errors
+    /// [`Error::TooManyClears`] and [`Error::StepTooLong`] if it can never be written as a whole; [`Error::Full`], or
+    /// [`Error::Busy`] (try again after the next completion).
+    pub fn reserve_step(
+        &mut self,
+        entries: usize,
+        bytes: usize,
+        clears: usize,
+        frees: bool,
+    ) -> Result<(), Error> {
+        if clears > CLEARS_MAX {
+            return Err(Error::TooManyClears { got: clears, limit: CLEARS_MAX });
+        }
         // A removal's list of one; an entry's header and padding are less.
         let each = record_bytes(0, 16);
-        self.log.begin_step(entries, entries * each + bytes);
+        let who = if frees { Who::Remover } else { Who::Writer };
+        self.log.reserve_step(who, entries, entries * each + bytes, clears)
+    }
+
+    /// What is written and removed from here to [`Elastic::end_step`], no more than was reserved,
+    /// survives a crash as a whole or not at all. Nothing else is called in between than what a
+    /// command calls.
+    pub fn begin_step(&mut self) {
+        self.log.begin_step();
     }
 
     /// See [`Elastic::begin_step`].

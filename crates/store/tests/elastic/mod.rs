@@ -228,7 +228,12 @@ impl Run {
         let count = 2 + self.random.below(4);
         let keys: Vec<_> = (0..count).map(|_| key(self.random.below(self.keys))).collect();
         let since = self.since.len();
-        self.store.begin_step(keys.len(), keys.len() * (VALUE_BYTES_MAX as usize + 20));
+        // Each may be found expired, and be written then.
+        let bytes = keys.len() * (VALUE_BYTES_MAX as usize + 20);
+        if self.store.reserve_step(2 * keys.len(), bytes, 0, false).is_err() {
+            return;
+        }
+        self.store.begin_step();
         let value_bytes_max = self.value_bytes_max;
         self.value_bytes_max = value_bytes_max.min(VALUE_BYTES_MAX);
         for key in keys {

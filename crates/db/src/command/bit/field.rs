@@ -157,14 +157,24 @@ pub(crate) fn bitfield(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     perform(call, &operations)
 }
 
-fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<Outcome, Failure> {
-    let key = call.args[1];
-    let old = call.keys.get(key);
+/// How long what it writes makes the value at least.
+fn bytes_min(operations: &[Operation]) -> Option<usize> {
     let written = operations.iter().filter_map(|operation| match operation {
         Operation::Get(_) => None,
         Operation::Set(field, ..) | Operation::Add(field, ..) => Some(field.bytes()),
     });
-    let bytes_min = written.max();
+    written.max()
+}
+
+/// How long BITFIELD makes the value at least; 0 if it fails.
+pub(crate) fn end(args: &[&[u8]]) -> usize {
+    parse(&args[2..]).ok().and_then(|operations| bytes_min(&operations)).unwrap_or(0)
+}
+
+fn perform(call: &mut Call<'_, '_>, operations: &[Operation]) -> Result<Outcome, Failure> {
+    let key = call.args[1];
+    let old = call.keys.get(key);
+    let bytes_min = bytes_min(operations);
     let (mut value, expires_at) =
         old.map_or((Vec::new(), None), |old| (old.value.to_vec(), old.expires_at));
     let mut changed = false;

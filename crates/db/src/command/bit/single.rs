@@ -13,6 +13,11 @@ pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// How long SETBIT makes the value at least; 0 if it fails.
+pub(crate) fn end(args: &[&[u8]]) -> usize {
+    offset(args[2], None).map_or(0, |offset| (offset / 8) as usize + 1)
+}
+
 pub(crate) fn setbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let offset = offset(call.args[2], None)?;
     let on = match call.args[3] {

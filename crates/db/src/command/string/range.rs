@@ -20,6 +20,12 @@ pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// Where what SETRANGE writes ends; 0 if that is nowhere.
+pub(crate) fn end(args: &[&[u8]]) -> usize {
+    let offset = integer(args[2]).ok().and_then(|offset| usize::try_from(offset).ok());
+    offset.and_then(|offset| offset.checked_add(args[3].len())).unwrap_or(0)
+}
+
 pub(crate) fn setrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let (key, part) = (call.args[1], call.args[3]);
     let offset = usize::try_from(integer(call.args[2])?).map_err(|_| OFFSET_RANGE)?;

@@ -44,6 +44,7 @@ impl Log {
         };
         let need = spares::need(record.bytes(), lines * LINE_BYTES);
         if !self.fits(record.bytes(), lines) {
+            debug_assert!(!self.step.is_open, "a step writes more than was reserved for it");
             self.rotate(who, need)?;
         }
         self.spares.note_need(need);
@@ -120,8 +121,8 @@ impl Log {
         // What ends before the clearing says nothing of it.
         self.seal();
         self.floor = number;
-        // It frees everything, so it may have the last.
-        self.rotate(Who::Mover, 0)?;
+        // It frees everything, so it may have the last. What a step writes behind it has to fit, too.
+        self.rotate(Who::Mover, self.step.need)?;
         self.appended += 1;
         self.unwritten.get_or_insert(Since::new(now));
         self.segments.clear(self.segments.slot_of(number), self.appended);

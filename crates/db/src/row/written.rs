@@ -1,0 +1,12 @@
+//! How long a value can be that a command writes, known before the command runs.
+
+/// How long a value is at most that a command writes under one of its keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Written {
+    /// The arguments after the key, and so many bytes more.
+    Arguments(usize),
+    /// The longest value of its keys, and the arguments after the key.
+    Held,
+    /// The value of its key, lengthened to this number of bytes, which the arguments say.
+    Lengthened(fn(&[&[u8]]) -> usize),
+}

@@ -1,0 +1,158 @@
+//! The most that a transaction writes to each shard, known before its first command runs.
+//!
+//! A bound and not a forecast: commands that fail write less, and a value that was made shorter
+//! counts as long as it was.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::{
+    command,
+    connection::{Queue, Queued},
+    failure::Failure,
+    keyspace::{Keyspace, VALUE_BYTES_MAX, shard_of},
+    row::{Flags, Touch, Written},
+    shard::COUNTS_BYTES,
+};
+
+/// The most that is written to one shard.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    /// Entries written and removed.
+    entries: usize,
+    /// Of their keys and values.
+    bytes: usize,
+}
+
+impl Part {
+    /// `count` keys of a database are written or removed.
+    fn add(&mut self, count: usize, bytes: usize, database: u8) {
+        // A stored key begins with its database; every change outside database 0 changes the counts.
+        let counts = if database == 0 { 0 } else { count };
+        self.entries += count + counts;
+        self.bytes += bytes + count + counts * COUNTS_ENTRY_BYTES;
+    }
+}
+
+/// Key and value of the counts.
+const COUNTS_ENTRY_BYTES: usize = 1 + COUNTS_BYTES;
+
+/// What a transaction writes.
+pub(super) struct Footprint<'q> {
+    /// Of each shard.
+    parts: Vec<Part>,
+    /// How long the value of a key can be after the commands looked at so far.
+    values: HashMap<(u8, &'q [u8]), usize>,
+    /// They may write to a database other than 0.
+    others: bool,
+    /// How often they drop everything.
+    clears: usize,
+    /// They only remove.
+    frees: bool,
+}
+
+impl<'q> Footprint<'q> {
+    /// Of a transaction that begins in `database`; its keys are loaded in `keys`.
+    pub(super) fn new(queue: &'q Queue, mut database: u8, keys: &mut Keyspace<'_>) -> Self {
+        let parts = vec![Part::default(); keys.count];
+        let values = HashMap::new();
+        let mut footprint = Self { parts, values, others: false, clears: 0, frees: true };
+        for queued in &queue.commands {
+            if queued.row.name() == "select" {
+                database = command::selected(&queued.args[1]).unwrap_or(database);
+            } else if queued.row.is(Flags::WRITE) {
+                footprint.frees &= queued.row.frees;
+                footprint.add(queued, database, keys);
+            }
+        }
+        footprint
+    }
+
+    /// Reserves room in the shards it writes to; `false` while the disk of one is behind.
+    pub(super) fn reserve(&self, keys: &mut Keyspace<'_>) -> Result<bool, Failure> {
+        for (index, shard) in keys.held_with_index() {
+            let Part { mut entries, mut bytes } = self.parts[index];
+            if entries > 0 {
+                // The counts are written once more before the first key outside database 0.
+                entries += 1;
+                bytes += COUNTS_ENTRY_BYTES;
+            }
+            let writes = entries > 0 || self.clears > 0;
+            if writes && !shard.reserve(entries, bytes, self.clears, self.frees)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn add(&mut self, queued: &'q Queued, database: u8, keys: &mut Keyspace<'_>) {
+        match queued.row.name() {
+            "flushdb" => return self.add_flush(database, keys),
+            "flushall" => self.clears += 1,
+            _ => {}
+        }
+        let touched: SmallVec<[(usize, Touch); 8]> =
+            queued.with_args(|args| queued.row.touched(args).collect());
+        let other = command::other_database(queued.row, &queued.args);
+        let names = touched.iter().map(|&(at, _)| (database, &*queued.args[at]));
+        let held = match queued.row.written {
+            Written::Arguments(_) => 0,
+            _ => names.map(|name| self.value_bytes(name, keys)).max().unwrap_or(0),
+        };
+        for (place, &(at, touch)) in touched.iter().enumerate() {
+            if !touch.writes() {
+                continue;
+            }
+            let key = &*queued.args[at];
+            if let Some(other) = other {
+                // MOVE removes it here.
+                self.part(database, key).add(1, 0, database);
+                self.others |= other != 0;
+            }
+            let database = other.unwrap_or(database);
+            self.others |= database != 0;
+            let end = touched.get(place + 1).map_or(queued.args.len(), |&(next, _)| next);
+            let value = if touch.stores() { written(queued, at + 1..end, held) } else { 0 };
+            self.part(database, key).add(1, key.len() + value, database);
+            let known = self.value_bytes((database, key), keys);
+            self.values.insert((database, key), known.max(value));
+        }
+    }
+
+    /// FLUSHDB removes key by key where there are other databases, or may be when it runs.
+    fn add_flush(&mut self, database: u8, keys: &mut Keyspace<'_>) {
+        let now = keys.now;
+        if database == 0 && !self.others && keys.held().all(|shard| shard.only_database_0(now)) {
+            self.clears += 1;
+            return;
+        }
+        // It drops everything if a FLUSHALL before it has left only database 0.
+        self.clears += usize::from(database == 0);
+        for (index, shard) in keys.held_with_index() {
+            let count = shard.store.len() as usize + self.parts[index].entries;
+            self.parts[index].add(count, 0, database);
+        }
+    }
+
+    fn part(&mut self, database: u8, key: &[u8]) -> &mut Part {
+        let count = self.parts.len();
+        &mut self.parts[shard_of(database, key, count)]
+    }
+
+    fn value_bytes(&mut self, name: (u8, &'q [u8]), keys: &mut Keyspace<'_>) -> usize {
+        *self.values.entry(name).or_insert_with(|| keys.value_bytes(name.0, name.1))
+    }
+}
+
+/// How long a value can be that is written under a key; `rest` are its arguments up to the next key,
+/// `held` is the longest value of the command's keys.
+fn written(queued: &Queued, rest: std::ops::Range<usize>, held: usize) -> usize {
+    let rest: usize = queued.args[rest].iter().map(|argument| argument.len()).sum();
+    let bytes = match queued.row.written {
+        Written::Arguments(more) => rest + more,
+        Written::Held => held + rest,
+        Written::Lengthened(end) => held.max(queued.with_args(end)),
+    };
+    // Longer ones are refused.
+    bytes.min(VALUE_BYTES_MAX)
+}
