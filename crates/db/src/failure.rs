@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use store::elastic::Error;
+
 /// An error reply: its code, a blank, a sentence; without type byte and line end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub Cow<'static, str>);
@@ -10,6 +12,27 @@ impl Failure {
     /// An error made up at run time.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Cow::Owned(text.into()))
+    }
+
+    /// What an error of the shard called `name` is to a client.
+    pub(crate) fn of_store(name: &str, error: &Error) -> Self {
+        match error {
+            Error::ValueTooLong { .. } => TOO_LONG,
+            Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
+            Error::StepTooLong { got, limit } => Failure::new(format!(
+                "EXECABORT Transaction discarded because it may write {got} bytes to {name}: expected at most {limit}, \
+                 what a segment of the log holds; divide it into smaller transactions"
+            )),
+            Error::TooManyClears { got, limit } => Failure::new(format!(
+                "EXECABORT Transaction discarded because it removes all keys {got} times: expected at most {limit}; \
+                 divide it into smaller transactions"
+            )),
+            // They begin with the name of a file.
+            Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {
+                Failure::new(format!("MISCONF {name}/{error}"))
+            }
+            _ => Failure::new(format!("MISCONF {error}")),
+        }
     }
 
     /// Is it about the disk?

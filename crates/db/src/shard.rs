@@ -12,7 +12,7 @@ use store::{
 mod tests;
 
 use crate::{
-    failure::{Failure, TOO_LONG},
+    failure::Failure,
     stored::{DATABASES, Entry, StoredKey},
     tracking::{TRACKED_KEYS_MAX, Tracking},
 };
@@ -65,8 +65,10 @@ pub struct Shard {
     pub counters: Counters,
     /// Up to where the running command has written, or has read what is not durable yet.
     pub written: Position,
-    /// The last removal.
+    /// The last removal; of keys that expired, the last write that can have said when.
     removed: Position,
+    /// The last write of a key that ends.
+    ending: Position,
     waiting: HashMap<Ticket, u64>,
     /// Keys in databases 1 and up.
     others: [u64; DATABASES as usize],
@@ -75,28 +77,6 @@ pub struct Shard {
     /// They are those of this process, and nothing was dropped without its key being known.
     others_exact: bool,
     deadlines: BTreeSet<(Duration, Box<[u8]>)>,
-}
-
-/// What an error of the shard called `name` is to a client.
-fn failure(name: &str, error: &elastic::Error) -> Failure {
-    use elastic::Error;
-    match error {
-        Error::ValueTooLong { .. } => TOO_LONG,
-        Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
-        Error::StepTooLong { got, limit } => Failure::new(format!(
-            "EXECABORT Transaction discarded because it may write {got} bytes to {name}: expected at most {limit}, \
-             what a segment of the log holds; divide it into smaller transactions"
-        )),
-        Error::TooManyClears { got, limit } => Failure::new(format!(
-            "EXECABORT Transaction discarded because it removes all keys {got} times: expected at most {limit}; \
-             divide it into smaller transactions"
-        )),
-        // They begin with the name of a file.
-        Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {
-            Failure::new(format!("MISCONF {name}/{error}"))
-        }
-        _ => Failure::new(format!("MISCONF {error}")),
-    }
 }
 
 impl Shard {
@@ -109,6 +89,7 @@ impl Shard {
             counters: Counters::default(),
             written: Position::default(),
             removed: Position::default(),
+            ending: Position::default(),
             waiting: HashMap::new(),
             others: [0; DATABASES as usize],
             others_known: false,
@@ -159,7 +140,7 @@ impl Shard {
                 self.waiting.insert(ticket, client);
                 Loaded::Pending(ticket)
             }
-            Load::Failed(error) => Loaded::Failed(failure(&self.name, &error)),
+            Load::Failed(error) => Loaded::Failed(Failure::of_store(&self.name, &error)),
         }
     }
 
@@ -181,6 +162,7 @@ impl Shard {
     /// The time of a key was over, and the store has dropped it.
     fn expired(&mut self, database: u8, key: &[u8]) {
         self.counters.expired += 1;
+        self.removed = self.removed.max(self.ending);
         if database != 0 {
             let count = &mut self.others[usize::from(database)];
             *count = count.saturating_sub(1);
@@ -197,7 +179,7 @@ impl Shard {
         match answer {
             Ok(()) => Ok(true),
             Err(elastic::Error::Busy { .. }) => Ok(false),
-            Err(error) => Err(failure(&self.name, &error)),
+            Err(error) => Err(Failure::of_store(&self.name, &error)),
         }
     }
 
@@ -214,7 +196,7 @@ impl Shard {
         match self.store.reserve_step(entries, bytes, clears, frees) {
             Ok(()) => Ok(true),
             Err(elastic::Error::Busy { .. }) => Ok(false),
-            Err(error) => Err(failure(&self.name, &error)),
+            Err(error) => Err(Failure::of_store(&self.name, &error)),
         }
     }
 
@@ -280,7 +262,10 @@ impl Shard {
         // By what the store holds, as one that is over may not have been noticed yet.
         let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
-        self.written = written.map_err(|error| failure(&self.name, &error))?.position;
+        self.written = written.map_err(|error| Failure::of_store(&self.name, &error))?.position;
+        if expires_at.is_some() {
+            self.ending = self.written;
+        }
         if let Some(at) = expires_at
             && self.deadlines.len() < DEADLINES_MAX
         {
@@ -303,14 +288,22 @@ impl Shard {
         now: Duration,
     ) -> Result<bool, Failure> {
         let before = self.store.len();
-        let removed =
-            self.store.remove(&key.0, now).map_err(|error| failure(&self.name, &error))?;
+        let removed = self
+            .store
+            .remove(&key.0, now)
+            .map_err(|error| Failure::of_store(&self.name, &error))?;
         if self.store.len() < before && key.database() != 0 {
             let count = &mut self.others[usize::from(key.database())];
             *count = count.saturating_sub(1);
             self.try_to_keep_counts(now);
         }
-        let Some(position) = removed else { return Ok(false) };
+        let Some(position) = removed else {
+            // A crash must not bring back what a client was told is absent, as in `read`.
+            if self.store.sync() == Sync::Always && self.removed > self.store.durable_up_to() {
+                self.written = self.written.max(self.removed);
+            }
+            return Ok(false);
+        };
         self.written = self.written.max(position);
         self.removed = position;
         self.counters.changes += 1;
@@ -331,7 +324,7 @@ impl Shard {
         let written = self
             .store
             .write(COUNTS, &bytes, None, now)
-            .map_err(|error| failure(&self.name, &error))?;
+            .map_err(|error| Failure::of_store(&self.name, &error))?;
         self.written = written.position;
         Ok(())
     }
@@ -376,7 +369,8 @@ impl Shard {
 
     /// Drops everything in every database.
     pub(crate) fn clear(&mut self, now: Duration) -> Result<(), Failure> {
-        self.written = self.store.clear(now).map_err(|error| failure(&self.name, &error))?;
+        self.written =
+            self.store.clear(now).map_err(|error| Failure::of_store(&self.name, &error))?;
         self.removed = self.written;
         self.others = Default::default();
         (self.others_known, self.others_exact) = (true, true);
