@@ -17,12 +17,12 @@ use crate::resp_client::asynchronous::Connection;
 
 /// Connections kept; a further request waits for one.
 const CONNECTIONS: usize = 8;
-/// Longest wait for an answer, connecting included: then the origin is the better choice.
+/// Timeout of a reply, including connecting; after it the origin is asked.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Commands of one conversation.
 const OUTSTANDING_MAX: usize = 2;
 
-/// What its keys begin with there, so that they are those of no other application.
+/// Prefix of its keys, to keep them apart from those of other applications.
 const KEYS: &[u8] = b"enroute-edge ";
 
 /// A database of content.

@@ -69,7 +69,7 @@ impl Database {
         answered.await.map_err(|_| anyhow!("the connection was lost"))
     }
 
-    /// The connection, made anew if it is gone. Who comes meanwhile waits for that one.
+    /// The connection, made anew if it is gone. Concurrent callers wait for that one.
     async fn queue(&self) -> anyhow::Result<mpsc::Sender<Command>> {
         let mut kept = self.queue.lock().await;
         if let Some(queue) = kept.as_ref().filter(|queue| !queue.is_closed()) {
@@ -118,7 +118,7 @@ impl Database {
 }
 
 /// Sends commands as they come and hands out the replies. Ending drops the senders of all answers,
-/// which tells their receivers.
+/// which notifies their receivers.
 async fn serve(
     mut connection: Connection<impl AsyncRead + AsyncWrite + Unpin>,
     mut commands: mpsc::Receiver<Command>,
@@ -138,7 +138,7 @@ async fn serve(
             }
             reply = connection.reply() => {
                 let reply = reply?;
-                // A caller whose patience has ended no longer waits for it.
+                // A caller that has timed out no longer waits for it.
                 waiting.pop_front().map(|answer: oneshot::Sender<Reply>| answer.send(reply));
             }
         }
