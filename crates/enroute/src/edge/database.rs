@@ -61,7 +61,7 @@ impl Database {
         self.ask([vec![b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]]).await;
     }
 
-    /// Forgets what is under `key`.
+    /// Drops the entry of `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
         self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
     }
