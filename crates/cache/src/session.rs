@@ -58,13 +58,13 @@ pub struct Session<F: Filter> {
     pub(crate) held: Vec<Write>,
     /// Requests under way that end a transaction.
     pub(crate) endings: usize,
-    /// Which replies the client does not want to hear.
+    /// Replies that the client does not want.
     pub(crate) hush: Hush,
     /// The client has asked to be let go: what it says behind that, no origin reads.
     pub(crate) ended: bool,
-    /// The client is gone: what the origin still says settles writes, and goes nowhere.
+    /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
-    /// The first write since [`Self::take_lost`] whose answer will never come.
+    /// The first write since [`Self::take_lost`] whose reply was lost.
     pub(crate) lost: Option<Lost>,
     /// Fills whose probes are still to come.
     pub(crate) probing: VecDeque<Fill>,
@@ -110,7 +110,7 @@ pub(crate) enum Reading {
     Boundary,
     /// Inside the reply to the oldest request.
     Answer,
-    /// Inside something nobody asked for.
+    /// Inside an unsolicited message.
     Unasked,
 }
 

@@ -1,5 +1,5 @@
-//! Shards for the commands a client sent together: what these will look at first is fetched from
-//! memory for all at once, and who shares the shards with nobody else locks each once for all.
+//! Shards for the commands a client sent together: the cache lines of their first lookups are
+//! prefetched together, and a single worker locks each shard once for all of them.
 
 use std::{
     cell::RefCell,

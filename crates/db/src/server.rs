@@ -20,9 +20,9 @@ use crate::{
     turns::Turns,
 };
 
-/// What the database wants of the process around it.
+/// Interface of the database to its process.
 pub trait Host: Send + Sync {
-    /// Memory the process has resident, in bytes; 0 if nobody knows.
+    /// Resident memory of the process, in bytes; 0 if unknown.
     fn resident_bytes(&self) -> u64;
 
     /// The text of the file of users; `None` if there is no such file.
@@ -49,7 +49,7 @@ pub trait Host: Send + Sync {
     /// Is there an orchestrator that can be asked for memory?
     fn has_orchestrator(&self) -> bool;
 
-    /// Bytes nobody can guess.
+    /// Cryptographically random bytes.
     fn random_bytes(&self, count: usize) -> Vec<u8>;
 
     /// The process.
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// A number nobody can guess from the last one without the seed.
+    /// A number that cannot be predicted from the last one without the seed.
     pub(crate) fn random(&self) -> u64 {
         mix(self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed))
     }

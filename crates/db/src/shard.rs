@@ -1,4 +1,4 @@
-//! One shard: a store of its own, who waits for its disk, and who wants to hear of its keys.
+//! One shard: its store, the clients that wait for its disk, and the clients that track its keys.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -170,7 +170,7 @@ impl Shard {
         self.wait_for(load, client)
     }
 
-    /// The time of a key was over, and the store has dropped it.
+    /// A key has expired, and the store has dropped it.
     fn expired(&mut self, database: u8, key: &[u8]) {
         self.counters.expired += 1;
         if database != 0 {

@@ -1,4 +1,4 @@
-//! Who wants to hear of which keys: CLIENT TRACKING.
+//! CLIENT TRACKING: which clients are notified of which keys.
 //!
 //! Each shard has its own [`Tracking`], under the shard's lock: a read and the note that it was read
 //! are one step, so no write can slip between them. Tracking names keys without their database, as
@@ -46,7 +46,7 @@ type Readers = SmallVec<[(u64, bool); 2]>;
 /// Clients that track keys of one shard.
 #[derive(Debug)]
 pub struct Tracking {
-    /// Who read a key since it was last named to them.
+    /// Clients that read a key since their last notification about it.
     readers: HashMap<Box<[u8]>, Readers>,
     broadcasts: Vec<Broadcast>,
     notices: Vec<Notice>,
@@ -56,7 +56,7 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// Nobody wants to hear of anything; at most `keys_max` keys will be remembered.
+    /// Without tracking clients; at most `keys_max` keys will be remembered.
     pub(crate) fn new(keys_max: usize) -> Self {
         Self { readers: HashMap::new(), broadcasts: Vec::new(), notices: Vec::new(), keys_max }
     }
@@ -91,8 +91,8 @@ impl Tracking {
         self.broadcasts.push(Broadcast { client, prefix: prefix.into(), no_loop });
     }
 
-    /// `client` wants no more broadcasts. What it read stays noted until it changes, and whoever
-    /// delivers finds that nobody is there.
+    /// `client` ends its broadcasts. Keys that it read stay recorded until they change; the notice
+    /// is then discarded.
     pub(crate) fn forget(&mut self, client: u64) {
         self.broadcasts.retain(|broadcast| broadcast.client != client);
     }
@@ -123,7 +123,7 @@ impl Tracking {
         }
     }
 
-    /// Every key is gone; whoever tracks is told so in one message, by others.
+    /// Every key was dropped; the caller notifies tracking clients in one message.
     pub(crate) fn flushed(&mut self) {
         self.readers.clear();
     }
@@ -139,7 +139,7 @@ impl Tracking {
         !self.notices.is_empty()
     }
 
-    /// Keys some client is to hear of once they change.
+    /// Number of keys for which some client will be notified.
     pub(crate) fn keys(&self) -> usize {
         self.readers.len()
     }

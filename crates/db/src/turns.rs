@@ -1,4 +1,4 @@
-//! Whose turn it is to wait for the disk.
+//! Queue of commands that wait for the disk.
 //!
 //! What a waiting command has asked for stays in memory until it has run: values, and pages of the
 //! storage table. So commands of many clients that ask for much at once queue before they ask. One
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 
 use crate::clients::Client;
 
-/// What waiting commands keep, and who waits to become one of them.
+/// Memory of waiting commands, and the queue of further ones.
 #[derive(Default)]
 pub(crate) struct Turns {
-    /// Whoever comes now has to queue.
+    /// New commands must queue.
     crowded: AtomicBool,
     state: Mutex<State>,
 }
@@ -53,7 +53,7 @@ impl Turns {
         }
     }
 
-    /// `client` queues; it is told when it may begin, as when something has come from disk.
+    /// `client` queues; it is notified when it may begin, like after a disk read.
     pub(crate) fn join(&self, client: &Arc<Client>, bytes_max: usize) {
         client.wait_for(1);
         self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));
@@ -107,9 +107,9 @@ mod tests {
         assert!(first.is_ready() && !second.is_ready() && !turns.may_begin());
         turns.keep(5, MAX);
         turns.leave(&first, MAX);
-        // It keeps too much: the next waits for it, and whoever comes now for all of them.
+        // It uses too much: the next command waits for it, and new ones wait for all of them.
         assert!(!second.is_ready());
-        // One that is gone holds nobody up.
+        // A disconnected client does not block the queue.
         turns.leave(&second, MAX);
         turns.let_go(15, MAX);
         assert!(third.is_ready() && !turns.may_begin());

@@ -66,7 +66,7 @@ impl Reactor {
     /// Waits until there are `events`, at most for `limit`.
     ///
     /// # Errors
-    /// The system does not let it wait.
+    /// The wait fails.
     #[inline]
     pub fn wait(&self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
         events.0.clear();
@@ -80,7 +80,7 @@ impl Reactor {
     /// As [`Reactor::wait`], but polls before it sleeps while `polling` pays off.
     ///
     /// # Errors
-    /// The system does not let it wait.
+    /// The wait fails.
     pub fn wait_polling(
         &self,
         events: &mut Events,

@@ -134,8 +134,9 @@ impl<F: Filter> Session<F> {
         self.parked = None;
     }
 
-    /// The client is gone. Its writes go on at the origin: call this, go on with the origin's side while
-    /// [`Self::awaits_writes`], and close the session then. Others need not wait for a quarantine.
+    /// The client has disconnected. Its writes may still be executed at the origin: call this,
+    /// continue the origin side while [`Self::awaits_writes`], then close the session. This avoids
+    /// a quarantine.
     pub fn client_gone(&mut self) {
         self.deserted = true;
         self.parked = None;

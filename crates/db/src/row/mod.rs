@@ -86,8 +86,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Keys where wire's row has them. Something is done to each of them: access rules would allow
-    /// everybody a key that nothing is done to.
+    /// Keys at the positions of wire's row. Each must have an access kind: access rules would allow
+    /// every user a key without one.
     const fn new(positions: Positions, touches: Touches) -> Self {
         let (first, last, step) = match positions {
             Positions::None => (0, 0, 0),

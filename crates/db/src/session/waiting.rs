@@ -1,4 +1,4 @@
-//! What is kept for a command that waits for the disk, from one time it is given to the next.
+//! State of a command that waits for the disk, kept between its executions.
 
 use store::elastic::Ticket;
 
@@ -11,7 +11,7 @@ pub(super) struct Waiting {
     tickets: Vec<(usize, Ticket)>,
     /// What that keeps in memory, in bytes.
     bytes: usize,
-    /// It waits for its turn, or was told that it has come.
+    /// It is in the disk queue, or was notified that it may begin.
     is_queued: bool,
 }
 

@@ -23,9 +23,9 @@ pub struct Settings {
     /// The address drivers are to use instead of the members' own. None leaves the members' own:
     /// the client believes it talks to the origin.
     pub advertise: Option<String>,
-    /// What the origin says to a handshake, for when it cannot be asked.
+    /// The origin's last handshake reply, used while it cannot be reached.
     pub greetings: Arc<Greetings>,
-    /// For how long that is repeated.
+    /// Maximum age of that reply.
     pub greeting_age_max: Duration,
     /// What open transactions have written.
     pub transactions: Arc<Transactions>,
