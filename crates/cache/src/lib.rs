@@ -64,7 +64,7 @@ pub enum Error {
     Withheld {
         /// [`session::Config::withheld_bytes_max`].
         limit: usize,
-        /// What had come of it.
+        /// The part received.
         got: usize,
     },
 }

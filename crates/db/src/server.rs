@@ -28,13 +28,13 @@ pub trait Host: Send + Sync {
     /// The text of the file of users; `None` if there is no such file.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn read_users(&self) -> io::Result<Option<String>>;
 
     /// Replaces the file of users; false if none was named.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn write_users(&self, text: &str) -> io::Result<bool>;
 
     /// Lets what is under way end, and ends the process.

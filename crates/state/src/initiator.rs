@@ -23,7 +23,7 @@ use crate::{
     slot::Slot,
 };
 
-/// What it takes for a slot to move.
+/// Conditions for moving a slot.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// A pattern has changed when this share of its accesses is new or gone.
@@ -89,7 +89,7 @@ pub enum Stays {
         /// What would have to be: the price of the move and its margin, or the least share.
         needs_us: f64,
     },
-    /// Nodes where its accesses would wait less have no room.
+    /// Nodes where its accesses would wait less are full.
     Full,
     /// The plan must want it in more reviews in a row.
     Wanted {
@@ -122,7 +122,7 @@ struct Known {
     /// Its accesses on average over its cool-down, as of the last review.
     usual: Vec<(Host, Rate)>,
     reviewed: Duration,
-    /// Where its latest move went that did not come about.
+    /// Target of its latest failed move.
     not_moved: Option<Node>,
     stays_until: Duration,
     cool_down: Duration,
@@ -169,7 +169,7 @@ impl Initiator {
         }
     }
 
-    /// Looks at every slot whose accesses have changed; moves that follow are in [`Self::ready`].
+    /// Reviews every slot whose accesses have changed; moves that follow are in [`Self::ready`].
     pub fn review(&mut self, problem: &Problem<'_>, now: Duration) {
         while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
             self.begun.pop_front();
@@ -184,7 +184,7 @@ impl Initiator {
                 wanted.extend(self.judge(problem, demand, to));
             }
         }
-        // Who saves most goes first.
+        // The largest saving goes first.
         wanted.sort_by(|a, b| b.saves_us.total_cmp(&a.saves_us).then(a.slot.cmp(&b.slot)));
         for one in wanted {
             if self.begun.len() >= self.config.moves_max {
@@ -344,7 +344,7 @@ impl Known {
     }
 }
 
-/// Which share of the accesses is new or gone; 0 if nobody has any.
+/// Share of the accesses that is new or gone; 0 without accesses.
 fn change(before: &[(Host, Rate)], now: &[(Host, Rate)]) -> f64 {
     let mut rates: BTreeMap<Host, (f64, f64)> = BTreeMap::new();
     for &(host, rate) in before {

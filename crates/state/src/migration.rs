@@ -55,7 +55,7 @@ pub const FAILURES_MAX: u32 = 5;
 /// After a failure the same step is tried again so much later, times the failures in a row.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What is to be said to one node.
+/// A step for one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `CLUSTER SETSLOT slot IMPORTING source`.
@@ -63,8 +63,8 @@ pub enum Step {
         /// Where it comes from.
         from: Node,
     },
-    /// The source notes whose turn it is. If no note was there it sends clients to the target for keys it
-    /// lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
+    /// The source records the current turn. If no note was there it sends clients to the target for
+    /// keys it lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
     Turn {
         /// Where the slot goes.
         to: Node,
@@ -99,7 +99,7 @@ pub enum Step {
     /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the move's other node is
     /// on its way.
     Own {
-        /// Whose the slot is from now on.
+        /// The owner of the slot from now on.
         owner: Node,
     },
     /// `CLUSTER SETSLOT slot STABLE`, and there is no note any more.
@@ -144,7 +144,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It was done.
@@ -160,7 +160,7 @@ pub enum Outcome {
     Values(Vec<Value>),
     /// The target has refused keys, of [`Step::Move`], and this is why.
     Refused(String),
-    /// It was not done, or nobody knows: the connection was lost, the time was over.
+    /// It failed, or its outcome is unknown: the connection was lost, or it timed out.
     Failed,
 }
 
@@ -188,11 +188,11 @@ enum Stage {
     Settle(u64, Vec<Vec<u8>>),
     Send,
     Move,
-    /// Nobody owns it, and the target is to.
+    /// It has no owner, and the target must become it.
     Adopt,
     OwnAtSource,
     OwnAtTarget,
-    /// The target is to serve nobody, give back what it has, and then the source is to forget it.
+    /// The target stops serving it and returns its keys; then the source ends the migration.
     BackAtTarget,
     BackKeys,
     Read(Vec<Vec<u8>>),
@@ -211,7 +211,7 @@ pub enum End {
     Stayed,
     /// The same, as the target has refused it, and this is why.
     Refused(String),
-    /// A node cannot be reached. Whoever comes next resumes it.
+    /// A node cannot be reached. The next placer resumes it.
     Open,
 }
 
@@ -261,7 +261,7 @@ impl Migration {
         })
     }
 
-    /// The step that was ready has come to this.
+    /// Records the result of the step that was ready.
     pub fn step(&mut self, outcome: Outcome, now: Duration) {
         // Asked or only perhaps asked, the source may send clients to the target from now on.
         self.begun |= self.stage == Stage::Turn;
@@ -314,7 +314,7 @@ impl Migration {
         }
     }
 
-    /// What follows once nothing is unknown any more.
+    /// The next step when nothing is unknown.
     fn sent(&mut self, now: Duration) -> Stage {
         let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
         if refused >= FAILURES_MAX {
@@ -325,7 +325,7 @@ impl Migration {
     }
 
     fn fail(&mut self, outcome: Outcome, now: Duration) {
-        // What was sent may come late: nothing is said twice in the same turn.
+        // A sent step may arrive late, so no step is sent twice in the same turn.
         self.turn += 1;
         let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
         match (&self.stage, outcome) {
@@ -340,7 +340,7 @@ impl Migration {
                 _ => Stage::Over(End::Open),
             };
         } else if matches!(self.stage, Stage::Move | Stage::Send) {
-            // Nobody knows what came of it, and clients wait for keys that have gone until somebody does.
+            // Its outcome is unknown, and clients wait for moved keys until it is known.
             self.stage = Stage::Turn;
         } else {
             self.not_before = now + PATIENCE * self.failures;
@@ -392,13 +392,13 @@ pub fn resume(
         target.map_or(to, |&(target, _)| target)
     };
     match claim {
-        // The target owned it before the source heard: only the closing is left.
+        // The target owned it before the source was informed: only the closing is left.
         Claim::Migrating(_) if owner != node => begin(node, owner, Stage::OwnAtSource, true),
         // Keys may have gone. Forward none is lost, and none can be written at both.
         Claim::Migrating(to) => begin(node, target(to), Stage::Import, true),
         Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
         Claim::Holding(_) if owner == node => None,
-        // Nobody is sent there any more, and nobody was while keys could be written.
+        // No client is redirected there any more, and none was while keys could be written.
         Claim::Importing(from, 0) => begin(from, node, Stage::BackAtTarget, false),
         Claim::Importing(..) | Claim::Holding(_) => begin(owner, node, Stage::Import, true),
     }

@@ -218,7 +218,7 @@ script! {
 }
 
 script! {
-    /// The engine moves a slot by itself (Valkey 9). Slot, target.
+    /// The engine moves a slot (Valkey 9). Slot, target.
     MIGRATE_SLOT,
     "return redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', ARGV[1], ARGV[1], 'NODE', ARGV[2])"
 }

@@ -20,7 +20,7 @@ impl<F: Filter> Session<F> {
         !self.streams && self.hush == Hush::Off && self.unreachable.is_none()
     }
 
-    /// Handles one request; `false` if it waits for another client's fill and must come again.
+    /// Handles one request; `false` if it waits for another client's fill and must be repeated.
     pub(crate) fn handle_request<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -49,7 +49,7 @@ impl<F: Filter> Session<F> {
         true
     }
 
-    /// A read of one key; `false` if it waits for another client's fill and must come again.
+    /// A read of one key; `false` if it waits for another client's fill and must be repeated.
     #[inline]
     pub(crate) fn read<S: Storage>(
         &mut self,

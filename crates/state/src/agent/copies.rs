@@ -36,7 +36,7 @@ const COPY_BYTES_MAX: usize = 64 << 10;
 const COPIES_BYTES_MAX: usize = 64 << 20;
 /// What a copy takes beside its request and its answer.
 const ENTRY_BYTES: usize = 256;
-/// A node no longer tells of any key that was read before.
+/// A node no longer reports changes of keys that were read before.
 pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
 /// Commands whose answers are copied: of one key, in its first argument.
 const COPIED: &[&str] =
@@ -74,9 +74,9 @@ const IN_ORDER: &[&str] = &[
     "srem",
     "unlink",
 ];
-/// What a node says that is in touch with the cluster.
+/// `cluster_state` of a node that is connected to the cluster.
 const WELL: &[u8] = b"cluster_state:ok";
-/// What PTTL says of a key that does not exist.
+/// Reply of PTTL for a key that does not exist.
 const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
@@ -94,7 +94,7 @@ struct Copy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expires {
-    /// The node has not said yet; not answered from.
+    /// The expiry is not known yet; not used for answers.
     Unknown,
     Never,
     At(Duration),
@@ -129,7 +129,7 @@ pub(super) struct Copies {
     writes: Box<[u32]>,
     /// By connection: when the last question was sent that was answered well.
     proofs: HashMap<usize, Duration>,
-    /// A node does not tell of changes: nothing is copied.
+    /// A node does not report changes: nothing is copied.
     refused: bool,
 }
 
@@ -163,7 +163,7 @@ impl Copies {
         }
     }
 
-    /// A node will not tell of changes.
+    /// A node refuses to report changes.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.choose(&[]);
@@ -277,7 +277,7 @@ impl Copies {
         }
     }
 
-    /// A node tells over `link` of keys that have changed; null: of all.
+    /// A node reports changed keys over `link`; null: all keys.
     pub(super) fn told(&mut self, link: usize, push: &[u8]) {
         let Ok(Some((push, _))) = frame::decode(push, &Limits::default()) else { return };
         let mut parts = push.elements();
@@ -302,7 +302,7 @@ impl Copies {
         }
     }
 
-    /// A connection is gone.
+    /// A connection was lost.
     pub(super) fn lost(&mut self, link: usize) {
         self.proofs.remove(&link);
         self.of_link(link).into_iter().for_each(|slot| self.begin_anew(slot));
