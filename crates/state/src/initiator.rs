@@ -1,15 +1,15 @@
 //! Replacement initiator (AnnaBellaDB §II): when a slot should move.
 //!
-//! A slot is looked at again when its accesses have changed by more than the threshold since it was
-//! looked at last (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere in several reviews in
-//! a row, when what that saves over the dwell time exceeds the price of the move by a margin, and when
-//! neither its cool-down nor the budget of moves stands against it. Of a slot whose accesses wait much,
-//! a move must save a share that measuring can tell from nothing. A slot that soon goes back to where
-//! it was waits twice as long the next time, so that no pattern makes it swing for long: CockroachDB
-//! gave up following the workload by itself because leases thrashed where latencies were uneven. One
-//! that goes back after long, as by day and night, does not wait for it. One that has
-//! come to stay for long is judged by how it is used over as long, not by who happens to use it when it
-//! may go.
+//! A slot is reviewed when its accesses have changed by more than the threshold since its last
+//! review (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere
+//! in several reviews in a row, when what that saves over the dwell time exceeds the price of the
+//! move by a margin, and when its cool-down and the budget of moves allow it. For a slot whose
+//! accesses wait much, a move must save a share that is above the measurement error. A slot that
+//! soon goes back to where it was waits twice as long the next time, so that no pattern makes it
+//! swing for long: CockroachDB gave up automatic lease placement because leases thrashed where
+//! latencies were uneven. One that goes back after long, as by day and night, does not wait for it.
+//! A slot with a long cool-down is judged by its average use over that time, not by its current
+//! use.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

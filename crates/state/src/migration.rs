@@ -1,4 +1,4 @@
-//! One slot's way from node to node, by the commands every Redis and Valkey Cluster has.
+//! Migration of one slot between nodes, by the commands of every Redis and Valkey Cluster.
 //!
 //! ```text
 //! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING, and whose turn it is
@@ -6,43 +6,47 @@
 //! source: SETSLOT NODE target   target: SETSLOT NODE target
 //! ```
 //!
-//! Then the slot has moved. The others hear of it from the target; whoever carries moves out tells them
-//! too, of many moves at once.
+//! Then the slot has moved. The target informs the other nodes; the placer informs them too, for
+//! many moves at once.
 //!
-//! The source goes first, and each waits until it has no answer to expect from the other over their bus: so nobody
-//! claims the slot when the target takes it, nor is a claim on its way. For some versions (Redis 7.0.12 to 7.0.15, 7.2.0
-//! to 7.2.3) may remember that an owner of before did not claim the slot, still do when they own it themselves, and then
-//! believe any claim there is, drop the keys, and leave the slot to nobody. In between clients are sent to and fro.
+//! The source changes first, and each node waits until no reply of the other over the cluster bus
+//! is outstanding: so no node claims the slot when the target takes it, and no claim is in flight.
+//! Otherwise some versions (Redis 7.0.12 to 7.0.15, 7.2.0 to 7.2.3) may remember that an earlier
+//! owner did not claim the slot, keep that while they own it, then accept any claim, drop the keys,
+//! and leave the slot without an owner. In between, clients are redirected back and forth.
 //!
-//! While it is under way a key is at the source, where clients find it, or has gone, and the source
-//! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
-//! prototype that copies, waits and deletes loses every write in between (field notes §5).
+//! During the migration a key is at the source, where clients find it, or at the target, to which
+//! the source redirects them (ASK). So the source's copy is always the newer one and MIGRATE may
+//! replace; a prototype that copies, waits and deletes loses every write in between (field notes
+//! §5).
 //!
-//! A MIGRATE of which nobody knows what came of it leaves keys at both ends, and one that is deleted at
-//! the source would be found again at the target. So nobody is sent there until it has dropped them:
+//! A MIGRATE with an unknown outcome leaves keys at both ends, and a key that is then deleted at
+//! the source would reappear at the target. So clients are not redirected there until it has
+//! dropped them:
 //!
 //! ```text
 //! source: MIGRATE …       and sends clients to a third node, who sends them back, until that is done
 //! source: whose turn, and which keys      target: drops them      source: sends clients to the target
 //! ```
 //!
-//! A note lies among the slot's keys meanwhile, at the source and ahead of every batch: whose turn it is, and
-//! of which keys nobody knows. So whoever goes on needs to remember nothing, and a step that comes late
-//! finds that the turn is another's.
+//! During the migration a note is stored among the slot's keys, at the source and ahead of every
+//! batch: the current turn, and the keys whose state is unknown. So a placer that resumes needs no
+//! state of its own, and a late step finds a different turn.
 //!
-//! A target that refuses keys, for want of memory say, gives back what it has:
+//! A target that refuses keys, for example for lack of memory, returns those that it has:
 //!
 //! ```text
 //! target: SETSLOT STABLE, GETKEYSINSLOT      until none is left; then source: SETSLOT STABLE
 //! target: their values    source: takes them    target: drops them, and is importing again
 //! ```
 //!
-//! MIGRATE cannot do that: the source sends who asks for a key it lacks to the target, and so refuses
-//! to take one. While the target says STABLE nobody is served the keys there, whoever wants one is
-//! sent to and fro: so what the source takes is the latest. The slot is the source's all the time.
+//! MIGRATE cannot do that: the source redirects requests for missing keys to the target, and so
+//! refuses to import one. While the slot is STABLE at the target, no client is served the keys
+//! there, and requests for them are redirected back and forth: so the source takes the latest
+//! values. The source owns the slot all the time.
 //!
-//! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
-//! one of a few states that [`resume`] reads off the nodes.
+//! Every step can be repeated: a lost reply, or a crash of the placer, leaves one of a few states
+//! that [`resume`] reads from the nodes.
 
 use std::{cmp::Reverse, fmt, time::Duration};
 
@@ -118,7 +122,8 @@ pub enum Step {
         /// The values.
         values: Vec<Value>,
     },
-    /// The target drops keys that the source has taken, and serves others again to who is sent there.
+    /// The target drops keys that the source has taken, and serves the others again to redirected
+    /// clients.
     Drop {
         /// The source.
         from: Node,
@@ -348,22 +353,23 @@ impl Migration {
     }
 }
 
-/// What one node says of a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
+/// Report of one node about a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
 /// "closed".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is mine and goes to that node.
+    /// The node owns it, and it is migrating to that node.
     Migrating(Node),
-    /// It comes from that node, and so many of its keys are here.
+    /// It is importing from that node, and has this many of its keys.
     Importing(Node, u64),
-    /// It is not mine, I know of no migration to here, and so many of its keys are here: what a failover in
-    /// the middle leaves, as replicas know nothing of migrations. Said by every node if nobody owns it.
+    /// The node does not own it, has no open migration for it, and has this many of its keys: the
+    /// result of a failover during a migration, as replicas do not know of migrations. Reported by
+    /// every node if it has no owner.
     Holding(u64),
 }
 
 /// The migration of a slot that was left open: `owner` is its owner by the nodes' agreement, if
-/// any, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is
-/// closed.
+/// any, `claims` the reports of nodes about it, and `turn` as for [`Migration::new`]. Nothing if it
+/// is closed.
 #[must_use]
 pub fn resume(
     slot: Slot,
@@ -404,8 +410,9 @@ pub fn resume(
     }
 }
 
-/// Who is to own a slot that is nobody's, behind the other node that is asked: who has its keys. Keys at a source are newer than
-/// those at its target; if both have some, the slot is open afterwards.
+/// New owner of a slot without an owner, and the other node involved: the owner is a node with its
+/// keys. Keys at a source are newer than those at its target; if both have some, the slot is open
+/// afterwards.
 fn heir(claims: &[(Node, Claim)]) -> Option<(Node, Node)> {
     let likely = |&&(node, claim): &&(Node, Claim)| {
         let (place, keys) = match claim {

@@ -16,7 +16,7 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Length of a place in it: enough for a value of some pages with its header.
 const PLACE_BYTES: usize = 8 << 10;
 
-/// Places nobody uses. All of them are one huge page of the process, resident from the first use on.
+/// Unused places. All of them are one huge page of the process, resident from the first use on.
 static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {
     // Twice as long, as it may begin anywhere.
     let mapping = Box::leak(Box::new(Mapping::<u8>::reserve(2 * HUGE_BYTES)));

@@ -12,7 +12,7 @@ use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
-    /// A record, read for who waits for it.
+    /// A record, read for the commands that wait for it.
     Record {
         key: StagedKey,
         slot: Slot,

@@ -1,4 +1,4 @@
-//! Finding expired entries nobody asks for.
+//! Finding expired entries that are not looked up.
 //!
 //! Every segment knows when its first entry expires, and its lines say which entries those are; so
 //! what is over is removed without reading a record that is not short. Entries expire to the second here; a load
