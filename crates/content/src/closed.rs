@@ -1,4 +1,5 @@
-//! What cannot be read forbids: a table of headers outside of their grammar, doubled, or in conflict.
+//! Unreadable headers forbid storing: a table of headers outside of their grammar, doubled, or in
+//! conflict.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! What the machine does to whoever runs on it: threads of its kernel, and a host that lends its cores to others,
-//! take them away for milliseconds. A queue that is 70 % busy needs three times as long again to make up for it.
+//! Scheduling noise of the machine: kernel threads, and a hypervisor that runs other guests on its
+//! cores, take a core away for milliseconds. A queue that is 70 % busy needs more than three times
+//! as long to catch up.
 
 use std::{
     thread,
@@ -26,7 +27,7 @@ pub(super) fn waits_at_load(time: Duration, load: f64, share: f64) -> anyhow::Re
     })
 }
 
-/// A time in which a thread that wants nothing but the time did not run.
+/// A period in which a thread that only reads the clock did not run.
 struct Gap {
     /// Since the beginning.
     at: Duration,
@@ -46,8 +47,8 @@ fn gaps(time: Duration) -> Vec<Gap> {
     gaps
 }
 
-/// What who comes waits as each gap begins, and how long it is to the next. A gap adds its length; from then on
-/// the wait gets shorter by what the queue is not served for.
+/// The waiting time at the start of each gap, and the time until the next. A gap adds its length;
+/// from then on the wait gets shorter by what the queue is not served for.
 fn waits(gaps: &[Gap], time: Duration, load: f64) -> Vec<(Duration, Duration)> {
     let ends = gaps.iter().skip(1).map(|next| next.at).chain([time]);
     let mut left = Duration::ZERO;

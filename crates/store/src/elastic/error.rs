@@ -28,7 +28,7 @@ pub enum Error {
     WriteFailed {
         /// The file being written.
         file: FileName,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// Reading failed.
@@ -38,7 +38,7 @@ pub enum Error {
         file: FileName,
         /// Where, in bytes.
         offset: u64,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// What was read is not what was written.
