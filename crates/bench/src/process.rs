@@ -56,7 +56,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `command`, which will listen on `address`, on `cores`; what it says goes to `log`.
+    /// Starts `command`, which will listen on `address`, on `cores`; its output goes to `log`.
     pub(crate) fn start(
         command: &mut Command,
         address: SocketAddr,
@@ -147,7 +147,7 @@ fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std:
 pub(crate) struct Child(std::process::Child);
 
 impl Child {
-    /// Starts `command` on `cores`; what it says goes to `log`.
+    /// Starts `command` on `cores`; its output goes to `log`.
     pub(crate) fn start(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<Self> {
         Ok(Self(spawn(command, cores, log)?))
     }

@@ -82,7 +82,7 @@ impl<'s, S: Shards> Shards for Batch<'s, S> {
     fn lock(&self, index: usize) -> Lent<'_, 's, S> {
         let mut held = self.held.borrow_mut();
         let guard = held[index].take().unwrap_or_else(|| {
-            // In ascending order, as everybody.
+            // In ascending order, like all lockers.
             held[index + 1..].fill_with(|| None);
             self.shards.lock(index)
         });

@@ -1,15 +1,15 @@
 //! Which moves are made at once.
 //!
 //! A node is either left or moved to, never both in one batch: MIGRATE has its source wait for its
-//! target, and two nodes that wait for each other wait until their time is over. What leaves one node
+//! target, and two nodes that wait for each other wait until the timeout. What leaves one node
 //! leaves it slot by slot.
 //!
 //! **Epochs.** Of two claims to a slot, nodes accept the one with the higher epoch, and the target
 //! takes a higher one than it has heard of. Targets that do so at once may take the same, and one
 //! of them a higher one again when it notices. If such a node's slot has gone on by then, to one
-//! that had not heard of it, a node that was not told believes the wrong one, says so to the right
-//! one, and that drops the keys. So a node is left only once every node has heard of an epoch as
-//! high as its own, and no other node has the same: a node that takes a slot then takes a higher
+//! that had not received it, a node without the update follows the wrong claim, informs the right
+//! one of it, and that drops the keys. So slots leave a node only after every node knows an epoch
+//! as high as its own, and no other node has the same: a node that takes a slot then takes a higher
 //! one, whatever the others do.
 
 use std::collections::{BTreeMap, BTreeSet};

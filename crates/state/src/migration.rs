@@ -108,7 +108,7 @@ pub enum Step {
     },
     /// `CLUSTER SETSLOT slot STABLE`, and there is no note any more.
     Stable,
-    /// The values of keys at the target, to which nobody can write them before they are dropped.
+    /// Reads values of keys at the target, where no client can write them before they are dropped.
     Read {
         /// The source.
         from: Node,
@@ -154,8 +154,8 @@ impl fmt::Debug for Value {
 pub enum Outcome {
     /// It was done.
     Done,
-    /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and of which of its keys
-    /// nobody knows.
+    /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and those of its
+    /// keys with an unknown state.
     Noted(u64, Vec<Vec<u8>>),
     /// So many keys are left at the source, of [`Step::Move`].
     Left(u64),

@@ -69,8 +69,9 @@ script! {
 }
 
 script! {
-    /// First nobody is sent to the target, whether or not the node serves anybody. A note can only be read and
-    /// made while the slot is not open; DEL lets a node write that has no memory left.
+    /// At first no client is redirected to the target, whether or not the node serves clients. A
+    /// note can only be read and made while the slot is not open; DEL lets a node write that has no
+    /// memory left.
     TURN,
     "local slot, note, turn, to, third = unpack(ARGV) \
      redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
@@ -168,7 +169,7 @@ script! {
 }
 
 script! {
-    /// Values can be read only while the slot is coming; then nobody is served there.
+    /// Values can be read only while the slot is importing; then no client is served there.
     READ,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
      local values = {} \
@@ -181,8 +182,9 @@ script! {
 }
 
 script! {
-    /// A key that is there already is newer, as nobody asks the target for it any more. Whatever comes of
-    /// it the slot is leaving again, or who asks for a key that is not back would be told there is none.
+    /// A key that exists already is newer, as no client is redirected to the target for it any
+    /// more. Whatever comes of it the slot is leaving again, or who asks for a key that is not back
+    /// would be told there is none.
     RESTORE,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
      local refusal = false \

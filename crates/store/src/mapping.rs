@@ -95,7 +95,7 @@ impl<T: Pod> Mapping<T> {
         if start >= end {
             return;
         }
-        // SAFETY: `start..end` lies inside the mapping and nobody holds a reference (`&mut self`);
+        // SAFETY: `start..end` lies inside the mapping and no reference to it exists (`&mut self`);
         // private anonymous pages read as zero after this advice, and zero is a valid `T: Pod`.
         let advised = unsafe {
             madvise(self.base.as_ptr().byte_add(start).cast(), end - start, Advice::LinuxDontNeed)

@@ -1,8 +1,8 @@
 //! Detects the protocol of the first bytes of a connection that is not the expected one.
 //!
-//! A client or origin of another protocol is a mistake in somebody's configuration, or an attack
-//! through a web browser. Identified by its first bytes, it can be named in the log and answered in
-//! words it understands, instead of leaving it to wait for a reply until its timeout.
+//! A client or origin of another protocol is a configuration mistake, or an attack through a web
+//! browser. Identified by its first bytes, it can be named in the log and answered in words it
+//! understands, instead of leaving it to wait for a reply until its timeout.
 
 use crate::{
     Error, Result,

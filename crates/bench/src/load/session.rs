@@ -101,7 +101,7 @@ impl Session {
         self.stream.read_exact(&mut text)?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let hits = text.lines().find_map(|line| line.strip_prefix("keyspace_hits:"));
-        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO: expected keyspace_hits, found none")
+        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO: no keyspace_hits")
     }
 
     fn write_words(&mut self, words: &[&str]) -> anyhow::Result<()> {

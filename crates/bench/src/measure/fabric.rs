@@ -254,8 +254,8 @@ fn spread(trace: &Path, factor: u32) -> anyhow::Result<PathBuf> {
 /// packet-hops a second".
 fn said_per_s(said: &str, what: &str) -> anyhow::Result<f64> {
     let cost = said.lines().rfind(|line| line.ends_with(" packet-hops a second"));
-    let words: Vec<&str> = cost.context("expected a line with the cost, found none")?.split(' ').collect();
-    let place = words.iter().position(|word| *word == what).context("expected this cost in the line, found none")?;
+    let words: Vec<&str> = cost.context("no cost was printed")?.split(' ').collect();
+    let place = words.iter().position(|word| *word == what).context("no such cost was printed")?;
     let rate = place.checked_sub(1).map_or("nothing", |before| words[before]);
     rate.parse::<f64>().with_context(|| format!("a number of {what}, not {rate}"))
 }

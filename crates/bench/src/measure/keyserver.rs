@@ -94,7 +94,7 @@ fn describe(padding: &Value) -> String {
 /// seconds for one.
 fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
     let line = report.lines().find(|line| line.starts_with(prefix));
-    let line = line.with_context(|| format!("openssl speed: expected {prefix}, found none:\n{report}"))?;
+    let line = line.with_context(|| format!("openssl speed: no {prefix} in:\n{report}"))?;
     let value: f64 = line.split(':').nth(3).context("too few fields")?.parse()?;
     ensure!(value > 0.0, "openssl speed: {line}");
     Ok(if value < 1.0 { 1.0 / value } else { value })
@@ -213,7 +213,7 @@ struct Latencies {
     machine_ms: (f64, f64),
     alone_ms: f64,
     beside_ms: f64,
-    /// RSA answers a second meanwhile.
+    /// RSA answers per second during that.
     rsa: f64,
 }
 

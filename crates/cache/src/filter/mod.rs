@@ -295,7 +295,7 @@ pub trait Filter {
     /// `tag` is the request at the head of the queue.
     ///
     /// # Errors
-    /// The bytes break the protocol or a limit, or answer a request nobody made.
+    /// The bytes break the protocol or a limit, or answer no request.
     fn cut(&mut self, bytes: &[u8], tag: Option<&Self::Tag>) -> Result<Cut>;
 
     /// Packs a whole reply for storage.

@@ -66,7 +66,7 @@ fn redis(conversation: &[u8]) {
     rest(&mut storage);
 }
 
-/// Holds the conversation on one connection, until it is over or somebody breaks the protocol.
+/// Holds the conversation on one connection, until its end or a protocol violation.
 fn hold<F: Filter>(filter: F, mut conversation: &[u8], storage: &mut MemoryStorage) {
     let mut session = Session::new(filter, Arc::new(config()), Ticket(1));
     let mut now = Duration::from_secs(1);

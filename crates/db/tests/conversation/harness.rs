@@ -106,7 +106,7 @@ fn steps(text: &str) -> Vec<(usize, String)> {
 struct Play {
     machine: Machine,
     clients: BTreeMap<u64, Client>,
-    /// How long answers are to be kept back that nobody has asked about.
+    /// Delays of answers that no step has checked.
     pauses: BTreeMap<u64, Duration>,
     ahead: bool,
     polite: bool,

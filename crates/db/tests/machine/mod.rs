@@ -63,7 +63,7 @@ impl Host for Process {
     }
 }
 
-/// Shards that one thread shares with nobody.
+/// Shards of a single thread.
 pub(crate) struct Cells(Vec<RefCell<Shard>>);
 
 impl Shards for Cells {

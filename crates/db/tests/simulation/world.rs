@@ -281,7 +281,7 @@ impl World {
         self.model.held(name, now_ms).map(|held| (held.value.clone(), held.ends))
     }
 
-    /// What every key holds that was ever heard of, by a client that nobody disturbs.
+    /// Reads every known key, by a client without concurrent ones.
     fn read_all(&mut self) -> Vec<(Name, State)> {
         let names: Vec<Name> = self.history.keys().cloned().collect();
         let word = |text: &str| text.as_bytes().to_vec();

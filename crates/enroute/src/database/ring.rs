@@ -92,8 +92,8 @@ impl Ring {
         };
         let operation = operation.user_data(place);
         // SAFETY: file and buffer are kept in `under_way` until the kernel says that the transfer
-        // has ended, also when the ring is dropped; the buffer's memory stays where it is and is not
-        // touched meanwhile.
+        // has ended, also when the ring is dropped; the buffer's memory stays where it is and is
+        // not touched until then.
         let pushed = unsafe { self.ring.submission().push(&operation) };
         if pushed.is_err() {
             // Cannot happen: the ring has an entry for every transfer in flight.

@@ -112,7 +112,7 @@ impl Log {
         self.write(Some(number))
     }
 
-    /// Writes what is unwritten, unless line `number` was written meanwhile.
+    /// Writes all unwritten lines, unless line `number` is written already.
     fn write(&self, number: Option<u64>) -> io::Result<()> {
         let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written.count);
         if is_written(&self.lines.lock()) {

@@ -255,7 +255,7 @@ impl Drop for Search<'_> {
     }
 }
 
-/// Drives a connection until it breaks, or until the key server has not answered a PING for so long.
+/// Drives a connection until it breaks, or until a PING to the key server times out.
 async fn drive(
     mut connection: h2::client::Connection<TlsStream<TcpStream>, Bytes>,
     doubt: Arc<Notify>,

@@ -28,8 +28,8 @@ use super::{audit::Log, database::Database, lane::Lane};
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
 
-/// Signatures a thread makes before it lets their answers out. All that came meanwhile would have the
-/// first of many wait for the last; one at a time, each would pay for system calls of its own.
+/// Number of signatures that a thread makes before it sends their answers. Without a limit the
+/// first of many would wait for the last; one at a time, each would cost its own system calls.
 const TURNS: usize = 32;
 
 /// State shared by the connections of one thread.

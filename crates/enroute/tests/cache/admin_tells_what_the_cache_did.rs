@@ -1,5 +1,5 @@
 //! The admin endpoint of the real binary: its counters move as the requests say, in JSON and as
-//! Prometheus metrics; wrong requests are told what is expected; nobody listens unasked.
+//! Prometheus metrics; errors state what is expected; without the option no port is open.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};

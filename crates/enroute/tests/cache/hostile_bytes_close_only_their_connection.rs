@@ -1,5 +1,5 @@
 //! Malformed, truncated and oversized frames: one clear log line with offset, expected and got;
-//! that connection is closed, a counter raised, and nobody else notices.
+//! that connection is closed, a counter is raised, and other connections are unaffected.
 
 use std::net::TcpListener;
 use std::thread;

@@ -1,5 +1,5 @@
 //! Clients of `enroute db` that have not logged in are bounded as by redis-server: ten arguments of 16 KiB,
-//! and a few answers that nobody takes. So strangers take no memory worth naming.
+//! and a few unread answers. So clients before the login use very little memory.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -52,7 +52,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
             [database.address(), redis.address()].map(|address| answer(address, bytes, end));
         assert_eq!(ours, theirs, "{}", bytes[..40.min(bytes.len())].escape_ascii());
     }
-    // Without a password nobody is a stranger.
+    // Without a password every client is logged in.
     let open = Database::start();
     assert!(answer(open.address(), &long, 16_390).starts_with("$16385\r\n"));
 }

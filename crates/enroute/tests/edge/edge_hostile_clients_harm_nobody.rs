@@ -89,7 +89,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
             let asks = ["-H", "Expect: 100-continue"];
             assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
             assert!(post(&"x".repeat(1024), &asks).is_ok());
-            // Whose length nobody said beforehand is found out on the way.
+            // A body without a stated length is detected while it arrives.
             let unsaid = ["-H", "Transfer-Encoding: chunked"];
             let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
             assert!(!answer.is_ok_and(|answer| answer.status == 200), "{protocol}");

@@ -1,5 +1,5 @@
-//! Nodes that ask who is there are told: agents, movers and placers are one user everywhere, whom the
-//! nodes' access control list names; others are told what is wrong.
+//! On nodes with authentication agents, movers and placers log in as the same user everywhere,
+//! which the nodes' access control list names; others are told what is wrong.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -66,7 +66,7 @@ fn one_user_serves_moves_and_copies() {
     let value: usize = cmd("GET").arg("{foo}7").query(&mut third).expect("a value");
     assert_eq!(value, 7);
 
-    // Nodes let nobody move keys between them but who logs in at both.
+    // Nodes allow moving keys between them only to a client that logs in at both.
     for _ in 0..2 {
         let to = (owner(&nodes) + 1) % NODES;
         let target = nodes[to].to_string();

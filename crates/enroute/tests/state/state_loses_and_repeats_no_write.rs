@@ -44,8 +44,8 @@ fn counters_end_where_they_must_on_valkey() {
     counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfAgent, INCREMENTS);
 }
 
-/// The same for those that speak to the nodes themselves: for a moment nobody has a slot, and they are sent
-/// to and fro.
+/// The same for clients of the nodes themselves: for a moment a slot has no owner, and they are
+/// redirected to and fro.
 #[test]
 fn counters_of_a_cluster_client_end_where_they_must_while_slots_move() {
     let Some(nodes) = cluster(&[]) else { return };
@@ -277,7 +277,7 @@ fn a_node_that_hangs_is_given_up() {
     let told = client.hear_line();
     assert!(told.starts_with("-ERR cannot reach"), "{told}");
     nodes[home].process().signal("CONT");
-    // It is executed after all, as nobody could know.
+    // It is executed after all, which cannot be known.
     let value = || cmd("GET").arg("foo").query::<usize>(&mut connection(addresses[home]));
     wait_for(|| value() == Ok(2), || format!("{:?}", value()));
     client.ask("GET foo", "$1\r\n");

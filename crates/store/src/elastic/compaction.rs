@@ -299,7 +299,7 @@ impl Elastic {
         now: Duration,
     ) {
         self.log.segments.at_mut(slot).reads -= 1;
-        // The store may have been cleared meanwhile.
+        // The store may have been cleared in between.
         let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
         else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! Everything goes through here in the order it was decided, what compaction moves included, so a
 //! crash leaves a beginning of that order and never a gap. One device write is under way at a time;
-//! what is appended meanwhile shares the next one. A segment is filled, sealed by its footer and
+//! records appended during a sync share the next one. A segment is filled, sealed by its footer and
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! Read `appending` first; `commands` is what the device is asked for, `segments` what there is, `spares`
@@ -35,8 +35,9 @@ use spares::Spares;
 pub(super) use spares::{Spare, Who};
 use step::Step;
 
-/// Written when this part of the budget waits, if nobody waits for it: each write costs the processor as much as tens of
-/// kilobytes of it. Small budgets have no room for long ones.
+/// Part of the budget that may wait before it is written, if no command waits for it: each write
+/// costs the processor as much as tens of kilobytes of it. Small budgets have no room for long
+/// ones.
 const WRITE_SHARE: usize = 64;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BYTES_MIN: usize = 256 << 10;

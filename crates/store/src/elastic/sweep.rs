@@ -109,7 +109,7 @@ impl Elastic {
 
     fn look_for_expired(&mut self, mut sweep: Sweep, now: Duration) -> bool {
         let now_s = seconds(now);
-        // Compaction may have emptied it meanwhile.
+        // Compaction may have emptied it in between.
         if !self.log.segments.has(sweep.number) {
             return true;
         }

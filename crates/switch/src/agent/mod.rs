@@ -413,7 +413,7 @@ impl Agent {
         self.output.push_back((self.controller, grant.bytes()));
     }
 
-    /// After the lease nothing is served: every key is dropped, and whoever still knows this
+    /// After the lease nothing is served: every key is dropped, and a peer that still knows this
     /// generation has to begin anew.
     fn lapse(&mut self, store: &mut impl Store, now: Duration) {
         if now < self.served_until || (!self.known && self.cached.is_empty()) {
