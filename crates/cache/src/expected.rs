@@ -55,14 +55,14 @@ pub(crate) enum Action {
     /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
     /// asked can have touched anything.
     Refused {
-        /// Replies cannot be told apart after it.
+        /// Replies cannot be matched to requests after it.
         streams: bool,
     },
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
     State(Box<Stated>),
-    /// Kept from the client if it is accepted; the client hears other replies from then on.
+    /// Not forwarded if it is accepted; the client gets different replies from then on.
     Hush(Hush),
     /// The reply to a request of ours behind one that is not answered; kept from the client.
     Fence {

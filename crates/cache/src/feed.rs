@@ -128,7 +128,7 @@ impl Feed {
         &mut self.output
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)

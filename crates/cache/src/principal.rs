@@ -113,7 +113,7 @@ pub enum Login {
 pub enum Finding<'a> {
     /// The identity.
     Proven(Proof<'a>),
-    /// It is logged in; what it may do cannot be told.
+    /// It is logged in; its rights are unknown.
     LoggedIn,
     /// It is not logged in.
     Refused,
@@ -131,7 +131,7 @@ pub struct Standing {
     until: Duration,
     /// A check is under way.
     asked: bool,
-    /// Its answer is about who the connection was before.
+    /// Its answer is about the earlier identity of the connection.
     outdated: bool,
     /// What is proven was proven on an origin connection that is gone.
     detached: bool,
@@ -255,7 +255,7 @@ impl Standing {
         (self.asked, self.outdated, self.detached) = (false, false, true);
     }
 
-    /// A new origin connection takes over; `asked` says whether a check is among what it is told.
+    /// A new origin connection takes over; `asked`: whether a check is among its set-up commands.
     pub(crate) fn attach(&mut self, asked: bool) {
         (self.principal, self.until) = (None, Duration::ZERO);
         (self.asked, self.detached) = (asked, false);

@@ -78,7 +78,7 @@ pub struct Session<F: Filter> {
     pub(crate) parked: Option<Duration>,
     /// The next request has waited once and does not wait again.
     pub(crate) waited: bool,
-    /// A request was forwarded after which replies cannot be told apart.
+    /// A request was forwarded after which replies cannot be matched.
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
@@ -251,7 +251,7 @@ impl<F: Filter> Session<F> {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.parked

@@ -287,7 +287,7 @@ impl Clients {
 /// Keys, and the prefix they were asked for by.
 type Stale = (Option<Vec<Box<[u8]>>>, Option<Box<[u8]>>);
 
-/// Adds a message; keys with a prefix join those with the same one that are still to be heard.
+/// Adds a message; keys with a prefix are merged into a pending message with the same one.
 fn add(messages: &mut Vec<Message>, message: Message) {
     if let Message::Stale { keys: Some(new), prefix: Some(prefix), redirected } = &message {
         for before in messages.iter_mut().rev().take(JOINED_LOOKED_AT) {

@@ -138,7 +138,7 @@ impl Server {
 
     /// Passes on what shards had to tell.
     pub fn deliver(&self, mut notices: Vec<Notice>) {
-        // What one client is told it is told at once; for each, in the order it happened.
+        // Messages of one client are delivered together, in the order of the events.
         notices.sort_by_key(|notice| notice.client);
         for told in notices.chunk_by(|a, b| a.client == b.client) {
             self.clients.invalidate(told[0].client, told);

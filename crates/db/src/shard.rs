@@ -109,7 +109,8 @@ impl Shard {
         }
     }
 
-    /// Makes `key` readable, and writable if it is to be written; `client` is told when it arrives.
+    /// Makes `key` readable, and writable if it is to be written; `client` is notified when it
+    /// arrives.
     #[inline]
     pub(crate) fn load(
         &mut self,

@@ -2,7 +2,7 @@
 //!
 //! Each shard has its own [`Tracking`], under the shard's lock: a read and the note that it was read
 //! are one step, so no write can slip between them. Tracking names keys without their database, as
-//! Redis does. What is to be told leaves as [`Notice`]s.
+//! Redis does. Notifications are [`Notice`]s.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -28,7 +28,7 @@ pub struct Notice {
     pub prefix: Option<Box<[u8]>>,
 }
 
-/// A client that hears of every key with one of its prefixes.
+/// A client that is notified of every key with one of its prefixes.
 #[derive(Debug, Clone)]
 struct Broadcast {
     client: u64,
@@ -50,7 +50,7 @@ pub struct Tracking {
     readers: HashMap<Box<[u8]>, Readers>,
     broadcasts: Vec<Broadcast>,
     notices: Vec<Notice>,
-    /// Keys remembered at most; beyond, one is given up and its clients are told as if it had
+    /// Keys remembered at most; above it, one is dropped and its clients are notified as if it had
     /// changed.
     keys_max: usize,
 }
@@ -86,7 +86,7 @@ impl Tracking {
         self.readers.insert(key.into(), SmallVec::from_elem((client, no_loop), 1));
     }
 
-    /// `client` wants to hear of every key that begins with `prefix`.
+    /// `client` subscribes to changes of every key that begins with `prefix`.
     pub(crate) fn broadcast(&mut self, client: u64, prefix: &[u8], no_loop: bool) {
         self.broadcasts.push(Broadcast { client, prefix: prefix.into(), no_loop });
     }
@@ -144,7 +144,7 @@ impl Tracking {
         self.readers.len()
     }
 
-    /// Clients and keys of which they are to hear, each pair counted.
+    /// Number of pairs of a client and a key that it tracks.
     pub(crate) fn pairs(&self) -> usize {
         self.readers.values().map(SmallVec::len).sum()
     }

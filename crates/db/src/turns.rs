@@ -29,7 +29,7 @@ struct State {
     bytes: usize,
     /// Each client once, at most.
     queue: VecDeque<Arc<Client>>,
-    /// The first was told that it may begin, and has not yet.
+    /// The first was notified that it may begin, and has not yet.
     called: bool,
 }
 
@@ -59,7 +59,7 @@ impl Turns {
         self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));
     }
 
-    /// A client that queued has begun, or does not want to any more.
+    /// A queued client has begun, or has given up.
     pub(crate) fn leave(&self, client: &Client, bytes_max: usize) {
         self.change(bytes_max, |state| {
             match state.queue.iter().position(|queued| queued.id == client.id) {
@@ -97,7 +97,7 @@ mod tests {
         let [first, second, third] =
             [(); 3].map(|()| clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {})));
         assert!(turns.may_begin());
-        // However much one alone wants.
+        // However much a single one needs.
         turns.keep(100, MAX);
         assert!(!turns.may_begin());
         [&first, &second, &third].into_iter().for_each(|client| turns.join(client, MAX));

@@ -84,7 +84,7 @@ const RATE_MIN: f64 = 1e-3;
 /// Twice or half the rate has to be so much likelier, as a logarithm, for a change to be seen: by
 /// chance that happens once in a thousand times that what was counted could tell the two apart.
 const CERTAIN: f64 = 7.0;
-/// Below this rate, in accesses a second, nothing is told apart.
+/// Below this rate, in accesses per second, changes are not detected.
 const TOLD_FROM: f64 = 0.5;
 /// Assumed time without use of a slot that a host has never used, in seconds.
 const UNUSED_S: f64 = 1.0;

@@ -11,7 +11,7 @@
 //!
 //! **Order.** One client's requests for a slot are executed in their order: they take one connection,
 //! and once the map has changed, or one of them was sent on, further ones wait until all are answered.
-//! Requests of several keys, which may be told to try again, and transactions go alone.
+//! Requests of several keys, which may get TRYAGAIN, and transactions go alone.
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 

@@ -5,12 +5,12 @@
 //! leaves it slot by slot.
 //!
 //! **Epochs.** Of two claims to a slot, nodes accept the one with the higher epoch, and the target
-//! takes a higher one than it has heard of. Targets that do so at once may take the same, and one
-//! of them a higher one again when it notices. If such a node's slot has gone on by then, to one
-//! that had not received it, a node without the update follows the wrong claim, informs the right
-//! one of it, and that drops the keys. So slots leave a node only after every node knows an epoch
-//! as high as its own, and no other node has the same: a node that takes a slot then takes a higher
-//! one, whatever the others do.
+//! takes a higher one than it knows. Targets that do so at once may take the same, and one of them
+//! a higher one again when it notices. If such a node's slot has gone on by then, to one that had
+//! not received it, a node without the update follows the wrong claim, informs the right one of it,
+//! and that drops the keys. So slots leave a node only after every node knows an epoch as high as
+//! its own, and no other node has the same: a node that takes a slot then takes a higher one,
+//! whatever the others do.
 
 use std::collections::{BTreeMap, BTreeSet};
 

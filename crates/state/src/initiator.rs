@@ -240,8 +240,8 @@ impl Initiator {
         self.slots.get(&slot)?.stays
     }
 
-    /// For a while after a node has come all slots are looked at anew: hosts hear of it one after the other,
-    /// and a slot that is used as before may be better there.
+    /// For a while after a node has joined, all slots are reviewed again: hosts learn of it one
+    /// after the other, and a slot that is used as before may be better there.
     fn look_around(&mut self, problem: &Problem<'_>, now: Duration) {
         let places: BTreeSet<Node> = problem.places().collect();
         if places.is_empty() {

@@ -1,8 +1,8 @@
 //! Filter: names the flow of every message (VNF-Cache §3.1).
 //!
-//! The Client Filter tells *manipulation* – reads and writes of data – from *coordination*, which
-//! passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with a
-//! `client` and a `server` file; everything above speaks of keys, variants and scopes only.
+//! The Client Filter separates *manipulation* – reads and writes of data – from *coordination*,
+//! which passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with
+//! a `client` and a `server` file; everything above uses keys, variants and scopes only.
 
 use std::time::Duration;
 
@@ -196,10 +196,10 @@ pub enum Reply {
     /// One reply, behind which the origin ends the connection.
     Last,
     /// One reply, after which the client wants different replies or none. The origin is asked by
-    /// [`Filter::keep_answering`] instead, so that its replies can be told apart.
+    /// [`Filter::keep_answering`] instead, so that its replies can be matched.
     Hush(Hush),
-    /// So many messages that the origin sends unasked, which [`Filter::confirms`] tells from others, or one
-    /// reply, which is an error.
+    /// This many pushes of the origin, which [`Filter::confirms`] recognises, or one reply, which
+    /// is an error.
     Confirmed(usize),
     /// From here on the origin sends messages at any time; replies can no longer be matched.
     Stream,

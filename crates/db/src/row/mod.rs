@@ -12,8 +12,8 @@ pub(crate) use group::Group;
 pub(crate) use rows::Rows;
 pub(crate) use touch::{Touch, Touches};
 
-/// One row of the table without its handler: that of wire's table, and what only who executes it
-/// has to know.
+/// One row of the table without its handler: that of wire's table, and properties needed only for
+/// execution.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// Name, arity, flags, categories and positions of keys.

@@ -21,7 +21,7 @@ impl Waiting {
         self.tickets.iter().map(|&(index, _)| index)
     }
 
-    /// Is it the command's turn, as it has asked the disk before or was told so?
+    /// Whether the command may use the disk, because it has used it before or was notified.
     pub(super) fn has_begun(&self) -> bool {
         self.is_queued || !self.tickets.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Content in a database behind the memory: `enroute db`, or any that speaks RESP.
+//! Content in a database behind the memory: `enroute db`, or any other RESP server.
 //!
 //! Content is a copy, so a database that fails is a miss and nothing more.
 

@@ -45,7 +45,7 @@ impl Overhead {
     }
 
     /// Notes what the process has resident, and what of it the shards know of and clients keep
-    /// waiting, in bytes; true if it has changed by enough that the shards should be told.
+    /// waiting, in bytes; true if it has changed by enough to inform the shards.
     pub(crate) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
         let before = self.bytes.load(Relaxed);
         let measured = resident.saturating_sub(shards + clients);

@@ -289,8 +289,8 @@ impl<F: Filter> Connection<F> {
             || (worker.shared.is_draining() && self.session.is_drained())
     }
 
-    /// Goes on without the client while the origin owes answers to its writes: what they touch stays
-    /// closed until then, and not for the quarantine.
+    /// Continues without the client until the origin has answered its writes: their scopes stay
+    /// closed until then, instead of for the quarantine.
     fn outlive(&mut self, worker: &mut Worker) {
         let owes = self.afterlife.is_none()
             && matches!(self.origin, Link::Up(_))

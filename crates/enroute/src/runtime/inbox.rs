@@ -37,8 +37,8 @@ pub(super) fn deliver(post: &Post, tickets: &mut Vec<Ticket>) {
 }
 
 /// The ticket of the connection with this token, and its worker in it. A connection with the same
-/// ticket, sixteen million later, that is told of a fill which another one waited for asks storage
-/// once too often.
+/// ticket, sixteen million later, that is notified of a fill which another one waited for queries
+/// storage once more than needed.
 pub(super) fn ticket(worker: u16, token: Token) -> Ticket {
     Ticket(token.tagged(worker))
 }

@@ -178,7 +178,7 @@ impl Watcher {
         self.patience.get_or_insert_with(|| Instant::now() + longest);
     }
 
-    /// The origin has said who it is.
+    /// The origin has reported its identity.
     fn answered(&mut self, verdict: Verdict) {
         if self.source.origin.set_fault(None) {
             info!(origin = %self.source.origin, "the origin now speaks the expected protocol");

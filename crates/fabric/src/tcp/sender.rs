@@ -137,7 +137,7 @@ impl Sender {
         self.timer_due_ns
     }
 
-    /// Whether the application is to be told that it may write; true once.
+    /// Whether to notify the application that it may write; true once.
     pub(crate) fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.connected)
     }

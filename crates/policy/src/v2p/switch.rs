@@ -34,7 +34,7 @@ pub struct Header {
     pub promotion: bool,
 }
 
-/// What a switch wants sent besides the packet.
+/// Further packets that a switch sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emit {
     /// A learning packet to the ToR of the packet's first sender.

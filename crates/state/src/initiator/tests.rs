@@ -188,7 +188,7 @@ fn who_has_to_stay_stays_where_it_is_used_most_on_average() {
     );
 }
 
-/// Who goes back after long was right to go: however often, it is followed within seconds.
+/// A return after a long time is no oscillation: however often, it is followed within seconds.
 #[test]
 fn day_and_night_are_followed_at_once_each_time() {
     let mut cluster = Cluster::new(&EVEN, Config::default());

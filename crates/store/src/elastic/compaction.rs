@@ -291,7 +291,7 @@ impl Elastic {
         self.table.find(line.hash, self.log.segments.location(segment, line.offset))
     }
 
-    /// Takes what tells the next lines, or a run of records.
+    /// Takes the completed read of the next lines, or of a run of records.
     pub(super) fn compaction_read(
         &mut self,
         slot: usize,

@@ -27,11 +27,11 @@ pub(super) enum Purpose {
         page: u32,
         epoch: u64,
     },
-    /// What tells lines of the segment being compacted, or a run of its records.
+    /// The read of lines of the segment being compacted, or of a run of its records.
     Compaction {
         slot: usize,
     },
-    /// What tells lines of the segment looked through for expired entries.
+    /// The read of lines of the segment that is searched for expired entries.
     Sweep {
         slot: usize,
     },

@@ -81,7 +81,7 @@ impl Elastic {
         self.sweep = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
     }
 
-    /// Takes what tells the next lines.
+    /// Takes the completed read of the next lines.
     pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
         let segment = self.log.segments.at_mut(slot);
         segment.reads -= 1;

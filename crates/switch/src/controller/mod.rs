@@ -288,8 +288,9 @@ impl Controller {
         self.insert(key, is_long, now);
     }
 
-    /// Nobody can guess it: who names it, or one counted up from it, has it from here (decision 130). Half of all
-    /// numbers are left to an entry that is evicted, and half of the rest to be counted up to.
+    /// It is random: a message with it, or with a number counted up from it, proves that its sender
+    /// got it from here (decision 130). Half of all numbers are left to an entry that is evicted,
+    /// and half of the rest to be counted up to.
     fn next_version(&mut self) -> u64 {
         (self.draw() >> 2).max(1)
     }

@@ -150,7 +150,7 @@ impl Part {
     }
 }
 
-/// Lookups while something else is done, which is told a third of their time.
+/// Lookups during another operation, which gets a third of their time as an argument.
 fn beside(
     load: Load,
     segments: &Segments,

@@ -86,7 +86,7 @@ pub struct Tag {
     exhaust: bool,
     /// It is answered when something has changed.
     waits: bool,
-    /// Asks what every client is told.
+    /// A request whose reply is the same for every client.
     greets: Option<Form>,
     /// Its part in authentication.
     step: Option<identity::Step>,

@@ -109,7 +109,7 @@ impl Resp {
             Effect::Transaction => self.transaction(command),
             Effect::Connection => self.connection(command, message),
             Effect::PubSub => self.stream(command, message),
-            // A configuration can change who may do what.
+            // A configuration can change rights.
             Effect::Other if command.name == "config|set" => {
                 self.write(command, Write::to(self.namespace.whole_origin()))
             }

@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Passes packets until told to stop.
+    /// Passes packets until stopped.
     pub(super) fn run(mut self) {
         // Without this the kernel may wake a sleeping thread 50 µs late to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
