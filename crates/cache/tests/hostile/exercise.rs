@@ -2,8 +2,8 @@
 //! `session`.
 //!
 //! The input is a conversation: first the protocol, then pieces of it. A piece begins with a byte
-//! whose low bit says who speaks and whose other bits say how many bytes follow; `CONTROL` of them
-//! means that the next byte is something that happens instead.
+//! whose low bit selects the sender and whose other bits are the number of bytes that follow;
+//! `CONTROL` of them means that the next byte is something that happens instead.
 
 use std::{sync::Arc, time::Duration};
 

@@ -60,7 +60,7 @@ pub(crate) trait Protocol: Sized {
     fn filter(random: &mut Random) -> Self::Filter;
     /// One or more requests in `out`, and what is asked by those that will be answered.
     fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
-    /// Has the client been told something after which it does not go on?
+    /// Whether the client got a reply after which it stops.
     fn gives_up(_: &Self::Client) -> bool {
         false
     }

@@ -44,7 +44,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
     let long = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_385)].concat();
     let fits = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_384)].concat();
     let login = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".to_vec();
-    // What comes behind a login in one piece has the limits of those who have logged in.
+    // Data after a login in the same segment has the limits of logged-in clients.
     let behind = [login, long.clone(), b"*1\r\n$4\r\nQUIT\r\n".to_vec()].concat();
     for bytes in [&eleven, &long, &fits, &behind, &b"*1\r\n$16385\r\n".to_vec()] {
         let end = if bytes == &fits { 20 } else { usize::MAX };

@@ -65,7 +65,7 @@ fn what_no_rule_allows_is_denied() {
     assert_eq!(ask("edge2.example", &unknown()), NOT_FOUND);
     assert_eq!(ask("edge2.example", &unknown()), DENIED);
 
-    // Every one of them is in the log, with the reason the edge was not told.
+    // Every one of them is in the log, with the reason, which the edge does not get.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     for reason in [
         "no rule of the edge allows it",

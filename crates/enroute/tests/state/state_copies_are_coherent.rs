@@ -34,8 +34,8 @@ fn get(connection: &mut redis::Connection) -> String {
     cmd("GET").arg(KEY).query(connection).expect("a value")
 }
 
-/// Reads until the agent answers with a value that was written just now: who asks when a lease is over
-/// is told of it.
+/// Reads until the agent answers with a value that was written just now: a read after the end of a
+/// lease gets an error.
 fn until_it_reads(client: &mut redis::Connection, value: &str) {
     let written = Instant::now();
     loop {
@@ -277,7 +277,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     others.iter().for_each(|node| node.process().signal("CONT"));
 }
 
-/// Nobody says which: the placer finds it, and agents hear of it.
+/// It is not configured: the placer finds it, and informs the agents.
 #[test]
 fn what_is_read_everywhere_is_found_and_copied() {
     let Some(linked) = Linked::start(&[]) else { return };

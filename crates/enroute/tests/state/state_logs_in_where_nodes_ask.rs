@@ -1,5 +1,5 @@
 //! On nodes with authentication agents, movers and placers log in as the same user everywhere,
-//! which the nodes' access control list names; others are told what is wrong.
+//! which the nodes' access control list names; others get an error.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -85,7 +85,7 @@ fn one_user_serves_moves_and_copies() {
     cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut client).expect("it is set");
     until_copied(&mut client, "{foo}0", &nodes, direct);
 
-    // The placer hears what the agent reports.
+    // The placer receives the agent's reports.
     let why = || said(&nodes, &[&["why", "{foo}0"][..], &login].concat()).1;
     let placer = placer_with(&nodes, "placer", &login);
     assert!(placer.stderr_line("this placer leads").is_some(), "{}", placer.stderr());
@@ -96,7 +96,7 @@ fn one_user_serves_moves_and_copies() {
         assert!(started.elapsed() < PATIENCE, "{}\n{}", why(), placer.stderr());
     }
 
-    // Who has no password, or another one, is told.
+    // A missing or wrong password is an error.
     for options in [vec![], vec!["--user", "mover", "--password-file", &wrong]] {
         let (output, text) = said(&nodes, &[&["status"], &options[..]].concat());
         let tells = text.contains("NOAUTH") || text.contains("WRONGPASS");

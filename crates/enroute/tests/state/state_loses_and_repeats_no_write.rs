@@ -179,7 +179,7 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     assert!(second.stderr_line("waiting for reports of agents").is_some());
     let (output, text) = said(&addresses, &["status"]);
     assert!(output.status.success() && text.contains("placer: first"), "{text}");
-    // Nobody moves or mends behind its back.
+    // No other process moves or repairs slots.
     let (output, text) = said(&addresses, &["move", "foo", "--to", &addresses[0].to_string()]);
     assert!(!output.status.success() && text.contains("first holds the placer lease"), "{text}");
     assert!(!second.stderr().contains("this placer leads"), "{}", second.stderr());
@@ -224,7 +224,7 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
     assert!(tries.any(|unknown| unknown), "no write has left for its node");
 }
 
-/// Kills a node that has heard a write and not answered: whether the write had left for it.
+/// Kills a node that has received a write and not answered: whether the write had left for it.
 fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Agent) -> bool {
     let mut client = Raw::connect(agent.address());
     client.ask("SET foo 1", "+OK\r\n");

@@ -120,7 +120,7 @@ impl Redis {
     }
 }
 
-/// A server that speaks MongoDB's protocol.
+/// A server with the MongoDB protocol.
 pub struct Mongo {
     process: Process,
     address: SocketAddr,
