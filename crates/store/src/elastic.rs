@@ -15,7 +15,7 @@
 //! 3. resumes what waited for the tickets of [`Elastic::poll_loaded`];
 //! 4. acknowledges what waited for [`Elastic::durable_up_to`] (only with [`Sync::Always`]);
 //! 5. calls [`Elastic::step`] for a bounded portion of maintenance, again while it returns that
-//! there is more;
+//!    there is more;
 //! 6. comes back by [`Elastic::poll_timeout`] at the latest.
 //!
 //! # How to run a command
