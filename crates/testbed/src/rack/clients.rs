@@ -31,14 +31,14 @@ const LOSS: (f64, f64) = (0.005, 0.0075);
 const JUDGED: u64 = 800;
 /// Maximum number of outstanding queries; a power of two.
 const QUESTIONS: usize = 1 << 18;
-/// Growth factor of consecutive raises, and of consecutive cuts.
+/// Increment by which consecutive raises grow, and by which consecutive cuts grow.
 const RAISED: f64 = 0.002;
 const CUT: f64 = 0.01;
 /// Maximum change of the rate at once, unless more was lost.
 const STEP_MAX: f64 = 0.2;
 /// Above this share of the last sustained rate, raises do not grow: full queues show loss late.
 const NEAR: f64 = 0.95;
-/// Factor by which each cut reduces the last sustained rate.
+/// Share by which each cut reduces the last sustained rate.
 const FORGOTTEN: f64 = 0.05;
 /// Initial rate, as a share of the total rate of the servers.
 const FIRST: f64 = 0.25;
@@ -127,7 +127,7 @@ struct Rate {
     qps: f64,
     /// Last relative change.
     step: f64,
-    /// Growth of the last raise over the one before.
+    /// Current growth of consecutive raises.
     faster: f64,
     /// Last sustained rate.
     held: f64,
