@@ -12,7 +12,7 @@ DIRECTORY = repository.EXPERIMENTS / "netcache"
 
 # OrbitCache's rule: a run that loses more says nothing of the throughput.
 LOSS_MAX = 0.02
-# What a simulation needs not be told.
+# Defaults of a simulation.
 REAL_TIME = ("seconds", "settle")
 # A run that is rejected is run again so often.
 ATTEMPTS = 3

@@ -1,4 +1,4 @@
-//! What is measured: rounds, figures, goals, and how they are shown.
+//! Measurements: rounds, figures, goals, and their display.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -85,7 +85,7 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) unit: String,
-    /// Whom it is compared with.
+    /// The peer of the comparison.
     pub(crate) peer: Option<String>,
     pub(crate) peer_value: Option<f64>,
     pub(crate) ratio: Option<f64>,

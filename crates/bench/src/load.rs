@@ -62,7 +62,7 @@ pub(crate) struct Load {
     pub(crate) rate: Option<f64>,
 }
 
-/// What came of it.
+/// Results.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     /// Nanoseconds each batch took, sorted.
@@ -75,7 +75,7 @@ pub(crate) struct Outcome {
     pub(crate) client_seconds: f64,
 }
 
-/// A time that somebody waited.
+/// A waiting time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wait {
     pub(crate) began: Instant,
@@ -259,8 +259,8 @@ fn value_reply_bytes_of(head: &[u8], value_bytes: usize) -> usize {
     head.len() - KEY_BYTES + value_bytes + 2
 }
 
-/// Asks for keys that may be gone, over `connections` connections, for `duration`; what is answered
-/// nobody looks at.
+/// Asks for keys that may be gone, over `connections` connections, for `duration`; replies are not
+/// checked.
 pub(crate) fn ask_anything(
     address: SocketAddr,
     connections: usize,
@@ -274,7 +274,8 @@ pub(crate) fn ask_anything(
     let (mut request, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     let began = Instant::now();
     while began.elapsed() < duration {
-        // All ask, then all are heard: as many requests are under way as there are connections.
+        // First all requests are sent, then all replies are read, so one request per connection is
+        // outstanding.
         for stream in &mut streams {
             request.clear();
             write_get(zipf.draw(random.random_range(0.0..1.0)), &mut request);

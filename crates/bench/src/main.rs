@@ -1,9 +1,9 @@
 //! `enroute-bench`: what the parts of enroute cost and save, measured beside their peers.
 //!
 //! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
-//! `enroute`; it imports nothing of ours and runs the binary as anybody would. Peers are measured in
-//! the same run, in interleaved rounds, by the same client on the same data; a figure is the median
-//! of its rounds. It is not: a test. Nothing fails because a machine is slow.
+//! `enroute`; it imports no crate of this repository and runs the binary as a user would. Peers are
+//! measured in the same run, in interleaved rounds, by the same client on the same data; a figure
+//! is the median of its rounds. It is not: a test. Nothing fails because a machine is slow.
 //!
 //! Read first: [`measure`], then [`load`], the client.
 

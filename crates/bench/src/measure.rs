@@ -21,7 +21,7 @@ pub(crate) use state::Scenario;
 pub(crate) struct Measurement {
     /// Names of the figures it gives.
     pub(crate) names: &'static [&'static str],
-    /// Seconds it is believed to take, beside its rounds.
+    /// Estimated seconds besides its rounds.
     pub(crate) seconds: f64,
     /// Seconds each round of both sides takes, in rounds of [`Run::round`].
     pub(crate) rounds: f64,

@@ -56,7 +56,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `command`, which will listen on `address`, on `cores`; what it says goes to `log`.
+    /// Starts `command`, which will listen on `address`, on `cores`; its output goes to `log`.
     pub(crate) fn start(
         command: &mut Command,
         address: SocketAddr,
@@ -93,7 +93,7 @@ impl Server {
                 return Ok(server);
             }
             server.check()?;
-            ensure!(began.elapsed() < PATIENCE, "{command:?} does not say where it listens");
+            ensure!(began.elapsed() < PATIENCE, "{command:?} does not report its address");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -105,7 +105,7 @@ impl Server {
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok());
-        let (user, system) = ticks(11).zip(ticks(12)).context("the kernel says no CPU times")?;
+        let (user, system) = ticks(11).zip(ticks(12)).context("the kernel reports no CPU times")?;
         Ok((user + system) * 1e6 / TICKS_PER_SECOND)
     }
 
@@ -114,14 +114,14 @@ impl Server {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        Ok(kilobytes.context("the kernel says no VmRSS")? * 1024.0)
+        Ok(kilobytes.context("the kernel reports no VmRSS")? * 1024.0)
     }
 
     /// Fails if it has ended.
     fn check(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-            bail!("a server ended ({status}); it said:\n{said}");
+            bail!("a server ended ({status}); its output:\n{said}");
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std:
 pub(crate) struct Child(std::process::Child);
 
 impl Child {
-    /// Starts `command` on `cores`; what it says goes to `log`.
+    /// Starts `command` on `cores`; its output goes to `log`.
     pub(crate) fn start(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<Self> {
         Ok(Self(spawn(command, cores, log)?))
     }

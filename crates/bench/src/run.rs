@@ -41,7 +41,7 @@ pub(crate) struct Run {
 
 struct Progress {
     began: Instant,
-    /// Seconds the measurements of this run are believed to take, all and those that are over.
+    /// Estimated seconds of the measurements of this run, in total and completed.
     estimate: f64,
     over: f64,
     title: String,
@@ -86,7 +86,7 @@ impl Run {
         Duration::from_millis(if self.short { 1_000 } else { 3_000 })
     }
 
-    /// Says what is being measured, and how long it is believed to take.
+    /// Shows the current measurement and its estimated duration.
     pub(crate) fn begin(&self, title: String, seconds: f64, seconds_of_all: f64) {
         let mut progress = self.progress.borrow_mut();
         progress.over += progress.current;

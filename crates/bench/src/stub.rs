@@ -48,7 +48,7 @@ pub(crate) fn serve(kind: Kind) -> io::Result<()> {
         let stream = stream?;
         stream.set_nodelay(true)?;
         thread::spawn(move || {
-            // A client that leaves ends its thread; nobody asks how.
+            // A client that disconnects ends its thread; errors are ignored.
             let _ = match kind {
                 Kind::Echo => echo(stream),
                 Kind::Origin => Ok(()),
@@ -121,7 +121,8 @@ fn answer_all(listener: &TcpListener) -> io::Result<()> {
             }
             let at = event.data.u64();
             let Some(connection) = connections.get_mut(&at) else { continue };
-            // A client that leaves, or does not read, loses its connection; nobody asks how.
+            // A client that disconnects, or does not read, loses its connection; errors are
+            // ignored.
             if connection.answer(&mut received, &mut replies).is_err() {
                 connections.remove(&at);
             }

@@ -1,4 +1,4 @@
-//! The queue of replies a session waits for, and what is done with each.
+//! The queue of expected replies of a session, and the handling of each.
 
 use std::{ops::Range, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     storage::{Given, Storage, Write},
 };
 
-/// What the session waits for from the origin, oldest first.
+/// Expected replies of the origin, oldest first.
 #[derive(Debug)]
 pub(crate) struct Expected<T> {
     pub(crate) tag: T,
@@ -25,7 +25,7 @@ pub(crate) struct Expected<T> {
     pub(crate) name: &'static str,
     /// What it does with what the origin has queued.
     pub(crate) ends: Ends,
-    /// Its request has not left whole: no origin can have carried it out.
+    /// Its request was not sent completely: no origin can have executed it.
     pub(crate) partial: bool,
 }
 
@@ -45,9 +45,9 @@ pub(crate) enum Action {
         /// When it was asked.
         asked_at: Duration,
     },
-    /// The reply to what a new connection was told first; shown to the filter, kept from the client.
+    /// The reply to the set-up commands of a new connection; shown to the filter, not forwarded.
     Restore,
-    /// The answer to our question who the connection speaks for; kept from the client.
+    /// The reply to our identity check of the connection; not forwarded.
     Check {
         /// When it was asked.
         asked_at: Duration,
@@ -55,14 +55,14 @@ pub(crate) enum Action {
     /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
     /// asked can have touched anything.
     Refused {
-        /// Replies cannot be told apart after it.
+        /// Replies cannot be matched to requests after it.
         streams: bool,
     },
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored.
     State(Box<Stated>),
-    /// Kept from the client if it is accepted; the client hears other replies from then on.
+    /// Not forwarded if it is accepted; the client gets different replies from then on.
     Hush(Hush),
     /// The reply to a request of ours behind one that is not answered; kept from the client.
     Fence {
@@ -73,11 +73,11 @@ pub(crate) enum Action {
     /// The reply to a request of ours behind a write, by which it is known whether that was refused; kept
     /// from the client. The write is this one's once its own reply has claimed it.
     Proof,
-    /// So many messages that confirm it are still to come, or a reply, which is passed on.
+    /// Number of confirming messages still to come, or one reply, which is passed on.
     Confirmed(usize),
-    /// From here on the origin speaks when it likes.
+    /// From here on the origin sends messages at any time.
     Stream,
-    /// No reply: an answer of ours that waits for its turn.
+    /// No reply: an answer of the cache that waits for earlier replies.
     Local(Vec<u8>),
 }
 
@@ -250,7 +250,7 @@ impl<T> Expected<T> {
         Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing, partial: false }
     }
 
-    /// The reply will never come: gives back its leases, and hands its writes over.
+    /// The reply is lost: gives back its leases, and hands its writes over.
     pub(crate) fn abandon<S: Storage>(self, storage: &mut S) -> SmallVec<[Write; 1]> {
         match self.action {
             Action::Fill(fill) => fill.lease.into_iter().for_each(|lease| storage.release(lease)),

@@ -1,7 +1,7 @@
-//! Feed: learns from a Redis origin of the writes that go around the cache.
+//! Feed: reports of a Redis origin about writes that bypass the cache.
 //!
-//! One connection of our own asks for `CLIENT TRACKING ON BCAST`: the origin then names every key
-//! that is written, expires or is evicted, whoever did it. Each name is an invalidation like any
+//! One connection of our own asks for `CLIENT TRACKING ON BCAST`: the origin then reports every key
+//! that is written, expires or is evicted, by any client. Each name is an invalidation like any
 //! write that passed: it drops the key and revokes its leases, so a reply that was read before it
 //! and arrives after it is not stored.
 //!
@@ -9,8 +9,8 @@
 //! the origin's databases are closed as by an unsettled write: nothing is stored, everything is
 //! asked of the origin. A feed that was lost may have missed anything, so closing drops all.
 //!
-//! Tracking does not say in which database a key was written, so it is dropped from all of them.
-//! What a feed costs in time is its lag: a bypassing write is seen one way later than it happened.
+//! Tracking does not report the database of a written key, so the key is dropped from all of them.
+//! The lag of a feed is the one-way delay: a bypassing write is seen that much later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,14 +26,14 @@ use crate::{
     storage::{Storage, Write},
 };
 
-/// How a feed keeps itself honest.
+/// How a feed detects its own loss.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Logs in before anything else: user (none for the default user) and password.
     pub login: Option<(Option<String>, String)>,
-    /// Time between two questions whether the origin is still there.
+    /// Interval of liveness checks of the origin.
     pub ping_interval: Duration,
-    /// A feed that was silent for this long is taken for lost.
+    /// Time of silence after which a feed is considered lost.
     pub silence_max: Duration,
 }
 
@@ -56,7 +56,7 @@ pub struct Feed {
     output: Output,
     /// The origin's databases, closed while there is no feed.
     closed: SmallVec<[Write; 16]>,
-    /// Replies to our commands that must still come before the feed stands.
+    /// Number of replies to our commands still missing before the feed is established.
     awaited: u32,
     heard_at: Duration,
     pinged_at: Duration,
@@ -79,7 +79,7 @@ impl Feed {
         feed
     }
 
-    /// A fresh connection to the origin stands.
+    /// A new connection to the origin was made.
     pub fn connected(&mut self, now: Duration) {
         let out = self.output.buffer();
         let command = |words: &[&str], out: &mut Vec<u8>| request::write_command(out, words);
@@ -128,13 +128,13 @@ impl Feed {
         &mut self.output
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)
     }
 
-    /// Time has passed; says whether the feed is still to be believed. If not, close the connection
+    /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
     /// and call [`Self::lost`].
     pub fn handle_timeout(&mut self, now: Duration) -> bool {
         if now >= self.heard_at + self.config.silence_max {
@@ -147,7 +147,7 @@ impl Feed {
         true
     }
 
-    /// The connection is gone, and with it whatever the origin would have said.
+    /// The connection is lost, and with it any further reports.
     pub fn lost<S: Storage>(&mut self, storage: &mut S) {
         self.input = Input::default();
         self.output.clear();
@@ -155,7 +155,7 @@ impl Feed {
         self.close(storage);
     }
 
-    /// Does the feed stand?
+    /// Whether the feed is established.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.closed.is_empty()

@@ -31,10 +31,10 @@ pub mod watch;
 pub use output::Output;
 pub use session::Session;
 
-/// The two ends of a session.
+/// The two sides of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Who asks.
+    /// The client.
     Client,
     /// The origin.
     Server,
@@ -64,7 +64,7 @@ pub enum Error {
     Withheld {
         /// [`session::Config::withheld_bytes_max`].
         limit: usize,
-        /// What had come of it.
+        /// The part received.
         got: usize,
     },
 }

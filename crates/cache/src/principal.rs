@@ -1,10 +1,10 @@
-//! Who asks, as the origin itself has said on the connection that asks.
+//! The principal of a connection, as the origin has reported it on that connection.
 //!
 //! A [`Principal`] is made in one place, from what the origin answered to a *check* on the client's
 //! own origin connection, and nothing leaves storage or enters it without one. A check is good for
 //! [`Standing::lease`]; after it the connection's next read passes to the origin with a new check
-//! before it. So a right that was revoked at the origin gives no hit after the lease, whoever else
-//! still has it.
+//! before it. So a right that was revoked at the origin gives no hit after the lease, even if other
+//! users still have it.
 //!
 //! Until a connection is known to be logged in, what it writes is held back (see
 //! [`crate::session`]); if it is not, the request passes and touches nothing that is shared.
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-/// What the origin has said about a connection.
+/// Identity of a connection as reported by the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof<'a> {
     /// It may run every command on every key.
     Unrestricted,
-    /// Nobody is logged in, and the origin serves it.
+    /// No user is logged in, and the origin serves the connection.
     Unauthenticated,
     /// It has exactly the rights of which this is the digest.
     Rights {
-        /// Of everything that the origin says about the user's rights.
+        /// Digest of all rights of the user as reported by the origin.
         digest: u128,
         /// May answers to several reads stand side by side in one? Not where a right depends on what
         /// else is read by the same command.
         combines: bool,
     },
-    /// It is logged in under this name, and the origin does not say what the name may do.
+    /// It is logged in under this name, and the origin does not report the rights.
     Name(&'a [u8]),
 }
 
@@ -96,7 +96,7 @@ impl Principal {
     }
 }
 
-/// Does the origin take the connection for logged in?
+/// Whether the origin considers the connection logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Login {
     /// It has not been asked since that could have changed.
@@ -108,12 +108,12 @@ pub enum Login {
     Refused,
 }
 
-/// What the answer to a check says.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding<'a> {
-    /// Who it is.
+    /// The identity.
     Proven(Proof<'a>),
-    /// It is logged in; what it may do cannot be told.
+    /// It is logged in; its rights are unknown.
     LoggedIn,
     /// It is not logged in.
     Refused,
@@ -131,7 +131,7 @@ pub struct Standing {
     until: Duration,
     /// A check is under way.
     asked: bool,
-    /// Its answer is about who the connection was before.
+    /// Its answer is about the earlier identity of the connection.
     outdated: bool,
     /// What is proven was proven on an origin connection that is gone.
     detached: bool,
@@ -168,8 +168,8 @@ impl Standing {
         if now < self.until { self.principal.as_ref() } else { None }
     }
 
-    /// Who was given the reply that has just come: every reply follows that to the last check before
-    /// its request.
+    /// The principal of the reply that was just received: every reply follows that of the last
+    /// check before its request.
     pub(crate) fn receiver(&self) -> Option<&Principal> {
         self.principal.as_ref().filter(|_| !self.detached)
     }
@@ -234,7 +234,7 @@ impl Standing {
         (self.asked, self.outdated) = (false, false);
     }
 
-    /// Somebody logged in or out: what was proven says nothing any more.
+    /// A login or logout: earlier proofs are invalid.
     pub(crate) fn begin_again(&mut self, login: Login) {
         (self.login, self.principal, self.until) = (login, None, Duration::ZERO);
         self.outdated = self.asked;
@@ -255,7 +255,7 @@ impl Standing {
         (self.asked, self.outdated, self.detached) = (false, false, true);
     }
 
-    /// A new origin connection takes over; `asked` says whether a check is among what it is told.
+    /// A new origin connection takes over; `asked`: whether a check is among its set-up commands.
     pub(crate) fn attach(&mut self, asked: bool) {
         (self.principal, self.until) = (None, Duration::ZERO);
         (self.asked, self.detached) = (asked, false);

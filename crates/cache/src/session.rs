@@ -58,13 +58,13 @@ pub struct Session<F: Filter> {
     pub(crate) held: Vec<Write>,
     /// Requests under way that end a transaction.
     pub(crate) endings: usize,
-    /// Which replies the client does not want to hear.
+    /// Replies that the client does not want.
     pub(crate) hush: Hush,
     /// The client has asked to be let go: what it says behind that, no origin reads.
     pub(crate) ended: bool,
-    /// The client is gone: what the origin still says settles writes, and goes nowhere.
+    /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
-    /// The first write since [`Self::take_lost`] whose answer will never come.
+    /// The first write since [`Self::take_lost`] whose reply was lost.
     pub(crate) lost: Option<Lost>,
     /// Fills whose probes are still to come.
     pub(crate) probing: VecDeque<Fill>,
@@ -78,7 +78,7 @@ pub struct Session<F: Filter> {
     pub(crate) parked: Option<Duration>,
     /// The next request has waited once and does not wait again.
     pub(crate) waited: bool,
-    /// A request was forwarded after which replies cannot be told apart.
+    /// A request was forwarded after which replies cannot be matched.
     pub(crate) streams: bool,
     /// Its turn has come: the origin's bytes pass as they are.
     pub(crate) streaming: bool,
@@ -110,7 +110,7 @@ pub(crate) enum Reading {
     Boundary,
     /// Inside the reply to the oldest request.
     Answer,
-    /// Inside something nobody asked for.
+    /// Inside an unsolicited message.
     Unasked,
 }
 
@@ -251,7 +251,7 @@ impl<F: Filter> Session<F> {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.parked

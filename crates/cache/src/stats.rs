@@ -193,7 +193,7 @@ pub struct Stats {
     pub fed: Counter,
     /// Writes that the origin refused: what was stored is served again.
     pub writes_refused: Counter,
-    /// Writes whose answer never came.
+    /// Writes whose reply was lost.
     pub writes_lost: Counter,
     /// Reads not answered from storage, by [`WhyNot`].
     pub why_not: [Counter; WhyNot::ALL.len()],

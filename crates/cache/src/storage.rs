@@ -1,4 +1,4 @@
-//! Storage: what the Managers ask, and its implementation in memory.
+//! Storage: its interface for the Managers, and its implementation in memory.
 //!
 //! Storage holds two things that must change together: the stored answers and the leases
 //! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; tier 2 puts as many of
@@ -88,12 +88,12 @@ pub struct Given<'a> {
     pub expires_at: Option<Duration>,
 }
 
-/// What storage says to a read.
+/// Result of a read from storage.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Served; the stored answer was handed to the caller's closure.
     Hit,
-    /// Somebody's read of the key is on its way; the ticket is woken when it is over.
+    /// Another read of the key is in progress; the ticket is woken when it ends.
     Pending(Ticket),
     /// Not stored. With a lease, the reply may be.
     Miss(Result<Grant, Refusal>),
@@ -182,7 +182,7 @@ pub trait Storage {
     /// stays closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
-    /// Counters of whoever uses this handle.
+    /// Counters of this handle.
     fn stats(&self) -> &Stats;
 }
 

@@ -1,10 +1,10 @@
-//! Watch: is the origin still the one whose answers are stored?
+//! Watch: checks whether the origin is still the server whose replies are stored.
 //!
-//! One connection of our own asks the origin who it is. A Redis says which process it is, whose history
-//! its data has and how far that goes; a MongoDB says its process and, in a replica set, its election.
-//! When that has changed – or cannot be told, and the connection was lost – what is stored may be lost
-//! at the origin, and is dropped. A session's own new connection to the origin is confirmed by a
-//! question that was asked after it was made, before its first reply is read.
+//! A separate connection queries the identity of the origin. Redis reports its run id, replication
+//! id and offset; MongoDB its process id and, in a replica set, its election id. When that has
+//! changed – or is unknown, and the connection was lost – what is stored may be lost at the origin,
+//! and is dropped. A session's own new connection to the origin is confirmed by a question that was
+//! asked after it was made, before its first reply is read.
 //!
 //! **What cannot be seen:** a proxy between the cache and its origin that answers for several servers;
 //! a restart that lost the end of what was written, where the server keeps its identity.
@@ -52,7 +52,7 @@ impl Speaks {
     }
 }
 
-/// What an answer says.
+/// Verdict of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The origin is the one that was known, or the first.
@@ -61,12 +61,12 @@ pub enum Verdict {
     Changed,
 }
 
-/// Who an origin says it is.
+/// Identity reported by an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
     /// By what never stays when it may have lost data, and by what only grows.
     Known(Vec<u8>, u64),
-    /// It does not say.
+    /// It reports none.
     Unknown,
 }
 
@@ -192,7 +192,7 @@ impl Watch {
             (Some(Identity::Known(before, reached)), Identity::Known(now, reaches)) => {
                 before != now || reaches < reached
             }
-            // Whoever does not say who it is may be another one behind each connection.
+            // An origin without an identity may be a different server behind each connection.
             _ => self.fresh,
         };
         self.known = Some(identity);

@@ -1,4 +1,5 @@
-//! What cannot be read forbids: a table of headers outside of their grammar, doubled, or in conflict.
+//! Unreadable headers forbid storing: a table of headers outside of their grammar, doubled, or in
+//! conflict.
 
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ fn what_cannot_be_read_is_the_most_restrictive() {
     }
 }
 
-/// What a client wants, and whether a response that is fresh for 40 of 60 seconds is that.
+/// Request directives, and whether a response with 40 of 60 seconds of freshness satisfies them.
 const REQUESTS: &[(&[&[u8]], bool)] = &[
     (&[], true),
     (&[b"cache-control: max-age=20"], true),

@@ -56,7 +56,7 @@ pub enum NotStored {
     VariesByAnything,
 }
 
-/// What a 304 makes of a stored response.
+/// Result of a 304 for a stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refreshed {
     /// It is fresh again.
@@ -125,7 +125,7 @@ impl Entry {
         }
         let mut entry = self.clone();
         let mut news = end_to_end(not_modified);
-        // It is for the one client whose request made us ask.
+        // It is only for the client whose request began the fetch.
         news.remove(header::SET_COOKIE);
         for name in news.keys().filter(|name| !DESCRIBES_THE_BODY.contains(name)) {
             entry.headers.remove(name);
@@ -168,8 +168,8 @@ impl Entry {
         self.lifetime(&said).saturating_sub(self.age(now)) + stale.max(validated)
     }
 
-    /// What can be shown to the origin, to hear that nothing changed. A date is none for what came of
-    /// a request with a cookie: pages of two users often have the same.
+    /// Validators for a conditional request to the origin. A date is none for what came of a
+    /// request with a cookie: pages of two users often have the same.
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.headers.contains_key(header::ETAG) || self.dated().is_some()
@@ -203,7 +203,7 @@ impl Entry {
         self.age(now) < self.lifetime(said)
     }
 
-    /// RFC 9111 §4.2.1, and §4.2.2 where nobody's cookie may have made it what it is.
+    /// RFC 9111 §4.2.1, and §4.2.2 if it cannot depend on a client's cookie.
     pub(crate) fn lifetime(&self, said: &Directives) -> Duration {
         if said.no_cache {
             return Duration::ZERO;
@@ -212,7 +212,7 @@ impl Entry {
         said.or_else(|| self.expires_after()).unwrap_or_else(|| self.guessed())
     }
 
-    /// What `Expires` says; one of several that is no date, or an earlier one, counts.
+    /// The value of `Expires`; of several, one that is no date, or else the earliest, counts.
     fn expires_after(&self) -> Option<Duration> {
         let earliest = dates(&self.headers, &header::EXPIRES).min()?;
         Some(earliest.unwrap_or_default().saturating_sub(self.date()))
@@ -263,7 +263,7 @@ fn opaque(tag: &HeaderValue) -> &[u8] {
 
 /// A validator is kept this long beyond freshness: asking costs less than fetching.
 const VALIDATOR_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// The longest freshness that the origin did not say.
+/// Maximum heuristic freshness.
 const GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Statuses that may be stored by default (RFC 9110 §15.1), but 206, which is not whole.

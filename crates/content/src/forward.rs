@@ -8,10 +8,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::headers::end_to_end;
 
-/// What becomes of a request header.
+/// Handling of a request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// The edge sets it; what the client says of it counts only where it is checked.
+    /// The edge sets it; the client's value counts only where it is checked.
     Set,
     /// It ends at the edge.
     Dropped,
@@ -57,7 +57,8 @@ pub fn treatment(name: &HeaderName) -> Treatment {
         | "x-envoy-external-address"
         | "x-appengine-user-ip"
         | "x-azure-clientip" => Dropped,
-        // Another user: what a proxy in front of an origin says of whom it let in.
+        // Another user: headers by which a proxy in front of an origin names the authenticated
+        // user.
         "x-remote-user"
         | "remote-user"
         | "x-authenticated-user"

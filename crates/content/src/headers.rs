@@ -26,7 +26,8 @@ const PARTIAL: [HeaderName; 6] = [
     header::RANGE,
 ];
 
-/// Headers that are never of one connection, whatever `Connection` says: those by which caches decide.
+/// Headers that are never of one connection, regardless of `Connection`: those by which caches
+/// decide.
 const OF_ALL: [HeaderName; 9] = [
     header::AGE,
     header::AUTHORIZATION,

@@ -121,7 +121,7 @@ fn each_site_host_and_target_has_a_key_of_its_own() {
     assert_eq!(keys.len(), all);
 }
 
-/// Headers by which an origin could be told of another host, path, scheme, client, user or method.
+/// Headers that could give an origin another host, path, scheme, client, user or method.
 const CLAIMS: &[&str] = &[
     "X-Forwarded-Host",
     "X-Forwarded-Port",

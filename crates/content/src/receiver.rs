@@ -1,4 +1,4 @@
-//! Who an answer is for, as far as a cache must know.
+//! The receiver of a response, as far as a cache must know.
 
 use http::{HeaderMap, header};
 
@@ -24,25 +24,25 @@ impl Receiver {
         &self.headers
     }
 
-    /// Is an answer of the origin to it of no use to any other request, whatever the origin says?
+    /// Whether a response of the origin to it can never be shared, whatever its headers.
     #[must_use]
     pub fn is_personal(&self) -> bool {
         self.headers.contains_key(header::AUTHORIZATION) || self.said.no_store
     }
 
-    /// Does it want an answer from storage or none?
+    /// Whether it accepts only a stored response (`only-if-cached`).
     #[must_use]
     pub fn only_if_cached(&self) -> bool {
         self.said.only_if_cached
     }
 
-    /// Does it want the origin asked for it, whatever is stored?
+    /// Whether it requires the origin to be asked.
     #[must_use]
     pub fn insists(&self) -> bool {
         self.said.no_cache || self.said.no_store
     }
 
-    /// Does it want something fresher than the origin promised?
+    /// Whether it requires more freshness than the origin stated.
     #[must_use]
     pub fn demands(&self) -> bool {
         self.insists() || self.said.max_age.is_some() || self.said.min_fresh.is_some()

@@ -1,4 +1,4 @@
-//! How what is known of a target lies in a store.
+//! Storage format of the records of a target.
 //!
 //! ```text
 //! version 1 | kind 1 | …
@@ -28,7 +28,7 @@ pub enum Record {
     Variants {
         /// Which.
         names: Vec<HeaderName>,
-        /// Part of the variants' keys: whoever forgets this record forgets them all.
+        /// Part of the variants' keys: dropping this record drops them all.
         generation: u64,
     },
     /// A response.
@@ -215,7 +215,7 @@ mod tests {
             assert!(Record::decode(&bytes.slice(..length)).is_err(), "{length} bytes are a record");
         }
         let mut old = entry();
-        // Longer than its field: as old as can be said.
+        // Longer than its field: the maximum age.
         old.initial_age = Duration::from_secs(1 << 33);
         let Ok(Record::Entry(read)) = Record::decode(&Record::Entry(old).encode().into()) else {
             panic!("no entry")

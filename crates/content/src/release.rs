@@ -1,8 +1,8 @@
-//! The one way by which a stored response, or one that several wait for, gets to a client.
+//! The only function that releases a stored or shared response to a client.
 //!
-//! Each receiver is judged by itself: whether the response is among those it selects, and whether it
-//! is fresh enough for what this receiver asked. What comes of a fetch is no exception: those that
-//! waited for it get what could be answered from storage to them at that moment (RFC 9111 §4).
+//! Each receiver is checked separately: whether the request selects the response, and whether it is
+//! fresh enough for the request. This includes fetches: requests that waited for one get what
+//! storage could answer at that moment (RFC 9111 §4).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub enum Ground {
     Stored,
     /// The origin was asked and failed.
     OriginFailed,
-    /// This very receiver's request brought it, or was told that it is still right.
+    /// This receiver's own request fetched or revalidated it.
     OwnRequest,
 }
 

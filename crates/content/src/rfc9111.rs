@@ -372,7 +372,7 @@ fn age_is_told() {
     let entry = admit(&[], 200, &["cache-control: max-age=60", "age: 7"]).expect("stored");
     let headers = entry.headers_at(NOW + Duration::from_secs(5));
     assert_eq!(headers[header::AGE], "12");
-    // RFC 9110 §6.6.1: who received it without a date adds one.
+    // RFC 9110 §6.6.1: a recipient without a date adds one.
     assert_eq!(headers[header::DATE], DATE["date: ".len()..]);
     // An old Age is not the new answer's.
     assert_eq!(

@@ -43,7 +43,7 @@ impl Target {
     /// The target of a request with this request line and these headers.
     ///
     /// # Errors
-    /// What of it is missing, is there twice, or is not allowed.
+    /// The missing, duplicate or invalid part.
     pub fn of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Self, BadTarget> {
         if uri.scheme_str().is_some_and(|scheme| scheme != "https") {
             return Err(BadTarget::Scheme);

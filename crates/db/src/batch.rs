@@ -1,5 +1,5 @@
-//! Shards for the commands a client sent together: what these will look at first is fetched from
-//! memory for all at once, and who shares the shards with nobody else locks each once for all.
+//! Shards for the commands a client sent together: the cache lines of their first lookups are
+//! prefetched together, and a single worker locks each shard once for all of them.
 
 use std::{
     cell::RefCell,
@@ -82,7 +82,7 @@ impl<'s, S: Shards> Shards for Batch<'s, S> {
     fn lock(&self, index: usize) -> Lent<'_, 's, S> {
         let mut held = self.held.borrow_mut();
         let guard = held[index].take().unwrap_or_else(|| {
-            // In ascending order, as everybody.
+            // In ascending order, like all lockers.
             held[index + 1..].fill_with(|| None);
             self.shards.lock(index)
         });

@@ -1,4 +1,4 @@
-//! What a command has in its hands while it runs.
+//! Context of a running command.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{
     server::Server,
 };
 
-/// What one execution of a command has in its hands.
+/// Context of one execution of a command.
 pub(crate) struct Call<'c, 'k> {
     /// The arguments, the name first.
     pub(crate) args: &'c [&'c [u8]],

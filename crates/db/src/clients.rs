@@ -1,4 +1,4 @@
-//! Who is connected, as the others see it.
+//! Connected clients, as other clients see them.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::{
 /// told to be stale.
 pub const MESSAGES_MAX: usize = 100_000;
 
-/// Something said to a client unasked.
+/// A push message to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     /// What the client keeps of these keys is stale; of everything, if `None`.
@@ -32,7 +32,7 @@ pub(crate) enum Message {
         /// On behalf of a client that redirected its messages here.
         redirected: bool,
     },
-    /// The client its messages were redirected to is gone.
+    /// The client its messages were redirected to has disconnected.
     RedirectBroken(u64),
 }
 
@@ -64,7 +64,7 @@ pub struct Client {
     pub(crate) active_ms: AtomicU64,
     pub(crate) details: Mutex<Details>,
     pub(crate) tracking: AtomicBool,
-    /// To whom its invalidations go; 0 for itself.
+    /// Client that receives its invalidations; 0 for itself.
     pub(crate) redirect: AtomicU64,
     pub(crate) redirect_broken: AtomicBool,
     command: AtomicUsize,
@@ -88,7 +88,7 @@ impl Client {
         Duration::from_millis(self.active_ms.load(Relaxed))
     }
 
-    /// Was its end asked for?
+    /// Whether it must be closed.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
     }
@@ -121,7 +121,7 @@ impl Client {
         std::mem::take(&mut *self.messages.lock())
     }
 
-    /// It waits for so many things to come from disk.
+    /// Number of disk reads that it waits for.
     pub(crate) fn wait_for(&self, count: usize) {
         self.awaited.fetch_add(count, SeqCst);
     }
@@ -249,7 +249,7 @@ impl Clients {
         self.len() == 0
     }
 
-    /// Tells a client that tracks, or whom it named, what is stale.
+    /// Sends an invalidation to a tracking client, or to its redirection target.
     pub(crate) fn invalidate(&self, id: u64, notices: &[Notice]) {
         let Some(client) = self.find(id) else { return };
         // What it read before it asked for broadcasts is of no interest any more.
@@ -258,7 +258,7 @@ impl Clients {
         self.tell(id, wanted.map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone())));
     }
 
-    /// Tells everybody who tracks that everything is stale.
+    /// Sends all tracking clients an invalidation of everything.
     pub(crate) fn invalidate_all(&self) {
         for client in self.all() {
             self.tell(client.id, std::iter::once((None, None)));
@@ -287,7 +287,7 @@ impl Clients {
 /// Keys, and the prefix they were asked for by.
 type Stale = (Option<Vec<Box<[u8]>>>, Option<Box<[u8]>>);
 
-/// Adds a message; keys with a prefix join those with the same one that are still to be heard.
+/// Adds a message; keys with a prefix are merged into a pending message with the same one.
 fn add(messages: &mut Vec<Message>, message: Message) {
     if let Message::Stale { keys: Some(new), prefix: Some(prefix), redirected } = &message {
         for before in messages.iter_mut().rev().take(JOINED_LOOKED_AT) {

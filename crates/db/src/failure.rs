@@ -1,4 +1,4 @@
-//! What a command says when it cannot do what it was asked: Redis's own words.
+//! Error replies of commands, with the texts of Redis.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What the database is to hold by changing its own memory: `p99=1ms,max=4GiB`.
+//! The autoscale target: `p99=1ms,max=4GiB`.
 
 use std::{fmt, str::FromStr, time::Duration};
 

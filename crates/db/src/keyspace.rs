@@ -2,7 +2,7 @@
 //!
 //! Tier 2 shares the shards out ([`Shards`]); a command gets those its keys lie in, already loaded,
 //! and works on them as if nothing else existed. Every change passes the shard's
-//! tracking, so no client that keeps a key fails to hear of it.
+//! tracking, so every client that tracks a key is notified.
 
 use std::{ops::DerefMut, time::Duration};
 
@@ -35,7 +35,7 @@ pub trait Shards {
     /// How many there are; never changes.
     fn count(&self) -> usize;
 
-    /// Waits for shard `index` and holds it. Whoever wants several takes them in ascending order.
+    /// Waits for shard `index` and holds it. Several shards must be locked in ascending order.
     fn lock(&self, index: usize) -> Self::Guard<'_>;
 }
 
@@ -71,7 +71,7 @@ pub struct Keyspace<'k> {
     pub(crate) count: usize,
     /// Which database.
     pub(crate) database: u8,
-    /// Who acts.
+    /// The acting client.
     pub(crate) client: u64,
     /// Since the Unix epoch.
     pub(crate) now: Duration,

@@ -1,9 +1,9 @@
 //! # db: the elastic database's commands
 //!
-//! What a client says in RESP, done on [`store::elastic::Elastic`]: the string, bit, key, expiry and
+//! Executes RESP commands on [`store::elastic::Elastic`]: the string, bit, key, expiry and
 //! transaction commands of Redis, tracking, users, and what servers are asked about themselves. A
-//! [`Session`] executes one command after the other on [`Shards`](keyspace::Shards) that somebody
-//! else shares out, and writes replies as bytes.
+//! [`Session`] executes one command after the other on [`Shards`](keyspace::Shards) that the caller
+//! provides, and writes replies as bytes.
 //!
 //! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live in
 //! `store`), or a data-structure server: every value is a string.

@@ -1,4 +1,4 @@
-//! How a command ends that does not fail.
+//! Outcomes of a successful command.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What CONFIG GET and CONFIG SET know.
+//! Parameters of CONFIG GET and CONFIG SET.
 
 use std::{
     collections::BTreeMap,

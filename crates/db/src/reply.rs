@@ -1,4 +1,4 @@
-//! Replies being written, in the protocol version the connection speaks.
+//! Writing replies, in the protocol version of the connection.
 
 use wire::resp::{Version, response};
 

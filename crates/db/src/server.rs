@@ -20,21 +20,21 @@ use crate::{
     turns::Turns,
 };
 
-/// What the database wants of the process around it.
+/// Interface of the database to its process.
 pub trait Host: Send + Sync {
-    /// Memory the process has resident, in bytes; 0 if nobody knows.
+    /// Resident memory of the process, in bytes; 0 if unknown.
     fn resident_bytes(&self) -> u64;
 
     /// The text of the file of users; `None` if there is no such file.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn read_users(&self) -> io::Result<Option<String>>;
 
     /// Replaces the file of users; false if none was named.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn write_users(&self, text: &str) -> io::Result<bool>;
 
     /// Lets what is under way end, and ends the process.
@@ -49,7 +49,7 @@ pub trait Host: Send + Sync {
     /// Is there an orchestrator that can be asked for memory?
     fn has_orchestrator(&self) -> bool;
 
-    /// Bytes nobody can guess.
+    /// Cryptographically random bytes.
     fn random_bytes(&self, count: usize) -> Vec<u8>;
 
     /// The process.
@@ -131,14 +131,14 @@ impl Server {
         }
     }
 
-    /// A number nobody can guess from the last one without the seed.
+    /// A number that cannot be predicted from the last one without the seed.
     pub(crate) fn random(&self) -> u64 {
         mix(self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed))
     }
 
     /// Passes on what shards had to tell.
     pub fn deliver(&self, mut notices: Vec<Notice>) {
-        // What one client is told it is told at once; for each, in the order it happened.
+        // Messages of one client are delivered together, in the order of the events.
         notices.sort_by_key(|notice| notice.client);
         for told in notices.chunk_by(|a, b| a.client == b.client) {
             self.clients.invalidate(told[0].client, told);

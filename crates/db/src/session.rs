@@ -1,4 +1,4 @@
-//! One connection's conversation: what it has said about itself, and the commands it gives.
+//! The session of one connection: its state, and its commands.
 //!
 //! [`Session::execute`] takes one command and writes its answer. It never waits: what needs the
 //! disk ends in [`Step::Wait`], and the same command is to be given again once
@@ -35,7 +35,7 @@ pub enum Step {
     Done,
     /// Give the command again once the client is ready: the disk is asked.
     Wait,
-    /// Give it again when others had their turn.
+    /// Execute it again after other clients were served.
     Again,
     /// Give it again a little later: the disk is behind with what was written.
     Busy,
@@ -210,8 +210,8 @@ impl Session {
         Reply::new(scene.out, self.connection.version).error(&failure.0);
     }
 
-    /// The command that waits will not be given again for a while: what it keeps, and its turn, are
-    /// released.
+    /// The waiting command will not be repeated for a while: its tickets and its place in the disk
+    /// queue are released.
     pub fn let_go<S: Shards>(&mut self, server: &Server, shards: &S) {
         std::mem::take(&mut self.waiting).end(self.client(), server, shards);
     }

@@ -1,4 +1,4 @@
-//! One shard: a store of its own, who waits for its disk, and who wants to hear of its keys.
+//! One shard: its store, the clients that wait for its disk, and the clients that track its keys.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,8 +24,8 @@ type Names = Vec<Box<[u8]>>;
 const COUNTS: &[u8] = &[0xff];
 /// What they take.
 pub(crate) const COUNTS_BYTES: usize = 8 * DATABASES as usize;
-/// Ends of keys remembered in each shard, so that they are noticed when nobody asks; later ones are
-/// noticed when they are read, or when the store comes by.
+/// Ends of keys remembered in each shard, so that they are noticed without a lookup; later ones are
+/// noticed when they are read, or by the store's sweep.
 const DEADLINES_MAX: usize = 8_192;
 /// Ends noticed in one turn.
 const EXPIRED_AT_ONCE: usize = 64;
@@ -98,7 +98,8 @@ impl Shard {
         }
     }
 
-    /// Makes `key` readable, and writable if it is to be written; `client` is told when it arrives.
+    /// Makes `key` readable, and writable if it is to be written; `client` is notified when it
+    /// arrives.
     #[inline]
     pub(crate) fn load(
         &mut self,
@@ -159,7 +160,7 @@ impl Shard {
         self.wait_for(load, client)
     }
 
-    /// The time of a key was over, and the store has dropped it.
+    /// A key has expired, and the store has dropped it.
     fn expired(&mut self, database: u8, key: &[u8]) {
         self.counters.expired += 1;
         self.removed = self.removed.max(self.ending);
@@ -238,7 +239,7 @@ impl Shard {
             return None;
         };
         self.counters.hits += 1;
-        // What a client was told must not be undone by a crash, whoever wrote it.
+        // A reply must not be undone by a crash, even if another client wrote the value.
         let position = Position(version.saturating_sub(before));
         if always && position > durable {
             self.written = self.written.max(position);
@@ -311,7 +312,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// On a full disk the counts are kept in memory: after a crash they are not believed anyhow.
+    /// On a full disk the counts are kept in memory: after a crash they are recounted anyway.
     fn try_to_keep_counts(&mut self, now: Duration) {
         let _ = self.keep_counts(now);
     }

@@ -1,8 +1,8 @@
-//! Who wants to hear of which keys: CLIENT TRACKING.
+//! CLIENT TRACKING: which clients are notified of which keys.
 //!
 //! Each shard has its own [`Tracking`], under the shard's lock: a read and the note that it was read
 //! are one step, so no write can slip between them. Tracking names keys without their database, as
-//! Redis does. What is to be told leaves as [`Notice`]s.
+//! Redis does. Notifications are [`Notice`]s.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -28,7 +28,7 @@ pub struct Notice {
     pub prefix: Option<Box<[u8]>>,
 }
 
-/// A client that hears of every key with one of its prefixes.
+/// A client that is notified of every key with one of its prefixes.
 #[derive(Debug, Clone)]
 struct Broadcast {
     client: u64,
@@ -46,17 +46,17 @@ type Readers = SmallVec<[(u64, bool); 2]>;
 /// Clients that track keys of one shard.
 #[derive(Debug)]
 pub struct Tracking {
-    /// Who read a key since it was last named to them.
+    /// Clients that read a key since their last notification about it.
     readers: HashMap<Box<[u8]>, Readers>,
     broadcasts: Vec<Broadcast>,
     notices: Vec<Notice>,
-    /// Keys remembered at most; beyond, one is given up and its clients are told as if it had
+    /// Keys remembered at most; above it, one is dropped and its clients are notified as if it had
     /// changed.
     keys_max: usize,
 }
 
 impl Tracking {
-    /// Nobody wants to hear of anything; at most `keys_max` keys will be remembered.
+    /// Without tracking clients; at most `keys_max` keys will be remembered.
     pub(crate) fn new(keys_max: usize) -> Self {
         Self { readers: HashMap::new(), broadcasts: Vec::new(), notices: Vec::new(), keys_max }
     }
@@ -86,13 +86,13 @@ impl Tracking {
         self.readers.insert(key.into(), SmallVec::from_elem((client, no_loop), 1));
     }
 
-    /// `client` wants to hear of every key that begins with `prefix`.
+    /// `client` subscribes to changes of every key that begins with `prefix`.
     pub(crate) fn broadcast(&mut self, client: u64, prefix: &[u8], no_loop: bool) {
         self.broadcasts.push(Broadcast { client, prefix: prefix.into(), no_loop });
     }
 
-    /// `client` wants no more broadcasts. What it read stays noted until it changes, and whoever
-    /// delivers finds that nobody is there.
+    /// `client` ends its broadcasts. Keys that it read stay recorded until they change; the notice
+    /// is then discarded.
     pub(crate) fn forget(&mut self, client: u64) {
         self.broadcasts.retain(|broadcast| broadcast.client != client);
     }
@@ -123,7 +123,7 @@ impl Tracking {
         }
     }
 
-    /// Every key is gone; whoever tracks is told so in one message, by others.
+    /// Every key was dropped; the caller notifies tracking clients in one message.
     pub(crate) fn flushed(&mut self) {
         self.readers.clear();
     }
@@ -139,12 +139,12 @@ impl Tracking {
         !self.notices.is_empty()
     }
 
-    /// Keys some client is to hear of once they change.
+    /// Number of keys for which some client will be notified.
     pub(crate) fn keys(&self) -> usize {
         self.readers.len()
     }
 
-    /// Clients and keys of which they are to hear, each pair counted.
+    /// Number of pairs of a client and a key that it tracks.
     pub(crate) fn pairs(&self) -> usize {
         self.readers.values().map(SmallVec::len).sum()
     }

@@ -1,4 +1,4 @@
-//! Whose turn it is to wait for the disk.
+//! Queue of commands that wait for the disk.
 //!
 //! What a waiting command has asked for stays in memory until it has run: values, and pages of the
 //! storage table. So commands of many clients that ask for much at once queue before they ask. One
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 
 use crate::clients::Client;
 
-/// What waiting commands keep, and who waits to become one of them.
+/// Memory of waiting commands, and the queue of further ones.
 #[derive(Default)]
 pub(crate) struct Turns {
-    /// Whoever comes now has to queue.
+    /// New commands must queue.
     crowded: AtomicBool,
     state: Mutex<State>,
 }
@@ -29,7 +29,7 @@ struct State {
     bytes: usize,
     /// Each client once, at most.
     queue: VecDeque<Arc<Client>>,
-    /// The first was told that it may begin, and has not yet.
+    /// The first was notified that it may begin, and has not yet.
     called: bool,
 }
 
@@ -53,13 +53,13 @@ impl Turns {
         }
     }
 
-    /// `client` queues; it is told when it may begin, as when something has come from disk.
+    /// `client` queues; it is notified when it may begin, like after a disk read.
     pub(crate) fn join(&self, client: &Arc<Client>, bytes_max: usize) {
         client.wait_for(1);
         self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));
     }
 
-    /// A client that queued has begun, or does not want to any more.
+    /// A queued client has begun, or has given up.
     pub(crate) fn leave(&self, client: &Client, bytes_max: usize) {
         self.change(bytes_max, |state| {
             match state.queue.iter().position(|queued| queued.id == client.id) {
@@ -97,7 +97,7 @@ mod tests {
         let [first, second, third] =
             [(); 3].map(|()| clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {})));
         assert!(turns.may_begin());
-        // However much one alone wants.
+        // However much a single one needs.
         turns.keep(100, MAX);
         assert!(!turns.may_begin());
         [&first, &second, &third].into_iter().for_each(|client| turns.join(client, MAX));
@@ -107,9 +107,9 @@ mod tests {
         assert!(first.is_ready() && !second.is_ready() && !turns.may_begin());
         turns.keep(5, MAX);
         turns.leave(&first, MAX);
-        // It keeps too much: the next waits for it, and whoever comes now for all of them.
+        // It uses too much: the next command waits for it, and new ones wait for all of them.
         assert!(!second.is_ready());
-        // One that is gone holds nobody up.
+        // A disconnected client does not block the queue.
         turns.leave(&second, MAX);
         turns.let_go(15, MAX);
         assert!(third.is_ready() && !turns.may_begin());

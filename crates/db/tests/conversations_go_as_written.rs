@@ -1,4 +1,4 @@
-//! What clients say to the database and what they hear, as data: `testdata/conversations/`.
+//! Input of clients and expected output, as data: `testdata/conversations/`.
 
 #[path = "conversation/harness.rs"]
 mod conversation;

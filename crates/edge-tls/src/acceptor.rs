@@ -72,9 +72,9 @@ impl LocalKey {
 pub struct Site {
     /// Its name, `shop.example`, or `*.example` for all names one label below.
     pub domain: String,
-    /// What it shows to clients.
+    /// Its certificate chain for clients.
     pub certificates: CertificateChain,
-    /// What proves that the certificate is its own.
+    /// Its private key.
     pub key: Key,
     /// Let TLS 1.2 clients without ECDHE encrypt the premaster secret to the certificate's key. No
     /// forward secrecy: recorded traffic can be read by anything that gets the key later.
@@ -142,7 +142,7 @@ impl Acceptor {
         builder.set_servername_callback(move |ssl, alert| {
             let name = ssl.servername(NameType::HOST_NAME).unwrap_or_default().to_ascii_lowercase();
             let contexts = found.read();
-            // Who names nobody can only mean the one there is.
+            // A client without a server name gets the only site.
             let only = contexts.values().next().filter(|_| name.is_empty() && contexts.len() == 1);
             let found = find(&contexts, &name).or(only);
             if found.is_some_and(|context| ssl.set_ssl_context(context).is_ok()) {
@@ -166,7 +166,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Speaks TLS with a client.
+    /// Performs the TLS handshake with a client.
     ///
     /// # Errors
     /// The handshake failed; the client got an alert if one applies.
@@ -249,7 +249,7 @@ fn setup(error: ErrorStack) -> Error {
     Error::Setup(error.to_string())
 }
 
-/// What went wrong in a handshake, in one line.
+/// The error of a handshake, in one line.
 pub(crate) fn describe<S: fmt::Debug>(error: &HandshakeError<S>) -> String {
     if let Some(error) = error.as_io_error() {
         return error.to_string();

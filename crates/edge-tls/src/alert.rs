@@ -1,7 +1,8 @@
-//! Telling the client that the key could not be used.
+//! Sends an alert to the client when the key could not be used.
 //!
-//! BoringSSL ends a handshake whose private key method failed without a word, and a browser then
-//! only knows that the connection broke. The one file with `unsafe`: the binding has no safe call.
+//! BoringSSL ends a handshake whose private key method failed without an alert, and a browser then
+//! only sees a broken connection. This is the only file with `unsafe`: the binding has no safe
+//! call.
 #![allow(unsafe_code)]
 
 use boring::ssl::SslRef;

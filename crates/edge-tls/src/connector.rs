@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{CertificateChain, Error, TlsStream};
 
-/// Connects to origins, and believes only certificates that lead to a known root.
+/// Connects to origins, and accepts only certificates that chain to a known root.
 #[derive(Clone)]
 pub struct Connector(SslConnector);
 

@@ -1,4 +1,4 @@
-//! TLS termination whose private key may be elsewhere.
+//! TLS termination with private keys that may be remote.
 //!
 //! **What it is.** An [`Acceptor`] ends TLS 1.2 and 1.3 for several domains, told apart by the
 //! client's server name (SNI). The key of a domain is a [`Key::Local`], or a [`Key::Remote`]: then
@@ -32,7 +32,7 @@ pub use connector::Connector;
 pub use signed::{NotSigned, Signed};
 pub use source::{KeyFailure, KeyFuture, Premaster, PrivateKeySource, SignatureAlgorithm};
 
-/// What is wrong with a certificate, a key or a connection.
+/// Errors of a certificate, a key or a connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -51,7 +51,7 @@ pub enum Error {
     /// A handshake with an origin failed.
     #[error("TLS with {domain}: {reason}")]
     Connect {
-        /// Who was spoken to.
+        /// The peer.
         domain: String,
         /// Why it failed.
         reason: String,

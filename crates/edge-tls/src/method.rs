@@ -18,7 +18,7 @@ use crate::{
 /// A key that is asked over its source.
 pub(crate) struct RemoteKey(pub(crate) Arc<dyn PrivateKeySource>);
 
-/// Why a key was not used, kept at the connection for whoever reports the failed handshake.
+/// Why a key was not used, stored at the connection for the report of the failed handshake.
 pub(crate) struct Refusal(pub(crate) String);
 
 impl AsyncPrivateKeyMethod for RemoteKey {
@@ -81,7 +81,7 @@ fn finish(answer: Result<Vec<u8>, KeyFailure>) -> BoxPrivateKeyMethodFinish {
 }
 
 /// The block BoringSSL expects, PKCS#1 around the premaster secret: it does the unpadding itself,
-/// while a key server never tells how the padding was.
+/// because a key server never reveals whether the padding was valid.
 fn padded(premaster: &Premaster, block_bytes: usize) -> Result<Vec<u8>, KeyFailure> {
     let Some(padding_bytes) = block_bytes.checked_sub(premaster.len() + 3).filter(|&n| n >= 8)
     else {

@@ -1,7 +1,7 @@
 //! What a full handshake signs, in parts.
 //!
-//! A key server that signs whatever bytes it is given signs anything for anybody. So what BoringSSL
-//! wants signed is taken apart here, and the server puts it together again itself.
+//! A key server that signs arbitrary bytes would sign anything for any client. So the input that
+//! BoringSSL passes for signing is parsed here, and the key server builds it again.
 
 /// Bytes of `client_random` and of `server_random`.
 const RANDOM_BYTES: usize = 32;
@@ -30,7 +30,7 @@ pub enum Signed {
     },
 }
 
-/// BoringSSL wanted something signed that no server handshake signs.
+/// BoringSSL requested a signature that no server handshake contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected the contents of a ServerKeyExchange or CertificateVerify to sign, found {0} other bytes"

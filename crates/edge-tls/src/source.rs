@@ -1,4 +1,4 @@
-//! Where a private key is that is not here.
+//! Interface to a remote private key.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,4 +1,4 @@
-//! When certificates end: said in time, at the start and while serving.
+//! Warnings about the expiry of certificates, at the start and while serving.
 
 use std::{
     path::Path,
@@ -16,20 +16,20 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 use crate::keyserver::certificates;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// People are warned so long before the end, or in the last sixth of a short life: commonly a certificate
-/// is renewed at a third.
+/// Warnings begin this long before expiry, or in the last sixth of a short validity period;
+/// certificates are commonly renewed when a third of it is left.
 const WARNED_BEFORE: Duration = Duration::from_secs(14 * DAY.as_secs());
-/// Longest time between two looks; there is one at each end, too.
+/// Maximum interval between checks; there is also one at each expiry.
 const LOOK: Duration = Duration::from_secs(60 * 60);
 
-/// The life of a certificate; times are since 1970.
+/// Validity period of a certificate; times are since 1970.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Whose it is, for people.
+    /// Name of the owner, for messages.
     pub name: String,
-    /// From when on it is good.
+    /// Start of validity.
     pub begins: Duration,
-    /// Until when it is.
+    /// End of validity.
     pub ends: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Life {
         let chain = certificates(path)?;
         let life = || {
             let certificate = EndEntityCert::try_from(&chain[0])?;
-            // A verifier says when a life begins and ends if it is asked about a time outside of it.
+            // The verifier reports the validity period in its error for a time outside of it.
             let refusal = |at: u64| {
                 let (at, usage) = (Duration::from_secs(at), KeyUsage::server_auth());
                 let at = UnixTime::since_unix_epoch(at);
@@ -68,7 +68,7 @@ impl Life {
         (self.ends.as_secs_f64() - now().as_secs_f64()) / DAY.as_secs_f64()
     }
 
-    /// What people should know of it, if anything.
+    /// Warning text, if a warning is due.
     fn warning(&self, now: Duration) -> Option<String> {
         let Self { name, begins, ends } = self;
         let early = WARNED_BEFORE.min(ends.saturating_sub(*begins) / 6);
@@ -88,13 +88,13 @@ impl Life {
 /// Fails if the first certificate in a PEM file is not for `domain`, which may be `*.example`.
 ///
 /// # Errors
-/// It is for others only; the file cannot be read, or there is no certificate in it.
+/// It is for other names only; the file cannot be read, or there is no certificate in it.
 pub fn check_domain(path: &Path, domain: &str) -> anyhow::Result<()> {
     let chain = certificates(path)?;
     let certificate =
         EndEntityCert::try_from(&chain[0]).map_err(|why| anyhow!("{}: {why:?}", path.display()))?;
     let is_for = if domain.starts_with("*.") {
-        // For all of these names, not for one of them.
+        // It must cover all of these names, not only one.
         certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(domain))
     } else {
         ServerName::try_from(domain)
@@ -112,16 +112,16 @@ pub struct Watch {
 
 #[derive(Default)]
 struct Watched {
-    /// Each with what was last said of it.
+    /// Each with the last warning about it.
     lives: Mutex<Vec<(Life, Option<String>)>>,
     replaced: Condvar,
 }
 
 impl Watch {
-    /// Warns before it returns, and later from a thread of its own when there is something new to say.
+    /// Warns before it returns, and later from a separate thread when a new warning is due.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub fn start(lives: Vec<Life>) -> anyhow::Result<Self> {
         let watched = Arc::new(Watched::default());
         let watch = Self { watched: Arc::clone(&watched) };
@@ -137,7 +137,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// From now on these, which it warns of before it returns.
+    /// Replaces the watched certificates, and warns of them before it returns.
     pub fn replace(&self, lives: Vec<Life>) {
         let mut watched = self.watched.lives.lock();
         *watched = lives.into_iter().map(|life| (life, None)).collect();
@@ -145,13 +145,13 @@ impl Watch {
         self.watched.replaced.notify_one();
     }
 
-    /// Those that are watched.
+    /// The watched certificates.
     pub fn lives(&self) -> Vec<Life> {
         self.watched.lives.lock().iter().map(|(life, _)| life.clone()).collect()
     }
 }
 
-/// Says what is new; how long there will be nothing new.
+/// Logs new warnings; returns the time until the next check.
 fn look(lives: &mut [(Life, Option<String>)]) -> Duration {
     let now = now();
     for (life, said) in &mut *lives {
@@ -165,7 +165,7 @@ fn look(lives: &mut [(Life, Option<String>)]) -> Duration {
     ends.filter(|left| !left.is_zero()).min().unwrap_or(LOOK).min(LOOK)
 }
 
-/// Lives are counted in whole ones.
+/// Validity periods are in whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
 fn now() -> Duration {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_new_is_said_before_replacing_returns() {
-        // Without the thread that would say it later.
+        // Without the thread that would log it later.
         let watch = Watch { watched: Arc::default() };
         let over = Life { name: "a".into(), begins: DAY, ends: DAY * 2 };
         watch.replace(vec![over]);

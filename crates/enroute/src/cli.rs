@@ -1,8 +1,7 @@
-//! The command line: what may be typed, what it means, and how the program ends.
+//! The command line: arguments, their meaning, and exit codes.
 //!
-//! A subcommand is one file here with `Arguments` (what was typed) and
-//! `run(&Arguments) -> anyhow::Result<()>`. To add one, add its file, its variant in [`Command`]
-//! and its line in `Command::run`.
+//! A subcommand is one file here with `Arguments` and `run(&Arguments) -> anyhow::Result<()>`. To
+//! add one, add its file, its variant in [`Command`] and its line in `Command::run`.
 //!
 //! Exit codes: 0 done, 1 failed (one line on standard error says why), 2 the command line was not
 //! understood.
@@ -97,7 +96,7 @@ impl Command {
     }
 }
 
-/// Reads the command line, runs what it asks for and says how it went.
+/// Parses the command line, runs the command and returns the exit code.
 pub fn run() -> ExitCode {
     end_when_nobody_reads_on();
     let arguments = Arguments::parse();
@@ -112,10 +111,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Ends without a word when the reader of standard output has gone, as in `enroute … | head`.
+/// Ends silently when the reader of standard output is closed, as in `enroute … | head`.
 ///
-/// `println!` panics then. The signal that ends other programs is no way here: it would end a server
-/// whose client is gone.
+/// `println!` panics then. The default action of SIGPIPE is no alternative: it would end a server
+/// when a client disconnects.
 fn end_when_nobody_reads_on() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,5 @@
-//! Clients that speak another protocol than a port serves: named in the log, answered in their own words.
+//! Clients that speak another protocol than a port serves: logged, and answered in their own
+//! protocol.
 
 use std::{
     net::SocketAddr,
@@ -17,10 +18,10 @@ use crate::logging::Seldom;
 
 /// Time between two log lines about one protocol at one listener.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
-/// Time between two looks at a client that has said too little to be told.
+/// Interval of checks of a client that has sent too little to identify its protocol.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What one listener has said about clients of other protocols.
+/// Log state of one listener for clients of other protocols.
 #[derive(Debug)]
 pub(crate) struct Foreigners {
     /// By protocol; there are five.
@@ -34,7 +35,8 @@ impl Default for Foreigners {
 }
 
 impl Foreigners {
-    /// Says why the client at `peer` is closed: another protocol once per interval, all else at once.
+    /// Logs why the client at `peer` is closed: another protocol once per interval, other reasons
+    /// at once.
     pub(crate) fn tell(&self, listen: SocketAddr, peer: SocketAddr, error: &Error) {
         let Error::Foreign { found, .. } = error else {
             warn!(%peer, %listen, "closing: {error}");
@@ -55,8 +57,8 @@ impl Foreigners {
         told.get_mut(place)?.1.note(Instant::now())
     }
 
-    /// Looks at what a client says first, takes nothing of it, and lets a client of another protocol go;
-    /// whether it speaks `expected`. The caller bounds the time.
+    /// Peeks at the first bytes of a client, and closes a client of another protocol. Returns
+    /// whether it speaks `expected`. The caller limits the time.
     pub(crate) async fn admit(&self, expected: Protocol, stream: &mut TcpStream) -> bool {
         let Some(error) = look(expected, stream).await else { return true };
         if let (Ok(listen), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) {
@@ -65,7 +67,7 @@ impl Foreigners {
         let Error::Foreign { found, first, .. } = &error else { return false };
         let mut told = Vec::new();
         detect::refuse(*found, first, &error.to_string(), &mut told);
-        // What is left unread would turn the end into a reset, and the client would not see the answer.
+        // Unread data would turn the close into a reset, and the client would not see the answer.
         let _ = stream.try_read(&mut [0; UNREAD_BYTES_MAX]);
         let _ = stream.write_all(&told).await;
         let _ = stream.shutdown().await;
@@ -73,15 +75,15 @@ impl Foreigners {
     }
 }
 
-/// What a client that is let go may have said: a request with its headers.
+/// Maximum number of bytes read from a closed client: a request with its headers.
 const UNREAD_BYTES_MAX: usize = 16 << 10;
 
-/// Why what the client says first is not `expected`; none if it may be.
+/// Reason why the first bytes are not `expected`; `None` if they may be.
 async fn look(expected: Protocol, stream: &TcpStream) -> Option<Error> {
     let mut first = [0; LOOK_BYTES];
     let mut seen = 0;
     loop {
-        // The end, or a connection that is broken: the one who reads next sees it too.
+        // End of stream or a connection error: the next read returns it too.
         let count = stream.peek(&mut first).await.ok().filter(|&count| count > seen || seen > 0)?;
         match detect::expect(expected, first.get(..count)?) {
             Ok(true) => return None,

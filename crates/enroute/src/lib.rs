@@ -1,8 +1,8 @@
 //! # enroute: the wiring
 //!
 //! Tier 2: with `testbed` the only crate which reads a clock, opens a socket, spawns a thread or
-//! sees the environment. It wires the parts below it into one program; whoever reads a protocol here has
-//! found a bug.
+//! sees the environment. It wires the parts below it into one program. Protocol code in this crate
+//! is a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
 //! parts in-process. It is not: an interface for other projects.
@@ -12,23 +12,23 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`admin`] | statistics, metrics and live changes over HTTP |
-//! | [`certificate`] | when certificates end, said in time |
+//! | [`certificate`] | warnings about the expiry of certificates |
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
-//! | [`runtime`] | the cache at work: sockets, threads, storage behind locks |
-//! | [`database`] | the elastic database at work: sockets, threads, disks |
-//! | `edge` | TLS for domains whose keys are elsewhere, their content nearby; feature `edge` |
+//! | [`runtime`] | the cache as a service: sockets, threads, storage behind locks |
+//! | [`database`] | the elastic database as a service: sockets, threads, disks |
+//! | `edge` | TLS for domains with keys on a key server, and a content cache; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
-//! | [`keyserver`] | private keys that never leave: the service, and the edge's client for it |
+//! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | `endpoint` | HTTP endpoints: accepting, limits before anything is known of the client, ends |
+//! | `endpoint` | HTTP endpoints: accepting connections, limits, shutdown |
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
-//! | `sync` | locks and atomics, which a model of threads replaces |
+//! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
-//! | `memory` | what the process takes of the machine's memory |
+//! | `memory` | memory budget of the process |
 //! | `logging` | where log lines go and how detailed they are |
 
 // Each file that needs it allows it, and says why.

@@ -1,4 +1,4 @@
-//! A file that one process at a time may hold: one that is there for nothing else ([`Lock`]), or one that a
+//! A file that one process at a time may hold: a dedicated lock file ([`Lock`]), or a file that a
 //! process writes ([`hold`]).
 //!
 //! It is an open file description lock (`F_OFD_SETLK`): the kernel drops it when the last descriptor is
@@ -27,11 +27,11 @@ pub(crate) struct Lock {
 pub(crate) enum Refused {
     /// Another process has it.
     Held(Holder),
-    /// The system does not let us ask for it.
+    /// The system call failed.
     Failed(io::Error),
 }
 
-/// What the file says of the process that holds the lock.
+/// Description of the holder, from the lock file.
 #[derive(Debug)]
 pub(crate) struct Holder {
     text: String,
@@ -54,7 +54,7 @@ impl Lock {
             .map_err(Refused::Failed)?;
         if !lock(&file, libc::F_OFD_SETLK, 0, 0).map_err(Refused::Failed)? {
             let mut text = String::new();
-            // What the holder says is for people: without it the refusal is the same.
+            // The description is for people only; errors in writing it are ignored.
             let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
             return Err(Refused::Held(Holder { text }));
         }
@@ -94,7 +94,7 @@ pub(crate) fn hold(file: &File) -> Result<(), Refused> {
     lock(file, libc::F_SETLK, NAMES_FROM, 1).map(drop).map_err(Refused::Failed)
 }
 
-/// No file is so long: what is locked from here on says who holds the bytes before.
+/// Offset beyond the end of any file: locks from here on identify the holder of the file.
 const NAMES_FROM: libc::off_t = 1 << 62;
 
 /// Takes a lock of an open file, from a byte on, of so many or, if 0, of all; false if another has it.

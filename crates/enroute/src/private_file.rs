@@ -1,7 +1,6 @@
-//! Files that hold secrets, or decide who may do what: refused where other users of the machine can get at
-//! them.
+//! Files with secrets or access rules: rejected if other users of the machine can access them.
 //!
-//! What counts is PostgreSQL's rule: nobody but the owner may read or write the file; the group may read it
+//! The rule is that of PostgreSQL: only the owner may read or write the file; the group may read it
 //! if root owns it.
 
 use std::{
@@ -112,7 +111,7 @@ pub fn read_rights(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The open file is what is judged: its name may be another's a moment later.
+/// The open file is checked, not the path, which may refer to another file later.
 fn open(path: &Path) -> io::Result<(File, Exposure)> {
     let file = File::open(path)?;
     let exposure = Exposure::of(&file)?;

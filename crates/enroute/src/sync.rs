@@ -1,5 +1,6 @@
-//! What threads keep each other apart with. Code that is run by a model of threads, too
-//! (`tests/no_thread_sleeps_over_what_it_was_told.rs`), takes it from here, and the model puts its own in this place.
+//! Synchronisation primitives. Code that also runs under a thread model
+//! (`tests/no_thread_sleeps_over_what_it_was_told.rs`), imports them from here; the model replaces
+//! them.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64};
 

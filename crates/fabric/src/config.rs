@@ -1,11 +1,11 @@
-//! What a run needs to know besides the topology, the flows and the scheme.
+//! Parameters of a run besides the topology, the flows and the scheme.
 
 use crate::model::Model;
 
 /// Everything about a run that is not topology, workload or scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Whose rules: the paper's text or the authors' code.
+    /// Rules in use: those of the paper's text or of the authors' code.
     pub model: Model,
     /// Cache entries of the whole network together, divided over the switches that cache.
     pub cache_entries: u64,

@@ -1,4 +1,4 @@
-//! What can be wrong with an experiment, and what broke while it ran.
+//! Errors of an experiment, and violated invariants of a run.
 
 /// Why a simulation was refused or aborted.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum Error {
         /// What it is.
         got: String,
     },
-    /// A name nobody knows.
+    /// An unknown name.
     #[error("unknown scheme \"{name}\": expected one of {known}")]
     Scheme {
         /// What was asked for.
@@ -53,7 +53,7 @@ pub enum Error {
         event: u64,
         /// Simulated time.
         now_ns: u64,
-        /// What repeats the run.
+        /// Seed of the run.
         seed: u64,
         /// What was expected and got.
         detail: String,

@@ -1,4 +1,4 @@
-//! Packets followed from host to host, for those who want to see their way.
+//! Packets followed from host to host, to show their paths.
 
 /// Most packets of a run that are followed.
 pub const FOLLOWED_MAX: usize = 2_000;

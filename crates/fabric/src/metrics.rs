@@ -1,4 +1,4 @@
-//! What a run found out.
+//! Results of a run.
 
 use crate::Followed;
 

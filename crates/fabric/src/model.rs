@@ -2,8 +2,8 @@
 
 use policy::v2p::Quirks;
 
-/// Whose rules a run follows. Each field is one deviation of the authors' published code from the
-/// paper's text, `true` as in the code; section numbers are the paper's.
+/// Rules of a run. Each field is one deviation of the authors' published code from the paper's
+/// text, `true` as in the code; section numbers are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Model {
     /// Those of the switches themselves.

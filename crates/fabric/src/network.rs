@@ -41,9 +41,9 @@ pub(crate) struct Network {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Port {
-    /// When it has sent what it is sending.
+    /// Time at which the current transmission ends.
     free_ns: u64,
-    /// The event that says so.
+    /// The corresponding event.
     free_event: u32,
     /// Of all packets that wait, which have some each.
     waiting_bytes: u32,

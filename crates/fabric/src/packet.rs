@@ -8,7 +8,7 @@ pub(crate) type PacketId = u32;
 /// No packet.
 pub(crate) const NONE: PacketId = u32::MAX;
 
-/// What happens to a packet when its time comes.
+/// The event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stage {
     /// It arrives at the host or switch `at`.
@@ -32,7 +32,7 @@ pub(crate) enum Stage {
 pub(crate) enum Later {
     /// The server answers a SYN.
     Accept,
-    /// The client's application learns that it is connected.
+    /// The client's application is notified of the connection.
     Connected,
     /// Its data is sent.
     Write,

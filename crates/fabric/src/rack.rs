@@ -77,7 +77,7 @@ impl Default for Rack {
     }
 }
 
-/// What came of the queries.
+/// Results of the queries.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RackMetrics {
     /// Queries asked.

@@ -14,7 +14,7 @@ pub struct Simulation {
     run: Box<dyn Run>,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Simulated time, nanoseconds.
@@ -101,7 +101,7 @@ impl Simulation {
         self.run.gateway_path(source, gateway)
     }
 
-    /// What the run has found so far; sums over flows only once it has finished.
+    /// Results so far; sums over flows only once it has finished.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         self.run.metrics()

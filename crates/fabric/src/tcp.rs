@@ -1,7 +1,7 @@
 //! TCP as the reference simulator does it: one connection, both ends, no clock and no network.
 //!
-//! The client sends `bytes` and closes with them; the server acknowledges. Segments that an end wants
-//! sent are pushed to a list; when an end wants to be woken it says so in its `due` time.
+//! The client sends `bytes` and closes with them; the server acknowledges. Segments to send are
+//! pushed to a list; an end sets its next wake-up in its `due` time.
 
 mod connection;
 mod control;

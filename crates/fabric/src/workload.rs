@@ -1,4 +1,4 @@
-//! What the virtual machines send.
+//! Traffic of the virtual machines.
 
 mod generate;
 mod trace;

@@ -48,7 +48,7 @@ pub(crate) struct World<R> {
     connection_of: Vec<u32>,
     connections: Vec<Open>,
     free_connections: Vec<u32>,
-    /// When a connection wants to be woken: time, connection, its generation, which end.
+    /// Wake-up of a connection: time, connection, its generation, which end.
     timers: BinaryHeap<Reverse<(u64, u32, u32, bool)>>,
     /// Machines that move, and mappings that follow, latest first.
     migrations: Vec<Migration>,
@@ -85,7 +85,7 @@ pub(crate) struct Settings {
 struct Control {
     sent: u64,
     done: u64,
-    /// Data lost in control planes or for want of a virtual machine.
+    /// Data lost in control planes or for lack of a virtual machine.
     lost: u64,
 }
 

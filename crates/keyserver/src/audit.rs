@@ -2,9 +2,9 @@
 //!
 //! A line is a JSON object whose last field, `chain`, is the SHA-256 of the chain value before it
 //! and of the line without that field (`docs/formats/keyserver-audit.md`). A file begins with a
-//! line which carries the chain value of the file before it, zeros for the first. Who changes,
-//! removes, inserts or reorders lines breaks the chain; who cuts off the end does not, so compare
-//! count and head with those noted elsewhere.
+//! line which carries the chain value of the file before it, zeros for the first. Changing,
+//! removing, inserting or reordering lines breaks the chain; cutting off the end does not, so
+//! compare count and head with those noted elsewhere.
 
 use std::{io::BufRead, time::Duration};
 
@@ -35,7 +35,7 @@ pub struct Entry<'a> {
     pub key: Option<KeyId>,
     /// For which name.
     pub server_name: Option<&'a str>,
-    /// What came of it: `done`, or why not.
+    /// Outcome: `done`, or the reason of the failure.
     pub outcome: &'a str,
 }
 
@@ -114,7 +114,7 @@ impl Chain {
         self.count += 1;
     }
 
-    /// Where the chain stands behind `last`, a line that is believed. What a log is continued with.
+    /// State of the chain after `last`, a trusted line, for continuing a log.
     pub fn behind(last: &[u8]) -> Result<Self> {
         let wrong =
             |got: String| Error::Audit { line: 0, expected: "a whole last line".into(), got };

@@ -1,4 +1,4 @@
-//! Parsed keys in memory: so many at most, the least recently used leaves and is wiped.
+//! Parsed keys in memory, up to a limit; the least recently used is evicted and wiped.
 
 use std::{num::NonZeroUsize, sync::Arc};
 

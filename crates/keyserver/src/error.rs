@@ -1,6 +1,6 @@
 //! Why a key, a record or a log was refused. No variant carries key material.
 
-/// What goes wrong here.
+/// Errors of this crate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,7 +27,7 @@ pub enum Error {
          `openssl rand -hex 32` makes one"
     )]
     NoKek,
-    /// A sealed record which is not what it says it is.
+    /// A sealed record that fails verification.
     #[error("record of key {id}: {reason}")]
     Record {
         /// Whose record it should be.

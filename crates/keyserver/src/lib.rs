@@ -1,4 +1,4 @@
-//! The session-key service: what a private key may be used for, by whom, and how it is kept.
+//! The session-key service: permitted uses of private keys, and their storage.
 //!
 //! **What it is.** The decisions and the arithmetic of `enroute keyserver`: which edge may have
 //! which operation on which key ([`policy`], [`rate`]), the operations themselves ([`key`],

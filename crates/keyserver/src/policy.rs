@@ -1,4 +1,4 @@
-//! Who may have what done with which key. What no rule allows is denied.
+//! Access policy: which edge may use which key by which operation. What no rule allows is denied.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ const KEY_BUCKETS_MAX: usize = 1 << 16;
 pub struct Policy {
     /// What each edge may do, by the name in its certificate.
     pub edges: HashMap<String, Edge>,
-    /// Whether RSA decryption exists at all, whatever the rules say.
+    /// Whether RSA decryption is enabled at all, regardless of the rules.
     pub premaster_decryption: bool,
 }
 

@@ -1,12 +1,13 @@
 //! Finding the premaster secret in an RSA block without showing whether there was one.
 //!
-//! Whoever learns whether a cipher text of his choice was padded correctly can decrypt others' with
-//! enough tries (Bleichenbacher 1998). So every cipher text gives 48 bytes by the same steps: those
-//! in the block, or others if anything about it was wrong (RFC 5246 §7.4.7.1). The secret's length
-//! is fixed, so every byte has one place and nothing is searched for.
+//! An attacker that learns whether chosen cipher texts are padded correctly can decrypt other
+//! cipher texts after enough tries (Bleichenbacher 1998). So every cipher text gives 48 bytes by
+//! the same steps: those in the block, or others if anything about it was wrong (RFC 5246
+//! §7.4.7.1). The secret's length is fixed, so every byte has one place and nothing is searched
+//! for.
 //!
-//! The others must look like a secret to somebody who sees them, a taken edge: they begin with the
-//! version as a secret does, and for the same cipher text they are always the same, at every key
+//! The substitute must look like a secret to an observer such as a compromised edge: it begins with
+//! the version as a secret does, and for the same cipher text it is always the same, at every key
 //! server with the key ([`Rejection`]; draft-irtf-cfrg-rsa-guidance calls it implicit rejection).
 
 use aws_lc_rs::{
@@ -29,7 +30,7 @@ const REJECTION_CONTEXT: &[u8] = b"enroute premaster rejection 1";
 pub struct Rejection(Zeroizing<[u8; 32]>);
 
 impl Rejection {
-    /// That of the private key in the PKCS #8 document `der`, whom alone it can be told by.
+    /// That of the private key in the PKCS #8 document `der`; it can be derived only from the key.
     pub fn of_key(der: &[u8]) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         let hashed = Zeroizing::new([REJECTION_CONTEXT, der].concat());

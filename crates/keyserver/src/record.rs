@@ -88,7 +88,7 @@ pub fn open(id: KeyId, record: &[u8], keyring: &Keyring) -> Result<SigningKey> {
             .ok_or_else(|| wrong("was changed since it was sealed"))?;
     let (server_names, der) = decode_names(&content).ok_or_else(|| wrong("has no server names"))?;
     let key = SigningKey::from_pkcs8(der, server_names)?;
-    // The seal says so already; a mistake at import must not let a key answer to another's name.
+    // The seal says so already; a mistake at import must not let a key serve under another name.
     if key.id() == id { Ok(key) } else { Err(wrong("holds another key")) }
 }
 

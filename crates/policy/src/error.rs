@@ -1,10 +1,10 @@
 //! Why a configuration was refused.
 
-/// What [`hotkey`](crate::hotkey) structures cannot be built with.
+/// Invalid parameters of [`hotkey`](crate::hotkey) structures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There are hash functions for so many rows only.
+    /// More rows than hash functions.
     #[error("{what}: expected 1 to {limit} rows, got {got}")]
     Rows {
         /// The structure, for example `"count-min sketch"`.

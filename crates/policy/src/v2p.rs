@@ -1,9 +1,9 @@
 //! SwitchV2P: what a switch does with the addresses it sees (the paper's §3).
 //!
-//! A [`Switch`] is handed the [`Header`] of every packet that passes, rewrites it, and says what it
-//! wants sent besides ([`Outcome`]). [`TABLE_1`] is the paper's Table 1, literally. The module knows
-//! no topology, clock or packet format, and needs only `core` and `alloc`, so that a simulator and a
-//! live data plane can share it.
+//! A [`Switch`] is handed the [`Header`] of every packet that passes, rewrites it, and returns
+//! further packets to send ([`Outcome`]). [`TABLE_1`] is the paper's Table 1, literally. The module
+//! knows no topology, clock or packet format, and needs only `core` and `alloc`, so that a
+//! simulator and a live data plane can share it.
 //!
 //! **Read first:** [`Switch::process`]; then [`Quirks`], where the paper's text and its authors'
 //! code part ways.

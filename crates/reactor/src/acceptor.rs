@@ -22,8 +22,7 @@ const REST: Duration = Duration::from_millis(50);
 /// Interval between two log lines about failed accepts.
 const TOLD_PERIOD: Duration = Duration::from_secs(10);
 
-/// What follows from a failed accept. Every listener applies this rule, event loops through an
-/// [`Acceptor`].
+/// The rule for a failed accept. Every listener applies it, event loops through an [`Acceptor`].
 #[derive(Debug, Default)]
 pub struct Failures {
     quiet_until: Option<Instant>,
@@ -85,7 +84,7 @@ impl Acceptor {
         Ok(Self { listener, address, ready: false, rests_until: None, failures })
     }
 
-    /// Its event has come.
+    /// Records a readiness event.
     pub fn notice(&mut self) {
         self.ready = true;
     }

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The limited time of a loop after its end was asked for, in which clients take what is left for
-/// them.
+/// Time limit of a loop after shutdown is requested, in which clients read the remaining output.
 #[derive(Debug)]
 pub struct Drain {
     limit: Duration,
@@ -16,7 +15,7 @@ impl Drain {
         Self { limit, until: None }
     }
 
-    /// Begins it; whether it had not begun before.
+    /// Begins it; returns false if it had begun before.
     pub fn begin(&mut self) -> bool {
         let begins = self.until.is_none();
         self.until.get_or_insert_with(|| Instant::now() + self.limit);
@@ -29,7 +28,7 @@ impl Drain {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Is the time over?
+    /// Whether the time has elapsed.
     pub fn is_over(&self) -> bool {
         self.left() == Some(Duration::ZERO)
     }

@@ -16,9 +16,9 @@
 //! | [`Reactor`], [`Events`] | one epoll: what can be read and written |
 //! | [`Socket`] | a connection that never blocks |
 //! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
-//! | [`Seats`] | the connections of a loop, their tokens, and whose turn has come |
+//! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
 //! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
-//! | [`Drain`] | the limited time of a loop after its end was asked for |
+//! | [`Drain`] | the time limit of a loop after shutdown is requested |
 //!
 //! Alike, and left where they are:
 //!
@@ -30,8 +30,8 @@
 //! - The commands of an emulated path (`testbed/link/control.rs`) are answered, and the tunnel
 //!   polls its devices.
 //! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
-//! - `bench` imports no crate of this repository: what measures shares nothing with what is
-//!   measured.
+//! - `bench` imports no crate of this repository: the measuring code shares nothing with the
+//!   measured code.
 
 mod acceptor;
 mod drain;

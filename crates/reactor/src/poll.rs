@@ -1,8 +1,8 @@
 //! What can be read and written: one epoll for each loop.
 //!
-//! Edge-triggered and registered once: the kernel says when something became possible, a
-//! [`Socket`](crate::Socket) remembers it until the kernel says that it no longer is. A request
-//! costs one wait, one read and one write, and no other system call.
+//! Edge-triggered and registered once: the kernel reports when a socket becomes ready, and a
+//! [`Socket`](crate::Socket) keeps that state until a call returns "would block". A request costs
+//! one wait, one read and one write, and no other system call.
 
 use std::{
     io,
@@ -23,8 +23,8 @@ use rustix::{
 /// for it would take about as long again.
 const POLL_LIMIT: Duration = Duration::from_micros(100);
 
-/// Whether polling is worth its while. It is not tried again after it was in vain until an answer
-/// has come within [`POLL_LIMIT`] by itself.
+/// Whether polling pays off. After an unsuccessful attempt it is not tried again until an answer
+/// arrives within [`POLL_LIMIT`].
 #[derive(Debug, Default)]
 pub struct BusyPolling {
     pays: bool,
@@ -66,7 +66,7 @@ impl Reactor {
     /// Waits until there are `events`, at most for `limit`.
     ///
     /// # Errors
-    /// The system does not let it wait.
+    /// The wait fails.
     #[inline]
     pub fn wait(&self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
         events.0.clear();
@@ -77,10 +77,10 @@ impl Reactor {
         }
     }
 
-    /// As [`Reactor::wait`], but polls while `polling` is worth its while before it sleeps.
+    /// As [`Reactor::wait`], but polls before it sleeps while `polling` pays off.
     ///
     /// # Errors
-    /// The system does not let it wait.
+    /// The wait fails.
     pub fn wait_polling(
         &self,
         events: &mut Events,
@@ -113,13 +113,13 @@ impl Events {
         Self(Vec::with_capacity(count))
     }
 
-    /// Has nothing happened?
+    /// Whether there are no events.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Tokens, and what became possible.
+    /// Tokens, and the readiness of each.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u64, Possible)> {
         self.0.iter().map(|event| {
@@ -139,7 +139,7 @@ impl Events {
     }
 }
 
-/// What became possible with a socket.
+/// Readiness of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Possible {
     pub(crate) read: bool,

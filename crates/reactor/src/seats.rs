@@ -27,7 +27,7 @@ impl Token {
     }
 }
 
-/// The connections of one loop, and whose turn has come.
+/// The connections of one loop, and the list of those to be served.
 ///
 /// The token of a connection that has left does not reach its successor in the same seat, whatever
 /// holds it: an event of the same round, a list, an alarm, a note of another thread. It comes again
@@ -45,7 +45,7 @@ pub struct Seats<T> {
 struct Seat<T> {
     /// Of the connection that sits here, or sat here last.
     token: Token,
-    /// Its turn has come.
+    /// It is on the list of those to be served.
     called: bool,
     taken: Option<T>,
 }
@@ -57,7 +57,7 @@ impl<T> Default for Seats<T> {
 }
 
 impl<T> Seats<T> {
-    /// Seats what `make` makes, which is told its token.
+    /// Adds the connection that `make` creates for the given token.
     ///
     /// # Errors
     /// That of `make`; then nothing is seated.
@@ -124,7 +124,7 @@ impl<T> Seats<T> {
         self.len() == 0
     }
 
-    /// Adds the one that `token` names to those whose turn has come, once.
+    /// Adds the one that `token` names to those to be served, once.
     #[inline]
     pub fn call(&mut self, token: Token) -> Option<&mut T> {
         let seat = self.seats.get_mut(token.number()).filter(|seat| seat.token == token)?;

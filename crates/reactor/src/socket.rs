@@ -39,19 +39,19 @@ impl Socket {
         self.broken |= possible.broken;
     }
 
-    /// May there be something to read?
+    /// Whether data may be readable.
     #[inline]
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// May there be room to write?
+    /// Whether the socket may accept data.
     #[inline]
     pub const fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// Was the connection reset, or closed by both ends? Nothing can be written then.
+    /// Whether the connection was reset, or closed by both ends. Nothing can be written then.
     #[inline]
     pub const fn is_broken(&self) -> bool {
         self.broken
@@ -66,7 +66,7 @@ impl Socket {
         while self.readable {
             match self.stream.read(buffer) {
                 Ok(count) => {
-                    // Less than there was room for is all there was; but an end is reported once.
+                    // A short read has taken all data; but an end of stream is reported only once.
                     self.readable = count == buffer.len() || self.ended;
                     return Ok(Some(count));
                 }
@@ -78,7 +78,7 @@ impl Socket {
         Ok(None)
     }
 
-    /// Writes what there is room for; 0 bytes until there is room again.
+    /// Writes as much as the socket accepts; 0 bytes until it is writable again.
     ///
     /// # Errors
     /// The connection is lost.
@@ -114,7 +114,7 @@ impl Socket {
         self.stream.local_addr()
     }
 
-    /// What went wrong while it was being made.
+    /// The error of connecting.
     ///
     /// # Errors
     /// The system does not tell.
@@ -122,12 +122,12 @@ impl Socket {
         self.stream.take_error()
     }
 
-    /// Ends it both ways; what went wrong with it, nothing waits for any more.
+    /// Shuts down both directions; errors are ignored.
     pub fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Tells the other end that nothing more comes.
+    /// Shuts down the write side.
     ///
     /// # Errors
     /// The connection is lost.

@@ -1,6 +1,5 @@
-//! What threads keep each other apart with. Code that is run by a model of threads, too
-//! (`tests/a_worker_reads_every_note.rs`), takes it from here, and the model puts its own in this
-//! place.
+//! Synchronisation primitives. Code that also runs under a thread model
+//! (`tests/a_worker_reads_every_note.rs`), imports them from here; the model replaces them.
 
 pub(crate) use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! Access pattern monitor (AnnaBellaDB §II): who reads and writes how much of each slot.
+//! Access pattern monitor (AnnaBellaDB §II): reads and writes of each slot by each host.
 //!
 //! Agents report what they counted in a period; here it becomes rates. Counts are noisy: a slot that is
 //! used ten times a second is used six or fifteen times in the next. A rate that followed that would
@@ -79,19 +79,19 @@ impl Rate {
     }
 }
 
-/// A rate below this many accesses a second is forgotten.
+/// Rates below this many accesses per second are dropped.
 const RATE_MIN: f64 = 1e-3;
 /// Twice or half the rate has to be so much likelier, as a logarithm, for a change to be seen: by
 /// chance that happens once in a thousand times that what was counted could tell the two apart.
 const CERTAIN: f64 = 7.0;
-/// Below this rate, in accesses a second, nothing is told apart.
+/// Below this rate, in accesses per second, changes are not detected.
 const TOLD_FROM: f64 = 0.5;
-/// A slot that a host has never used was not used for so many seconds.
+/// Assumed time without use of a slot that a host has never used, in seconds.
 const UNUSED_S: f64 = 1.0;
-/// A host that was not heard of for so long uses nothing.
+/// Time without a report after which a host counts as unused.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// What speaks for a change.
+/// Evidence of a change.
 #[derive(Debug, Clone, Copy, Default)]
 struct Suspicion {
     likelihood: f64,
@@ -147,12 +147,12 @@ impl Known {
     }
 }
 
-/// What was heard of a host.
+/// Last report of a host.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
     /// The sum of all periods it reported: its own time, so that late reports are no silence.
     time: Duration,
-    /// When it was heard of last.
+    /// Time of its last report.
     at: Duration,
 }
 
@@ -191,7 +191,7 @@ impl Accesses {
                 less: Suspicion::default(),
                 at: before,
             });
-            // What was not reported of the time before was nothing.
+            // Slots missing in the report were not used.
             let silent = before.saturating_sub(known.at).as_secs_f64();
             known.observe(Rate::default(), silent, seconds_max);
             known.observe(counts.into(), period.as_secs_f64(), seconds_max);
@@ -227,7 +227,7 @@ impl Accesses {
         self.slots = slots;
     }
 
-    /// The rate as of now: what its host has not said of the slot since then was nothing.
+    /// The current rate: without further reports, the slot counts as unused since then.
     fn rate(&self, host: Host, known: &Known, now: Duration) -> Rate {
         let heard = self.hosts.get(&host).copied().unwrap_or_default();
         let gone = now.saturating_sub(heard.at);

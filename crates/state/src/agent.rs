@@ -1,8 +1,9 @@
 //! The agent (AnnaBellaDB's Routing, Fig. 2): one place beside an application where every key is found.
 //!
-//! Clients say what they would say to a single Redis. A request goes to the owner of its slot over the
-//! one connection that all clients share with that node, so what many ask at once leaves in one write.
-//! MOVED, ASK and TRYAGAIN are followed here. Answers leave in the order of their requests.
+//! Clients send the same commands as to a single Redis. A request goes to the owner of its slot
+//! over the one connection that all clients share with that node, so what many ask at once leaves
+//! in one write. MOVED, ASK and TRYAGAIN are followed here. Answers leave in the order of their
+//! requests.
 //!
 //! **Never twice.** A request is sent again only if it was certainly not executed: a node refused it,
 //! or not all of its bytes were handed to the network; or if it only reads. A write whose connection
@@ -10,7 +11,7 @@
 //!
 //! **Order.** One client's requests for a slot are executed in their order: they take one connection,
 //! and once the map has changed, or one of them was sent on, further ones wait until all are answered.
-//! Requests of several keys, which may be told to try again, and transactions go alone.
+//! Requests of several keys, which may get TRYAGAIN, and transactions go alone.
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 
@@ -47,7 +48,7 @@ use map::Map;
 use monitor::Monitor;
 use route::{Route, route};
 
-/// How long a request is retried before its client gets the reason as an error.
+/// Time for which a request is retried before its client gets an error.
 pub const RETRY_FOR: Duration = Duration::from_secs(5);
 
 /// Login of the agent at the nodes. All its clients have the rights of that user.
@@ -80,22 +81,22 @@ pub struct Agent {
     slots_asked: Option<Duration>,
     slots_due: Duration,
     pings_due: Duration,
-    /// Whose turn it is to be pinged.
+    /// The node to ping next.
     pings: usize,
     monitor: Monitor,
     /// Clients and links with something new to be written, some of them more than once.
     spoken_to: Vec<usize>,
     links_spoken: Vec<usize>,
     wishes: Vec<usize>,
-    /// What is counted of clients, connections and delayed requests.
+    /// Memory of clients, connections and delayed requests.
     held: usize,
     /// Bytes that each client may keep waiting.
     room: usize,
 }
 
 impl Agent {
-    /// Knows nothing but the nodes at `seeds`, where it is the user of `login`, if any; `seed` is for
-    /// what it samples, and `limits` for what passes ([`limits()`]).
+    /// Starts with the nodes at `seeds` only, and logs in with `login`, if any; `seed` is for
+    /// sampling, and `limits` for what passes ([`limits()`]).
     #[must_use]
     pub fn new(
         seeds: &[SocketAddr],
@@ -149,10 +150,10 @@ impl Agent {
         self.held -= self.clients.try_remove(client).map_or(0, |client| client.counted);
     }
 
-    /// A client has said `bytes`.
+    /// A client has sent `bytes`.
     ///
     /// # Errors
-    /// It does not speak the protocol. It is told so, and is over when it has heard it.
+    /// It violates the protocol. It gets an error, and is closed when it has read it.
     pub fn receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
         let received = self.take_in(at, bytes, now);
         self.count(at);
@@ -175,7 +176,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Executes what a client has said before, as far as it may now.
+    /// Executes buffered requests of a client, as far as possible now.
     fn proceed(&mut self, at: usize, now: Duration) -> wire::Result<()> {
         let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
         if client.input.is_empty() {
@@ -184,7 +185,7 @@ impl Agent {
         let mut input = std::mem::take(&mut client.input);
         let taken = self.execute(at, &input, now)?;
         if taken == input.len() {
-            // The room of a long request is not kept.
+            // The buffer of a long request is freed.
             input = Vec::new();
         } else {
             input.drain(..taken);
@@ -195,7 +196,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What a client is to hear. Say [`Self::heard`] when some of it was written.
+    /// Output for a client. Call [`Self::heard`] when some of it was written.
     pub fn output(&mut self, client: usize) -> Option<&mut Output> {
         self.clients.get_mut(client).map(|client| &mut client.output)
     }
@@ -212,7 +213,8 @@ impl Agent {
         proceeded
     }
 
-    /// Whether more should be read of a client: not while it has said what cannot be executed yet.
+    /// Whether more should be read from a client: not while it has requests that cannot be executed
+    /// yet.
     #[must_use]
     pub fn listens_to(&self, client: usize) -> bool {
         self.clients.get(client).is_some_and(|client| {
@@ -221,7 +223,7 @@ impl Agent {
         })
     }
 
-    /// Whether a client has heard the last it will hear.
+    /// Whether a client has read all its output and can be closed.
     #[must_use]
     pub fn is_over(&self, client: usize) -> bool {
         self.clients
@@ -237,7 +239,7 @@ impl Agent {
             .is_none_or(|client| client.is_answered() && client.output.is_empty())
     }
 
-    /// Clients that may have something to hear; some perhaps twice, some perhaps gone.
+    /// Clients that may have output; possibly with duplicates and closed ones.
     pub fn spoken_to(&mut self, into: &mut Vec<usize>) {
         into.append(&mut self.spoken_to);
     }
@@ -378,7 +380,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Client {
-    /// Whether what it says has to wait until all it asked is answered.
+    /// Whether its next request must wait until all earlier ones are answered.
     fn waits(&self, map: &Map) -> bool {
         !self.is_answered() && (self.alone || self.map_version != map.version())
     }

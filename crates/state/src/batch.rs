@@ -1,15 +1,16 @@
 //! Which moves are made at once.
 //!
 //! A node is either left or moved to, never both in one batch: MIGRATE has its source wait for its
-//! target, and two nodes that wait for each other wait until their time is over. What leaves one node
+//! target, and two nodes that wait for each other wait until the timeout. What leaves one node
 //! leaves it slot by slot.
 //!
-//! **Epochs.** Of two that claim a slot nodes believe the one with the higher epoch, and the target
-//! takes a higher one than it has heard of. Targets that do so at once may take the same, and one of
-//! them a higher one again when it notices. If such a node's slot has gone on by then, to one that had
-//! not heard of it, a node that was not told believes the wrong one, says so to the right one, and that
-//! drops the keys. So a node is left only once every node has heard of an epoch as high as its own, and
-//! nobody else has the same: whoever takes a slot then takes a higher one, whatever the others do.
+//! **Epochs.** Of two claims to a slot, nodes accept the one with the higher epoch, and the target
+//! takes a higher one than it knows. Targets that do so at once may take the same, and one of them
+//! a higher one again when it notices. If such a node's slot has gone on by then, to one that had
+//! not received it, a node without the update follows the wrong claim, informs the right one of it,
+//! and that drops the keys. So slots leave a node only after every node knows an epoch as high as
+//! its own, and no other node has the same: a node that takes a slot then takes a higher one,
+//! whatever the others do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +34,8 @@ pub fn batch(moves: Vec<Move>, may_leave: impl Fn(Node) -> bool) -> (Vec<Vec<Mov
     (lanes.into_values().collect(), later)
 }
 
-/// Whether all have heard of an epoch as high as that of `node`, which nobody else has. `members` are all
-/// primaries by what they say of themselves, `heard` is the epoch of which every one has heard.
+/// Whether all primaries know an epoch as high as that of `node`, which is unique. `members` are
+/// all primaries as they report themselves, `heard` is the epoch known to every one.
 #[must_use]
 pub fn is_settled(node: &Member, members: &[&Member], heard: u64) -> bool {
     let same = members.iter().filter(|member| member.epoch == node.epoch).count();

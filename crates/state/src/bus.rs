@@ -17,13 +17,13 @@ pub fn channel(turn: u64) -> String {
     format!("{CHANNELS}{turn}")
 }
 
-/// Makes a connection hear what is published.
+/// Subscribes a connection to the channel.
 #[must_use]
 pub fn subscribe(channel: &str) -> Query<'_, ()> {
     Query::new(words!["SUBSCRIBE", channel], done)
 }
 
-/// Has a node say that it is `source`.
+/// Publishes at `source` that it is the sender.
 #[must_use]
 pub fn publish(channel: &str, source: Node) -> Query<'_, ()> {
     Query::new(words!["PUBLISH", channel, u64::from(source.0)], done)

@@ -12,8 +12,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Commands that close those connections of `kind` (`normal`, `pubsub`) that `is_meant`. A refusal says
-/// that a connection has ended already.
+/// Commands that close those connections of `kind` (`normal`, `pubsub`) that `is_meant`. A refusal
+/// states that a connection has ended already.
 pub(crate) fn closing<'a>(
     kind: &'static str,
     is_meant: impl Fn(&Client<'_>) -> bool + 'a,

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{Host, Node};
 
-/// What is kept and what it is worth.
+/// Settings of the estimation.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Measurements older than this are dropped.
@@ -87,7 +87,7 @@ impl Delays {
         pair.push_back(Sample { at: now, round_trip });
     }
 
-    /// What an access of `host` to `node` takes now, as far as that is known.
+    /// Current duration of an access of `host` to `node`, if known.
     #[must_use]
     pub fn estimate(&self, host: Host, node: Node, now: Duration) -> Option<Duration> {
         let pair = self.pairs.get(host.index())?.get(node.index())?;
@@ -105,7 +105,7 @@ impl Delays {
         weighed.iter().find(reaches).or(weighed.last()).map(|&(round_trip, _)| round_trip)
     }
 
-    /// All estimates, as placement wants them.
+    /// All estimates, in the form that placement uses.
     #[must_use]
     pub fn matrix(&self, now: Duration) -> Matrix {
         let hosts = self.pairs.len();

@@ -8,7 +8,7 @@ use crate::{
     slot::Slot,
 };
 
-/// A migration that a node knows (`CLUSTER GETSLOTMIGRATIONS`).
+/// A migration that a node lists (`CLUSTER GETSLOTMIGRATIONS`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Job {
     /// The same at source and target.
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Migrations that a node knows. A node that cannot move slots by itself refuses the command.
+/// Migrations that a node lists. A node without slot migration rejects the command.
 #[must_use]
 pub fn jobs() -> Query<'static, Vec<Job>> {
     Query::new(words!["CLUSTER", "GETSLOTMIGRATIONS"], |reply| {
@@ -60,7 +60,7 @@ pub fn jobs() -> Query<'static, Vec<Job>> {
     })
 }
 
-/// Has the source move a slot to the node with this id; or why it does not.
+/// Starts the move of a slot to the node with this id; or returns the error of the source.
 #[must_use]
 pub fn migrate(slot: Slot, target: &str) -> Call<'_, Result<(), String>> {
     Call::new(MIGRATE_SLOT, words![slot, target], |reply| match reply {

@@ -9,7 +9,7 @@ use crate::{
     query::{Query, done, list, unexpected, words},
 };
 
-/// What stands at a node besides the fence that is raised there.
+/// Other fences at a node besides the one that is raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Others {
     /// A fence with this higher token.
@@ -28,7 +28,7 @@ pub fn subscribe(channel: &str) -> [Query<'_, ()>; 2] {
     ]
 }
 
-/// What else stands at a node where `token` has its subscriber on `channel`.
+/// Other fences at a node where `token` has its subscriber on `channel`.
 #[must_use]
 pub fn others(token: Token, channel: &str) -> Query<'_, Others> {
     Query::new(words!["PUBSUB", "CHANNELS", format!("{CHANNELS}*")], move |reply| {

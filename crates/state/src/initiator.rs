@@ -1,15 +1,15 @@
 //! Replacement initiator (AnnaBellaDB §II): when a slot should move.
 //!
-//! A slot is looked at again when its accesses have changed by more than the threshold since it was
-//! looked at last (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere in several reviews in
-//! a row, when what that saves over the dwell time exceeds the price of the move by a margin, and when
-//! neither its cool-down nor the budget of moves stands against it. Of a slot whose accesses wait much,
-//! a move must save a share that measuring can tell from nothing. A slot that soon goes back to where
-//! it was waits twice as long the next time, so that no pattern makes it swing for long: CockroachDB
-//! gave up following the workload by itself because leases thrashed where latencies were uneven. One
-//! that goes back after long, as by day and night, does not wait for it. One that has
-//! come to stay for long is judged by how it is used over as long, not by who happens to use it when it
-//! may go.
+//! A slot is reviewed when its accesses have changed by more than the threshold since its last
+//! review (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere
+//! in several reviews in a row, when what that saves over the dwell time exceeds the price of the
+//! move by a margin, and when its cool-down and the budget of moves allow it. For a slot whose
+//! accesses wait much, a move must save a share that is above the measurement error. A slot that
+//! soon goes back to where it was waits twice as long the next time, so that no pattern makes it
+//! swing for long: CockroachDB gave up automatic lease placement because leases thrashed where
+//! latencies were uneven. One that goes back after long, as by day and night, does not wait for it.
+//! A slot with a long cool-down is judged by its average use over that time, not by its current
+//! use.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,7 +23,7 @@ use crate::{
     slot::Slot,
 };
 
-/// What it takes for a slot to move.
+/// Conditions for moving a slot.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// A pattern has changed when this share of its accesses is new or gone.
@@ -89,7 +89,7 @@ pub enum Stays {
         /// What would have to be: the price of the move and its margin, or the least share.
         needs_us: f64,
     },
-    /// Nodes where its accesses would wait less have no room.
+    /// Nodes where its accesses would wait less are full.
     Full,
     /// The plan must want it in more reviews in a row.
     Wanted {
@@ -122,7 +122,7 @@ struct Known {
     /// Its accesses on average over its cool-down, as of the last review.
     usual: Vec<(Host, Rate)>,
     reviewed: Duration,
-    /// Where its latest move went that did not come about.
+    /// Target of its latest failed move.
     not_moved: Option<Node>,
     stays_until: Duration,
     cool_down: Duration,
@@ -169,7 +169,7 @@ impl Initiator {
         }
     }
 
-    /// Looks at every slot whose accesses have changed; moves that follow are in [`Self::ready`].
+    /// Reviews every slot whose accesses have changed; moves that follow are in [`Self::ready`].
     pub fn review(&mut self, problem: &Problem<'_>, now: Duration) {
         while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
             self.begun.pop_front();
@@ -184,7 +184,7 @@ impl Initiator {
                 wanted.extend(self.judge(problem, demand, to));
             }
         }
-        // Who saves most goes first.
+        // The largest saving goes first.
         wanted.sort_by(|a, b| b.saves_us.total_cmp(&a.saves_us).then(a.slot.cmp(&b.slot)));
         for one in wanted {
             if self.begun.len() >= self.config.moves_max {
@@ -240,8 +240,8 @@ impl Initiator {
         self.slots.get(&slot)?.stays
     }
 
-    /// For a while after a node has come all slots are looked at anew: hosts hear of it one after the other,
-    /// and a slot that is used as before may be better there.
+    /// For a while after a node has joined, all slots are reviewed again: hosts learn of it one
+    /// after the other, and a slot that is used as before may be better there.
     fn look_around(&mut self, problem: &Problem<'_>, now: Duration) {
         let places: BTreeSet<Node> = problem.places().collect();
         if places.is_empty() {
@@ -344,7 +344,7 @@ impl Known {
     }
 }
 
-/// Which share of the accesses is new or gone; 0 if nobody has any.
+/// Share of the accesses that is new or gone; 0 without accesses.
 fn change(before: &[(Host, Rate)], now: &[(Host, Rate)]) -> f64 {
     let mut rates: BTreeMap<Host, (f64, f64)> = BTreeMap::new();
     for &(host, rate) in before {

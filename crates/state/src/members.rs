@@ -1,4 +1,4 @@
-//! What a node says of its cluster (`CLUSTER NODES`): who is there, who owns what, what is open.
+//! Parsing of `CLUSTER NODES`: nodes, slot owners, open slots.
 //!
 //! Of itself it is asked by scripts that answer in a word: what it can tell of a cluster of a thousand nodes is a thousand
 //! lines, and from each of them a million.
@@ -12,7 +12,8 @@ use crate::{
     slot::{SLOTS, Slot},
 };
 
-/// Its own line of CLUSTER NODES, and the latest epoch it has heard of. An id begins a line only of its node.
+/// Its own line of CLUSTER NODES, and the latest epoch it knows. An id begins a line only of its
+/// node.
 const ONESELF: &str = "\
     local nodes, latest = '\\n' .. redis.call('CLUSTER', 'NODES'), 0 \
     for epoch in string.gmatch(nodes, ' (%d+) %a*connected') do \
@@ -30,7 +31,7 @@ const FOREIGN_KEYS: &str = "\
     end \
     return keys";
 
-/// A node, as one of them tells.
+/// A node, as reported by a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Forty hexadecimal digits.
@@ -73,7 +74,7 @@ pub fn nodes(asked: SocketAddr) -> Query<'static, Vec<Member>> {
     Query::new(words!["CLUSTER", "NODES"], move |reply| Ok(read(&text(&reply)?, asked)))
 }
 
-/// The node at `asked`, and the latest epoch it has heard of.
+/// The node at `asked`, and the latest epoch it knows.
 #[must_use]
 pub fn oneself(asked: SocketAddr) -> Query<'static, (Option<Member>, u64)> {
     Query::new(words!["EVAL_RO", ONESELF, 0], move |reply| match reply.list() {

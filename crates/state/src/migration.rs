@@ -1,4 +1,4 @@
-//! One slot's way from node to node, by the commands every Redis and Valkey Cluster has.
+//! Migration of one slot between nodes, by the commands of every Redis and Valkey Cluster.
 //!
 //! ```text
 //! target: SETSLOT IMPORTING     source: SETSLOT MIGRATING, and whose turn it is
@@ -6,43 +6,47 @@
 //! source: SETSLOT NODE target   target: SETSLOT NODE target
 //! ```
 //!
-//! Then the slot has moved. The others hear of it from the target; whoever carries moves out tells them
-//! too, of many moves at once.
+//! Then the slot has moved. The target informs the other nodes; the placer informs them too, for
+//! many moves at once.
 //!
-//! The source goes first, and each waits until it has no answer to expect from the other over their bus: so nobody
-//! claims the slot when the target takes it, nor is a claim on its way. For some versions (Redis 7.0.12 to 7.0.15, 7.2.0
-//! to 7.2.3) may remember that an owner of before did not claim the slot, still do when they own it themselves, and then
-//! believe any claim there is, drop the keys, and leave the slot to nobody. In between clients are sent to and fro.
+//! The source changes first, and each node waits until no reply of the other over the cluster bus
+//! is outstanding: so no node claims the slot when the target takes it, and no claim is in flight.
+//! Otherwise some versions (Redis 7.0.12 to 7.0.15, 7.2.0 to 7.2.3) may remember that an earlier
+//! owner did not claim the slot, keep that while they own it, then accept any claim, drop the keys,
+//! and leave the slot without an owner. In between, clients are redirected back and forth.
 //!
-//! While it is under way a key is at the source, where clients find it, or has gone, and the source
-//! sends them after it (ASK). So the source's copy is always the newer one and MIGRATE may replace; a
-//! prototype that copies, waits and deletes loses every write in between (field notes §5).
+//! During the migration a key is at the source, where clients find it, or at the target, to which
+//! the source redirects them (ASK). So the source's copy is always the newer one and MIGRATE may
+//! replace; a prototype that copies, waits and deletes loses every write in between (field notes
+//! §5).
 //!
-//! A MIGRATE of which nobody knows what came of it leaves keys at both ends, and one that is deleted at
-//! the source would be found again at the target. So nobody is sent there until it has dropped them:
+//! A MIGRATE with an unknown outcome leaves keys at both ends, and a key that is then deleted at
+//! the source would reappear at the target. So clients are not redirected there until it has
+//! dropped them:
 //!
 //! ```text
 //! source: MIGRATE …       and sends clients to a third node, who sends them back, until that is done
 //! source: whose turn, and which keys      target: drops them      source: sends clients to the target
 //! ```
 //!
-//! A note lies among the slot's keys meanwhile, at the source and ahead of every batch: whose turn it is, and
-//! of which keys nobody knows. So whoever goes on needs to remember nothing, and a step that comes late
-//! finds that the turn is another's.
+//! During the migration a note is stored among the slot's keys, at the source and ahead of every
+//! batch: the current turn, and the keys whose state is unknown. So a placer that resumes needs no
+//! state of its own, and a late step finds a different turn.
 //!
-//! A target that refuses keys, for want of memory say, gives back what it has:
+//! A target that refuses keys, for example for lack of memory, returns those that it has:
 //!
 //! ```text
 //! target: SETSLOT STABLE, GETKEYSINSLOT      until none is left; then source: SETSLOT STABLE
 //! target: their values    source: takes them    target: drops them, and is importing again
 //! ```
 //!
-//! MIGRATE cannot do that: the source sends who asks for a key it lacks to the target, and so refuses
-//! to take one. While the target says STABLE nobody is served the keys there, whoever wants one is
-//! sent to and fro: so what the source takes is the latest. The slot is the source's all the time.
+//! MIGRATE cannot do that: the source redirects requests for missing keys to the target, and so
+//! refuses to import one. While the slot is STABLE at the target, no client is served the keys
+//! there, and requests for them are redirected back and forth: so the source takes the latest
+//! values. The source owns the slot all the time.
 //!
-//! Every step can be repeated: an answer that was lost, or a crash of whoever moves the slot, leaves
-//! one of a few states that [`resume`] reads off the nodes.
+//! Every step can be repeated: a lost reply, or a crash of the placer, leaves one of a few states
+//! that [`resume`] reads from the nodes.
 
 use std::{cmp::Reverse, fmt, time::Duration};
 
@@ -55,7 +59,7 @@ pub const FAILURES_MAX: u32 = 5;
 /// After a failure the same step is tried again so much later, times the failures in a row.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What is to be said to one node.
+/// A step for one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `CLUSTER SETSLOT slot IMPORTING source`.
@@ -63,8 +67,8 @@ pub enum Step {
         /// Where it comes from.
         from: Node,
     },
-    /// The source notes whose turn it is. If no note was there it sends clients to the target for keys it
-    /// lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
+    /// The source records the current turn. If no note was there it sends clients to the target for
+    /// keys it lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
     Turn {
         /// Where the slot goes.
         to: Node,
@@ -99,12 +103,12 @@ pub enum Step {
     /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the move's other node is
     /// on its way.
     Own {
-        /// Whose the slot is from now on.
+        /// The owner of the slot from now on.
         owner: Node,
     },
     /// `CLUSTER SETSLOT slot STABLE`, and there is no note any more.
     Stable,
-    /// The values of keys at the target, to which nobody can write them before they are dropped.
+    /// Reads values of keys at the target, where no client can write them before they are dropped.
     Read {
         /// The source.
         from: Node,
@@ -118,7 +122,8 @@ pub enum Step {
         /// The values.
         values: Vec<Value>,
     },
-    /// The target drops keys that the source has taken, and serves others again to who is sent there.
+    /// The target drops keys that the source has taken, and serves the others again to redirected
+    /// clients.
     Drop {
         /// The source.
         from: Node,
@@ -144,13 +149,13 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It was done.
     Done,
-    /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and of which of its keys
-    /// nobody knows.
+    /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and those of its
+    /// keys with an unknown state.
     Noted(u64, Vec<Vec<u8>>),
     /// So many keys are left at the source, of [`Step::Move`].
     Left(u64),
@@ -160,7 +165,7 @@ pub enum Outcome {
     Values(Vec<Value>),
     /// The target has refused keys, of [`Step::Move`], and this is why.
     Refused(String),
-    /// It was not done, or nobody knows: the connection was lost, the time was over.
+    /// It failed, or its outcome is unknown: the connection was lost, or it timed out.
     Failed,
 }
 
@@ -188,11 +193,11 @@ enum Stage {
     Settle(u64, Vec<Vec<u8>>),
     Send,
     Move,
-    /// Nobody owns it, and the target is to.
+    /// It has no owner, and the target must become it.
     Adopt,
     OwnAtSource,
     OwnAtTarget,
-    /// The target is to serve nobody, give back what it has, and then the source is to forget it.
+    /// The target stops serving it and returns its keys; then the source ends the migration.
     BackAtTarget,
     BackKeys,
     Read(Vec<Vec<u8>>),
@@ -211,7 +216,7 @@ pub enum End {
     Stayed,
     /// The same, as the target has refused it, and this is why.
     Refused(String),
-    /// A node cannot be reached. Whoever comes next resumes it.
+    /// A node cannot be reached. The next placer resumes it.
     Open,
 }
 
@@ -261,7 +266,7 @@ impl Migration {
         })
     }
 
-    /// The step that was ready has come to this.
+    /// Records the result of the step that was ready.
     pub fn step(&mut self, outcome: Outcome, now: Duration) {
         // Asked or only perhaps asked, the source may send clients to the target from now on.
         self.begun |= self.stage == Stage::Turn;
@@ -314,7 +319,7 @@ impl Migration {
         }
     }
 
-    /// What follows once nothing is unknown any more.
+    /// The next step when nothing is unknown.
     fn sent(&mut self, now: Duration) -> Stage {
         let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
         if refused >= FAILURES_MAX {
@@ -325,7 +330,7 @@ impl Migration {
     }
 
     fn fail(&mut self, outcome: Outcome, now: Duration) {
-        // What was sent may come late: nothing is said twice in the same turn.
+        // A sent step may arrive late, so no step is sent twice in the same turn.
         self.turn += 1;
         let refused = self.refusal.as_ref().map_or(0, |&(_, times)| times);
         match (&self.stage, outcome) {
@@ -340,7 +345,7 @@ impl Migration {
                 _ => Stage::Over(End::Open),
             };
         } else if matches!(self.stage, Stage::Move | Stage::Send) {
-            // Nobody knows what came of it, and clients wait for keys that have gone until somebody does.
+            // Its outcome is unknown, and clients wait for moved keys until it is known.
             self.stage = Stage::Turn;
         } else {
             self.not_before = now + PATIENCE * self.failures;
@@ -348,22 +353,23 @@ impl Migration {
     }
 }
 
-/// What one node says of a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
+/// Report of one node about a slot (`CLUSTER NODES`, `CLUSTER COUNTKEYSINSLOT`) that is more than
 /// "closed".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is mine and goes to that node.
+    /// The node owns it, and it is migrating to that node.
     Migrating(Node),
-    /// It comes from that node, and so many of its keys are here.
+    /// It is importing from that node, and has this many of its keys.
     Importing(Node, u64),
-    /// It is not mine, I know of no migration to here, and so many of its keys are here: what a failover in
-    /// the middle leaves, as replicas know nothing of migrations. Said by every node if nobody owns it.
+    /// The node does not own it, has no open migration for it, and has this many of its keys: the
+    /// result of a failover during a migration, as replicas do not know of migrations. Reported by
+    /// every node if it has no owner.
     Holding(u64),
 }
 
 /// The migration of a slot that was left open: `owner` is its owner by the nodes' agreement, if
-/// any, `claims` what nodes say of it, and `turn` as for [`Migration::new`]. Nothing if it is
-/// closed.
+/// any, `claims` the reports of nodes about it, and `turn` as for [`Migration::new`]. Nothing if it
+/// is closed.
 #[must_use]
 pub fn resume(
     slot: Slot,
@@ -392,20 +398,21 @@ pub fn resume(
         target.map_or(to, |&(target, _)| target)
     };
     match claim {
-        // The target owned it before the source heard: only the closing is left.
+        // The target owned it before the source was informed: only the closing is left.
         Claim::Migrating(_) if owner != node => begin(node, owner, Stage::OwnAtSource, true),
         // Keys may have gone. Forward none is lost, and none can be written at both.
         Claim::Migrating(to) => begin(node, target(to), Stage::Import, true),
         Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
         Claim::Holding(_) if owner == node => None,
-        // Nobody is sent there any more, and nobody was while keys could be written.
+        // No client is redirected there any more, and none was while keys could be written.
         Claim::Importing(from, 0) => begin(from, node, Stage::BackAtTarget, false),
         Claim::Importing(..) | Claim::Holding(_) => begin(owner, node, Stage::Import, true),
     }
 }
 
-/// Who is to own a slot that is nobody's, behind the other node that is asked: who has its keys. Keys at a source are newer than
-/// those at its target; if both have some, the slot is open afterwards.
+/// New owner of a slot without an owner, and the other node involved: the owner is a node with its
+/// keys. Keys at a source are newer than those at its target; if both have some, the slot is open
+/// afterwards.
 fn heir(claims: &[(Node, Claim)]) -> Option<(Node, Node)> {
     let likely = |&&(node, claim): &&(Node, Claim)| {
         let (place, keys) = match claim {

@@ -1,5 +1,5 @@
-//! The note that lies among a slot's keys while it moves: a list that [`crate::scripts`] write and whoever moves the slot reads
-//! back (`docs/formats/state-reports.md`).
+//! The note that lies among a slot's keys while it moves: a list that [`crate::scripts`] write and
+//! the placer reads back (`docs/formats/state-reports.md`).
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub fn key(slot: Slot) -> String {
 /// A note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Whose turn it is.
+    /// The current turn.
     pub turn: u64,
     /// The turn of the latest batch; none where nothing of it is to be dropped.
     pub batch: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Note {
     pub keys: Vec<Vec<u8>>,
 }
 
-/// What is wrong with a list that should be a note.
+/// A mistake in a list that should be a note.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "note {key}, element {element} ({what}): expected {expected}, found {found}; it was not written by `enroute \

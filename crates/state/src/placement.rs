@@ -29,7 +29,7 @@ pub struct Demand {
     pub pinned: bool,
 }
 
-/// What one node can take.
+/// Capacity of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
     /// Bytes of all its slots at most.
@@ -40,7 +40,7 @@ pub struct Capacity {
     pub replication_us: f32,
 }
 
-/// What a move takes.
+/// Cost of a move.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MoveCost {
     /// What every move costs, in microseconds of waiting.
@@ -65,7 +65,7 @@ impl MoveCost {
 pub struct Problem<'a> {
     /// Delay of every host to every node.
     pub delays: &'a Matrix,
-    /// The nodes' room, by their number.
+    /// Capacity of the nodes, by their number.
     pub nodes: &'a [Capacity],
     /// The slots.
     pub demands: &'a [Demand],
@@ -82,7 +82,7 @@ pub struct Plan {
     pub before_us: f64,
     /// The same under the plan.
     pub after_us: f64,
-    /// Demands that no node has room for, by their place; they stay where they are.
+    /// Indices of demands that fit on no node; they stay where they are.
     pub homeless: Vec<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Problem<'_> {
         }
     }
 
-    /// Nodes that have room at all and that some host has measured.
+    /// Nodes with capacity that some host has measured.
     pub fn places(&self) -> impl Iterator<Item = Node> {
         let hosts = 0..self.delays.hosts();
         let nodes = self.nodes.iter().enumerate().map(|(node, room)| (Node(node as u16), room));

@@ -11,7 +11,7 @@ use crate::{note, scripts::FENCED, slot::Slot};
 
 /// Bytes of a reply that an error shows.
 const SHOWN_BYTES: usize = 80;
-/// Commands whose second word says what they do.
+/// Commands with a subcommand.
 const CONTAINERS: [&[u8]; 3] = [b"CLUSTER", b"CLIENT", b"PUBSUB"];
 
 /// A command whose reply means a `T`.

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_copies_answer_counts_as_read() {
         assert!(chosen(1.0, [0.0, 50.0, 50.0], 0.98, true));
-        // Two reads a second that nobody else gains by: enough to stay, too little to begin.
+        // Two reads a second by only one more host: enough to stay, too little to begin.
         assert!(chosen(0.0, [0.0, 1.5, 1.5], 0.5, true));
         assert!(!chosen(0.0, [0.0, 1.5, 1.5], 0.5, false));
     }

@@ -69,8 +69,9 @@ script! {
 }
 
 script! {
-    /// First nobody is sent to the target, whether or not the node serves anybody. A note can only be read and
-    /// made while the slot is not open; DEL lets a node write that has no memory left.
+    /// At first no client is redirected to the target, whether or not the node serves clients. A
+    /// note can only be read and made while the slot is not open; DEL lets a node write that has no
+    /// memory left.
     TURN,
     "local slot, note, turn, to, third = unpack(ARGV) \
      redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
@@ -91,8 +92,9 @@ script! {
     /// That clients are sent to a third node is on disk before MIGRATE begins: a source that is killed in it
     /// has all keys afterwards and knows of nothing else. With nothing left of a batch there is none. Where no
     /// node is a third, clients may write at the target what then must not be dropped: the note names no batch.
-    /// Once no key is left there is no note either: a node that hears by its bus that it has lost the slot would
-    /// forget it, find it in its log when it starts again, and take that for a slot that is coming.
+    /// Once no key is left there is no note either: a node that learns over the bus that it has
+    /// lost the slot would drop it, find it in its log when it starts again, and take that for a
+    /// slot that is coming.
     MOVE,
     "local slot, note, turn, next, to, third = unpack(ARGV) \
      if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
@@ -168,7 +170,7 @@ script! {
 }
 
 script! {
-    /// Values can be read only while the slot is coming; then nobody is served there.
+    /// Values can be read only while the slot is importing; then no client is served there.
     READ,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
      local values = {} \
@@ -181,8 +183,9 @@ script! {
 }
 
 script! {
-    /// A key that is there already is newer, as nobody asks the target for it any more. Whatever comes of
-    /// it the slot is leaving again, or who asks for a key that is not back would be told there is none.
+    /// A key that exists already is newer, as no client is redirected to the target for it any
+    /// more. In any case the slot is migrating again afterwards, or a request for a key that is not
+    /// back would find none.
     RESTORE,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
      local refusal = false \
@@ -218,7 +221,7 @@ script! {
 }
 
 script! {
-    /// The engine moves a slot by itself (Valkey 9). Slot, target.
+    /// The engine moves a slot (Valkey 9). Slot, target.
     MIGRATE_SLOT,
     "return redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', ARGV[1], ARGV[1], 'NODE', ARGV[2])"
 }

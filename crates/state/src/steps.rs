@@ -1,5 +1,5 @@
-//! What a [`Step`] says to its node, and what the reply means. `migration/tests/real.rs` holds each script, as it is sent, against
-//! the model of the step.
+//! Commands of a [`Step`] to its node, and the meaning of the replies. `migration/tests/real.rs`
+//! holds each script, as it is sent, against the model of the step.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
 const MIGRATE_MS: u64 = 1_500;
-/// What a source's refusal of a MIGRATE begins with that is the target's.
+/// Prefix of an error of MIGRATE that comes from the target.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
 /// The last commands of connections that may be a MIGRATE's: it says nothing else, in one piece.
 const OF_MIGRATE: [&str; 4] = ["NULL", "auth", "select", "restore-asking"];

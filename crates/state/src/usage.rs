@@ -1,8 +1,8 @@
-//! What the keys of a node take, and how much it may take.
+//! Memory use and limit of a node.
 
 use crate::query::{Query, number, text, words};
 
-/// Memory of a node, in bytes (`INFO memory`). What it does not say is 0.
+/// Memory of a node, in bytes (`INFO memory`). Missing fields are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Of all keys.

@@ -42,13 +42,13 @@ struct Budgets {
 /// What is left out, to see that it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Broken {
-    /// Nodes execute what they are told, as they did before there were fences.
+    /// Nodes execute all steps, as without fences.
     no_fence: bool,
-    /// Who has fenced one node acts.
+    /// A placer acts after it has fenced one node.
     fences_one: bool,
-    /// Who fences leaves lower ones standing.
+    /// Raising a fence leaves lower ones in place.
     closes_none: bool,
-    /// Who has fenced the last node does not ask the first ones again.
+    /// After the last node is fenced, the first ones are not confirmed again.
     confirms_none: bool,
     /// A subscription that was lost is made again, with the same token.
     token_comes_back: bool,

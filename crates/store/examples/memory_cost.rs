@@ -41,7 +41,7 @@ fn fill(memory: &mut Memory, items: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / items as f64
 }
 
-/// Processor time of this thread, so that waiting for a processor is nobody's fault.
+/// Processor time of this thread, so that waiting for a processor is not counted.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

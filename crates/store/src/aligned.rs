@@ -1,9 +1,10 @@
 //! Memory for transfers past the page cache.
 //!
-//! The disk is told of memory in pieces: of each page by itself, unless pages that follow each other do so in the
-//! machine's memory, too. A read of two pieces takes the disk a fifth longer than one of one
-//! (docs/decisions/0010). So short transfers have their places in one huge page, which is one
-//! piece wherever it is cut; where the system has none to give, they work all the same.
+//! The disk gets memory in pieces: each page separately, unless consecutive pages are also
+//! consecutive in the machine's memory, too. A read of two pieces takes the disk a fifth longer
+//! than one of one (docs/decisions/0010). So short transfers have their places in one huge page,
+//! which is one piece wherever it is cut; where the system has none to give, they work all the
+//! same.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -16,7 +17,7 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Length of a place in it: enough for a value of some pages with its header.
 const PLACE_BYTES: usize = 8 << 10;
 
-/// Places nobody uses. All of them are one huge page of the process, resident from the first use on.
+/// Unused places. All of them are one huge page of the process, resident from the first use on.
 static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {
     // Twice as long, as it may begin anywhere.
     let mapping = Box::leak(Box::new(Mapping::<u8>::reserve(2 * HUGE_BYTES)));

@@ -1,8 +1,8 @@
 //! Where the elastic store keeps its files, behind one small trait.
 //!
 //! A running [`Elastic`](crate::elastic::Elastic) never calls a device: it hands out
-//! [`DeviceCommand`]s and takes [`Completion`]s, so no read from disk can block it. Whoever drives
-//! it carries commands out, on threads or one by one ([`carry_out`]), against real files
+//! [`DeviceCommand`]s and takes [`Completion`]s, so no read from disk can block it. The code that
+//! drives it carries commands out, on threads or one by one ([`carry_out`]), against real files
 //! ([`FileDevice`](crate::FileDevice)) or simulated ones. Only opening a store, when nothing is
 //! served yet, reads a device directly.
 
@@ -21,7 +21,7 @@ pub enum FileName {
     Manifest(u8),
     /// One segment of the log. Numbers only ever rise.
     Segment(u64),
-    /// Index pages that found no room in memory. Worthless after a restart.
+    /// Index pages that do not fit into memory. Worthless after a restart.
     Spill,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for FileName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandId(pub u64);
 
-/// What a device is asked to do. Commands may be carried out in any order and at once: the store
-/// never has two under way of which one needs the other.
+/// A command to a device. Commands may be carried out in any order and at once: the store never has
+/// two under way of which one needs the other.
 #[derive(Debug, Clone)]
 pub struct DeviceCommand {
     /// To be given back with the result.
@@ -94,37 +94,37 @@ pub trait Device {
     /// The files there are, with their lengths in bytes, in any order.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn list(&self) -> io::Result<Vec<(FileName, u64)>>;
 
     /// Reads exactly `bytes` bytes.
     ///
     /// # Errors
-    /// Whatever the system says; `UnexpectedEof` when the file is shorter.
+    /// An error of the system; `UnexpectedEof` when the file is shorter.
     fn read(&self, file: FileName, offset: u64, bytes: usize) -> io::Result<Vec<u8>>;
 
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// Whatever the system says; what was written then is anybody's guess.
+    /// An error of the system; the written range is then undefined.
     fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes what was written to `file` survive a crash.
     ///
     /// # Errors
-    /// Whatever the system says; what was written since the last success may be lost.
+    /// An error of the system; writes since the last success may be lost.
     fn sync(&self, file: FileName) -> io::Result<()>;
 
     /// Makes a file of `bytes` zeroes with its room on the disk taken. An older one is replaced.
     ///
     /// # Errors
-    /// `StorageFull` when there is no room, or whatever the system says; then there is no file.
+    /// `StorageFull` when the disk is full, or another error of the system; then there is no file.
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()>;
 
     /// Removes a file for good, so that no crash brings it back; none there is no error.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     fn remove(&self, file: FileName) -> io::Result<()>;
 }
 

@@ -14,7 +14,8 @@
 //! 2. gives results back by [`Elastic::complete`];
 //! 3. resumes what waited for the tickets of [`Elastic::poll_loaded`];
 //! 4. acknowledges what waited for [`Elastic::durable_up_to`] (only with [`Sync::Always`]);
-//! 5. calls [`Elastic::step`] for a bounded portion of upkeep, again while it says there is more;
+//! 5. calls [`Elastic::step`] for a bounded portion of maintenance, again while it returns that
+//!    there is more;
 //! 6. comes back by [`Elastic::poll_timeout`] at the latest.
 //!
 //! # How to run a command
@@ -157,7 +158,7 @@ pub struct Position(pub u64);
 pub enum Load {
     /// It is there, and [`Elastic::read`] returns it.
     Present,
-    /// There is no such entry, or its time is over.
+    /// There is no such entry, or it has expired.
     Absent,
     /// The disk has to be asked; load again when the ticket is loaded.
     Pending(Ticket),
@@ -181,7 +182,7 @@ pub struct Record<'a> {
 pub enum Fetch<'a> {
     /// The entry.
     Present(Record<'a>),
-    /// There is no such entry, or its time is over.
+    /// There is no such entry, or it has expired.
     Absent,
     /// The disk has to be asked; fetch again when the ticket is loaded.
     Pending(Ticket),
@@ -297,7 +298,7 @@ pub struct Elastic {
     /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
     /// some time after this.
     compaction_rest: (u64, Since),
-    /// Compaction ran out of room on a full disk when this much had changed.
+    /// Amount of changes at which compaction ran out of space on a full disk.
     compaction_stuck: Option<u64>,
     /// Writers wait for it.
     compaction_behind: bool,
@@ -342,7 +343,7 @@ impl Elastic {
         self.versions_before
     }
 
-    /// Makes the device sync now whatever [`Sync`] says, as before the end of the process. Done
+    /// Makes the device sync now regardless of [`Sync`], as before the end of the process. Done
     /// when [`Elastic::durable_up_to`] has reached the position returned.
     pub fn flush(&mut self) -> Position {
         self.log.want_durable()
@@ -366,7 +367,7 @@ impl Elastic {
         self.identity
     }
 
-    /// What every memory size would give, as measured lately.
+    /// Estimated hit ratio of every memory size, from recent lookups.
     pub fn advice(&self) -> Advice {
         self.reuse.advice(self.bytes_needed() + self.table.bytes())
     }

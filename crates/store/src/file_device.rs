@@ -5,8 +5,8 @@
 //!
 //! Files are read and written past the page cache (`O_DIRECT`): the memory budget is the whole
 //! truth only if the system does not keep a second copy of everything, and a read never waits for
-//! the writing back of somebody else's pages. Where the file system cannot do that, it goes
-//! through the page cache. Calls may come from many threads.
+//! the write-back of other pages. Where the file system cannot do that, it goes through the page
+//! cache. Calls may come from many threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ impl FileDevice {
     /// Opens `directory`, making it if it is missing.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     pub fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE.bits()).create(directory)?;
         Self::begin(openat(CWD, directory, DIRECTORY_FLAGS, Mode::empty())?)
@@ -90,7 +90,7 @@ impl FileDevice {
     /// Opens the directory `name` in `parent`, making it, for good, if it is missing.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// An error of the system.
     pub fn open_in(parent: impl AsFd, name: &str) -> io::Result<Self> {
         match mkdirat(&parent, name, DIRECTORY_MODE) {
             Ok(()) => fsync(&parent)?,
@@ -138,7 +138,7 @@ impl FileDevice {
         if let Some(handle) = self.handles().get(&file) {
             return Ok(Arc::clone(handle));
         }
-        // Not under the lock: it may take milliseconds, and lookups want their files meanwhile.
+        // Not under the lock: it may take milliseconds, during which lookups need their files.
         let handle = Arc::new(open()?);
         self.keep(file, Arc::clone(&handle));
         Ok(handle)
@@ -419,7 +419,7 @@ mod tests {
         }
         device.forget(new);
         let opening = || {
-            // Whoever held it would wait for himself.
+            // The holder would deadlock with itself.
             assert!(device.handles.try_lock().is_ok(), "all wait for one that is being opened");
             assert_eq!(device.read(open, 0, 8).expect("read"), [0; 8]);
             device.open_file(new, OFlags::empty())

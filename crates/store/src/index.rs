@@ -2,8 +2,8 @@
 //!
 //! A bucket is one cache line: twelve one-byte tags, twelve locations, and the number of items
 //! that wanted this bucket or an earlier one but found it full and passed on (Bronson and Shi,
-//! "F14", 2019). A search reads its home bucket and goes on only while somebody passed, so there
-//! are no tombstones.
+//! "F14", 2019). A search reads its home bucket and continues only while an item has passed that
+//! bucket, so there are no tombstones.
 //!
 //! The home of a hash is `hash * buckets >> 32`, which keeps hashes in order. So a table with
 //! other than twice as many buckets is the same table stretched, and can be stretched in place:

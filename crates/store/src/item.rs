@@ -190,7 +190,7 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
         && one_rest.iter().zip(other_rest).all(|(one, other)| one == other)
 }
 
-/// One item as the caller knows it.
+/// One item as the caller passes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) hash: u32,

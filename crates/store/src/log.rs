@@ -6,8 +6,8 @@
 //! memory is used again or returned. Because any item fits any segment, no mix of sizes, and no
 //! change of it, can strand memory, as size classes would.
 //!
-//! An item too large to pack gets neighbouring segment slots of its own, of which only the pages
-//! it fills are resident.
+//! An item too large to pack gets its own neighbouring segment slots, of which only the pages it
+//! fills are resident.
 //!
 //! What counts as charged is pages, not items: dead items and padding included.
 

@@ -49,7 +49,7 @@ impl<T: Pod> Mapping<T> {
     /// Reserves room for `len` values of `T`, all zero.
     ///
     /// # Panics
-    /// When the system refuses the addresses (`ulimit -v`, or `vm.overcommit_memory` = 2).
+    /// The system refuses the address space (`ulimit -v`, or `vm.overcommit_memory` = 2).
     pub(crate) fn reserve(len: usize) -> Self {
         assert!(align_of::<T>() <= PAGE_BYTES && size_of::<T>() > 0 && len > 0);
         let bytes = len.checked_mul(size_of::<T>()).expect("a reservation fits the address space");
@@ -95,7 +95,7 @@ impl<T: Pod> Mapping<T> {
         if start >= end {
             return;
         }
-        // SAFETY: `start..end` lies inside the mapping and nobody holds a reference (`&mut self`);
+        // SAFETY: `start..end` lies inside the mapping and no reference to it exists (`&mut self`);
         // private anonymous pages read as zero after this advice, and zero is a valid `T: Pod`.
         let advised = unsafe {
             madvise(self.base.as_ptr().byte_add(start).cast(), end - start, Advice::LinuxDontNeed)

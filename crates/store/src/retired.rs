@@ -13,7 +13,7 @@ struct Part {
     resident_bytes: usize,
 }
 
-/// Mappings nobody uses any more.
+/// Unused mappings.
 #[derive(Default)]
 pub(crate) struct Retired {
     parts: Vec<Part>,

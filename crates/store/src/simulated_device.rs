@@ -19,7 +19,7 @@ use crate::device::{Device, FileName};
 /// Bytes a crash leaves old or new as one.
 const SECTOR_BYTES: usize = 512;
 
-/// What shall go wrong.
+/// Faults to inject.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The device stops at this call, counted from 1 since the last restart: a call that writes
@@ -116,7 +116,7 @@ impl SimulatedDevice {
         self.disk().calls
     }
 
-    /// What goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.disk().faults = faults;
     }

@@ -1,4 +1,4 @@
-//! When a memcached may be asked for a key.
+//! When a key may be requested from a memcached server.
 
 use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed},
@@ -10,9 +10,9 @@ use crate::{
     plane::DataPlane,
 };
 
-/// A key that is held is looked at again after so long; most are reported before.
+/// Interval of checks of a held key; most are reported before.
 const HELD_WAIT: Duration = Duration::from_millis(50);
-/// A connection on which nothing was said for so long holds nothing.
+/// Idle time after which a connection holds nothing.
 const SILENT: Duration = Duration::from_secs(4);
 /// Words of a `Flow`: when its last packet was, the last answer that has left, the answers its writes wait for.
 const AT_NS: usize = 5;

@@ -28,7 +28,7 @@ use crate::{
 pub enum Side {
     /// Clients, whose messages alone come in there.
     Clients,
-    /// Servers, and perhaps clients: what agents say is taken from there alone.
+    /// Servers, and possibly clients: messages of agents are accepted only there.
     Servers,
 }
 
@@ -60,7 +60,8 @@ impl DataPlane {
         let link = xdp.take_link(id).map_err(Error::kernel(&what))?;
         let ingress = FdLink::try_from(link).map_err(Error::kernel(&what))?;
         let egress = self.attach_egress(interface, &what)?;
-        // Whatever passed until now was not seen. Who ends here leaves no program behind that thinks so.
+        // Earlier packets were not seen. If attaching fails here, the program is detached and
+        // cannot rely on them.
         self.forget_connections();
         self.shared().watched_ns.store(0, Relaxed);
         self.keep(ingress, &ingress_pin(interface))?;
@@ -68,7 +69,7 @@ impl DataPlane {
         Ok(mode)
     }
 
-    /// Says what is behind the interface of that number.
+    /// Sets the role of the interface with that number.
     ///
     /// # Errors
     /// Servers are behind [`SERVER_INTERFACES_MAX`] already.
@@ -93,13 +94,13 @@ impl DataPlane {
         if self.config().memcache_port != 0 {
             let egress = pinned(egress_pin(interface))?;
             let id = egress.info().ok()?.program_id();
-            // Links stay with an interface that is gone, or has another name.
+            // Links also remain for an interface that was removed or renamed.
             let (_, here) = SchedClassifier::query_tcx(interface, TcAttachType::Egress).ok()?;
             here.iter().find(|program| program.id() == id)?;
             let program = self.program("answered").ok()?;
             let program = <&mut SchedClassifier>::try_from(program).ok()?;
             let id = program.attach_to_link(SchedClassifierLink::try_from(egress).ok()?).ok()?;
-            // The pin alone holds it: who removes that detaches.
+            // Only the pin holds it: removing the pin detaches.
             drop(program.take_link(id));
         }
         let xdp = <&mut Xdp>::try_from(self.program("serve").ok()?).ok()?;
@@ -135,7 +136,7 @@ impl DataPlane {
         }
     }
 
-    /// Forgets everything cached, of which a new controller knows nothing.
+    /// Drops all cached keys, which a new controller does not know.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -1,4 +1,4 @@
-//! What may go wrong between user space and the kernel.
+//! Errors between user space and the kernel.
 
 /// Why the data plane could not be loaded, attached or reached.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum Error {
     Kernel {
         /// What was attempted.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The object lacks something.

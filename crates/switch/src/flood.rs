@@ -1,5 +1,5 @@
 //! A client that asks from inside the kernel, and counts the answers, to measure with: more than any
-//! process can send, and the same whoever answers.
+//! process can send, and independent of the responder.
 
 use aya::{
     Ebpf,
@@ -28,7 +28,7 @@ struct Raw {
 #[allow(unsafe_code, reason = "what aya asks of a map's value")]
 unsafe impl aya::Pod for Raw {}
 
-/// What came back.
+/// Received replies.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {

@@ -120,7 +120,7 @@ impl Frame {
     /// Reads a frame, its lengths and checksums, and the payload.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// The error describes the defect.
     pub fn read(bytes: &[u8]) -> Result<(Self, Vec<u8>), String> {
         Self::parse(bytes, true)
     }
@@ -128,7 +128,7 @@ impl Frame {
     /// As [`Frame::read`], whatever the checksums.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// The error describes the defect.
     pub fn read_unchecked(bytes: &[u8]) -> Result<(Self, Vec<u8>), String> {
         Self::parse(bytes, false)
     }

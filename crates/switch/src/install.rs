@@ -27,7 +27,7 @@ pub struct Key {
     pub server: SocketAddr,
     /// In which protocol.
     pub protocol: Protocol,
-    /// Whose lease it is served under (NetCache).
+    /// The server whose lease covers it (NetCache).
     pub lease: u32,
 }
 

@@ -69,7 +69,7 @@ pub struct Entry {
 pub const KIND_ABSENT: u8 = 4;
 
 impl Entry {
-    /// Whose protocol the key is served by.
+    /// The protocol of the key.
     pub fn protocol(&self) -> Protocol {
         if self.kind.load(Relaxed) & !KIND_ABSENT == Protocol::Memcache as u8 {
             Protocol::Memcache
@@ -116,7 +116,7 @@ pub type Unit = [AtomicU64; UNIT_WORDS];
 
 /// What a connection to a memcached waits for; `struct flow` says what the words mean.
 pub type Flow = [AtomicU64; 69];
-/// Connections there is room for.
+/// Maximum number of connections.
 pub const FLOWS: usize = 1 << 15;
 /// The keys that a connection's writes hold; `struct holds` says how.
 pub type Holds = [AtomicU64; 16];
@@ -144,7 +144,7 @@ pub struct Flush {
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Raised whenever everything is to be forgotten.
+    /// Incremented to drop everything.
     pub epoch: AtomicU64,
     /// No fill before, in nanoseconds of the monotonic clock.
     pub fills_blocked_ns: AtomicU64,

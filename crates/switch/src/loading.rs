@@ -1,4 +1,4 @@
-//! A signal, if only a stop, ends the kernel's look at a program.
+//! A signal, even a stop, aborts the verification of a program by the kernel.
 
 use std::io;
 

@@ -94,7 +94,7 @@ where
 {
     /// Forgets everything.
     pub fn clear(&self) {
-        // Memory nobody wrote to is not made dirty.
+        // Unwritten memory is not made dirty.
         for word in self.iter().flatten().filter(|word| word.load(Relaxed) != 0) {
             word.store(0, Relaxed);
         }

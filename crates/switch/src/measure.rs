@@ -57,7 +57,7 @@ impl std::fmt::Debug for Measure {
     }
 }
 
-/// Whose packets are measured.
+/// The program to measure.
 #[derive(Debug)]
 pub enum Program<'a> {
     /// Ours.

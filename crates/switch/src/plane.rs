@@ -27,7 +27,7 @@ use crate::{
     object,
 };
 
-/// What is decided before the programs are loaded.
+/// Parameters that are fixed before the programs are loaded.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// UDP port of NetCache's protocol; 0 leaves it alone.
@@ -91,7 +91,7 @@ pub enum Mode {
     Kept,
 }
 
-/// What one packet came to.
+/// Result of one packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The program's return value.

@@ -81,7 +81,7 @@ fn round_trips(address: SocketAddr, count: usize) -> std::io::Result<(Duration, 
     Ok((taken[count / 2], taken[count * 99 / 100]))
 }
 
-/// In Mbit/s, from the first byte sent until the far side has read the last.
+/// In Mbit/s, from the first byte sent until the server has read the last.
 fn throughput(address: SocketAddr, bytes: usize) -> std::io::Result<f64> {
     let mut stream = TcpStream::connect(address)?;
     let chunk = vec![1; 1 << 17];

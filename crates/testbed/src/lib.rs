@@ -2,7 +2,7 @@
 //!
 //! Emulated network paths, simulated fabrics, a rack in network namespaces, demonstrations, load.
 //!
-//! It is not: part of any service. It imports none: the program hands it what it needs
+//! It is not: part of any service. It imports none: the program passes it what it needs
 //! ([`services`]), or it runs the program as a child ([`demo`]).
 //!
 //! Read first: [`command`], which names each subcommand, then the module of the same name.
@@ -15,9 +15,9 @@
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`measure`] | what the data plane of `enroute switch` costs and saves |
 //! | [`rack`] | the rack of the NetCache paper in network namespaces |
-//! | [`report`] | what people see: a live line, a final table |
-//! | [`services`] | what experiments run of the services, handed to them by the program |
-//! | [`workload`] | load: which keys, how fast, how long it took |
+//! | [`report`] | output for people: live lines, a final table |
+//! | [`services`] | services that experiments run in their own process, passed in by the program |
+//! | [`workload`] | load: choice of keys, rate, latency |
 
 // Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
 #![deny(unsafe_code)]

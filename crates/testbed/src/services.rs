@@ -1,5 +1,5 @@
-//! What experiments run of the services inside their own process. The program hands it to them, as
-//! this crate imports no service.
+//! Services that experiments run in their own process. The program passes them in, because this
+//! crate imports no service.
 
 use std::{
     net::{IpAddr, UdpSocket},
@@ -27,14 +27,14 @@ pub trait Switch: Sized {
     /// Controls the data plane until `stop` is set.
     ///
     /// # Errors
-    /// The kernel refuses something it never should.
+    /// An unexpected error of the kernel.
     fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()>;
 
     /// Serves `store` behind the switch at the address `switch` until `stop` is set; messages that
     /// `takes` refuses are dropped.
     ///
     /// # Errors
-    /// The socket is gone, or the store cannot do what it is asked.
+    /// The socket fails, or the store fails.
     fn serve(
         socket: &UdpSocket,
         switch: IpAddr,

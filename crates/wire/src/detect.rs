@@ -1,8 +1,8 @@
-//! Which protocol the first bytes of a connection speak, when it is not the one that is expected.
+//! Detects the protocol of the first bytes of a connection that is not the expected one.
 //!
-//! A client or origin of another protocol is a mistake in somebody's configuration, or an attack
-//! through a web browser. Told by its first bytes, it can be named in the log and answered in words
-//! it understands, instead of leaving it to wait for a reply until its timeout.
+//! A client or origin of another protocol is a configuration mistake, or an attack through a web
+//! browser. Identified by its first bytes, it can be named in the log and answered in words it
+//! understands, instead of leaving it to wait for a reply until its timeout.
 
 use crate::{
     Error, Result,
@@ -21,7 +21,7 @@ pub enum Protocol {
     Memcache,
     /// HTTP/1 and HTTP/2.
     Http,
-    /// TLS: a ClientHello, or the alert of a server that wants one.
+    /// TLS: a ClientHello, or the alert of a server that expects one.
     Tls,
 }
 
@@ -41,7 +41,7 @@ impl Protocol {
         !matches!(self, Self::Mongo | Self::Tls)
     }
 
-    /// What an operator can do about finding this where `expected` was configured.
+    /// Advice for the operator if this is found where `expected` was configured.
     pub fn advice(self, expected: Self) -> &'static str {
         match (self, expected) {
             (_, Self::Tls) => {
@@ -65,7 +65,7 @@ impl Protocol {
 /// Result of the first look at a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing speaks against the protocol that is expected.
+    /// The bytes are consistent with the expected protocol.
     Expected,
     /// Too few bytes to tell.
     More,
@@ -76,8 +76,8 @@ pub enum Look {
 /// Bytes after which every first look has an answer.
 pub const LOOK_BYTES: usize = 16;
 
-/// As [`client`], for a listener: true once nothing speaks against `expected`, false to ask for more bytes.
-/// Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
+/// As [`client`], for a listener: true if the bytes are consistent with `expected`, false to ask
+/// for more bytes. Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
 ///
 /// # Errors
 /// [`Error::Foreign`]; [`refuse`] writes the reply to the client.
@@ -89,7 +89,7 @@ pub fn expect(expected: Protocol, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// The error that says so.
+/// The corresponding error.
 #[cold]
 pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
     let mut first = [0; LOOK_BYTES];
@@ -97,7 +97,7 @@ pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
     Error::Foreign { expected, found, first }
 }
 
-/// Looks at the first bytes that a client sent where `expected` is spoken. Ask again with more bytes
+/// Checks the first bytes of a client where `expected` is the protocol. Ask again with more bytes
 /// after [`Look::More`].
 #[cold]
 pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
@@ -111,7 +111,7 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
     match found {
         Some(found) => Look::Found(found),
         None if bytes.len() >= LOOK_BYTES => Look::Expected,
-        // A whole line, where lines are what is spoken.
+        // A whole line, for protocols of lines.
         None if expected.is_text() && bytes.contains(&b'\n') => Look::Expected,
         None => Look::More,
     }
@@ -130,7 +130,8 @@ fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
     }
 }
 
-/// What a server said first where `expected` is spoken; nothing if it may be that, or is unknown.
+/// Protocol of the first bytes of a server where `expected` was configured; `None` if it may be
+/// that, or is unknown.
 pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
     let found = match bytes {
         // An alert (21) or a handshake record (22), version 3.x.
@@ -144,8 +145,8 @@ pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
     (found != expected).then_some(found)
 }
 
-/// Writes what a client of `found` understands as a refusal, with `reason` where there is room for
-/// words. `first` is what it sent: a MongoDB reply names the request it answers.
+/// Writes a refusal that a client of `found` understands, with `reason` where the protocol has a
+/// place for words. `first` is what it sent: a MongoDB reply names the request it answers.
 pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
     match found {
         Protocol::Resp => resp::response::write_error(out, format!("ERR {reason}").as_bytes()),

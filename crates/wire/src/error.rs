@@ -9,21 +9,21 @@ pub enum Error {
     /// The bytes break the protocol.
     #[error("{protocol}: at byte {offset}: expected {expected}, got {got}")]
     Malformed {
-        /// Which codec speaks, for example `"mongodb"` or `"redis"`.
+        /// The codec, for example `"mongodb"` or `"redis"`.
         protocol: &'static str,
         /// Offset in bytes from the start of the frame.
         offset: usize,
-        /// What the protocol asks for at this place.
+        /// What the protocol expects here.
         expected: &'static str,
-        /// What stood there, short enough to log.
+        /// What was found, short enough to log.
         got: String,
     },
     /// Another protocol than the one that is expected.
     #[error("expected {}, got {}; {}", .expected.name(), .found.name(), .found.advice(*.expected))]
     Foreign {
-        /// What is spoken here.
+        /// The expected protocol.
         expected: Protocol,
-        /// What the first bytes speak.
+        /// The protocol of the first bytes.
         found: Protocol,
         /// The first bytes, for [`detect::refuse`](crate::detect::refuse).
         first: [u8; LOOK_BYTES],
@@ -31,7 +31,7 @@ pub enum Error {
     /// A declared length passes the configured limit.
     #[error("{protocol}: at byte {offset}: {what} of {got} passes the limit of {limit}")]
     TooLarge {
-        /// Which codec speaks.
+        /// The codec.
         protocol: &'static str,
         /// Offset in bytes from the start of the frame.
         offset: usize,
@@ -39,10 +39,10 @@ pub enum Error {
         what: &'static str,
         /// The limit in force.
         limit: u64,
-        /// What was declared.
+        /// The declared size.
         got: u64,
     },
 }
 
-/// What every codec returns.
+/// Result of every codec.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

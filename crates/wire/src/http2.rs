@@ -4,7 +4,7 @@ const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
 
-/// Where a client's bytes stand: it counts frames, and looks at nothing in them.
+/// Position in a client's bytes: it counts frames without parsing them.
 #[derive(Debug)]
 pub struct Frames {
     /// The head of the next frame, as far as it has come.

@@ -1,4 +1,4 @@
-//! One connection that asks and waits: filling, checking, reading what a server says of itself.
+//! One synchronous connection: filling, checking, reading INFO.
 
 use std::{
     io::{Read, Write},
@@ -93,7 +93,7 @@ impl Session {
         line.strip_prefix(':').and_then(|text| text.parse().ok()).context("expected a number")
     }
 
-    /// How many reads have found something, as INFO says.
+    /// Number of keyspace hits in INFO.
     pub(crate) fn hits(&mut self) -> anyhow::Result<u64> {
         self.write_words(&["INFO", "stats"])?;
         let bytes: usize = self.line()?.trim_start_matches('$').parse()?;
@@ -101,7 +101,7 @@ impl Session {
         self.stream.read_exact(&mut text)?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let hits = text.lines().find_map(|line| line.strip_prefix("keyspace_hits:"));
-        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO says no keyspace_hits")
+        hits.and_then(|hits| hits.trim().parse().ok()).context("INFO: no keyspace_hits")
     }
 
     fn write_words(&mut self, words: &[&str]) -> anyhow::Result<()> {

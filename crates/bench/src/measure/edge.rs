@@ -2,8 +2,8 @@
 //! key server, beside the same edge with the same key in a file.
 //!
 //! The edge has a core of its own; its clients (`openssl s_time`) and the key server share the other,
-//! so the key server's work is paid for by the client's side, as a machine of its own would. Every
-//! handshake is counted by the edge, which says that it was full.
+//! so the key server's work is paid for by the client's side, as a machine of its own would. The
+//! edge counts every full handshake.
 
 use std::{
     fs,
@@ -80,7 +80,7 @@ impl Stage {
         import.args(["keyserver", "import", "--database", &database, "--kek-file", "kek"]);
         let imported = import.arg("shop.example.key").output()?;
         let said = String::from_utf8_lossy(&imported.stderr).into_owned();
-        ensure!(imported.status.success(), "the key cannot be imported: {said}");
+        ensure!(imported.status.success(), "cannot import the key: {said}");
         let at = free_address()?;
         let mut serve = run.servers.enroute_in(&directory);
         serve.args(["keyserver", "serve", "--listen", &at.to_string(), "--database", &database]);
@@ -177,6 +177,6 @@ fn certificates(directory: &Path) -> anyhow::Result<()> {
         done";
     let made = Command::new("sh").args(["-ec", script]).current_dir(directory).output()?;
     let said = String::from_utf8_lossy(&made.stderr);
-    ensure!(made.status.success(), "openssl makes no certificates: {said}");
+    ensure!(made.status.success(), "openssl cannot create certificates: {said}");
     Ok(())
 }

@@ -39,7 +39,7 @@ struct Result {
     packet_hops_simulated: f64,
 }
 
-/// What ns-3 says.
+/// Output of ns-3.
 #[derive(Debug, Deserialize)]
 struct Peer {
     packets: f64,
@@ -254,8 +254,8 @@ fn spread(trace: &Path, factor: u32) -> anyhow::Result<PathBuf> {
 /// packet-hops a second".
 fn said_per_s(said: &str, what: &str) -> anyhow::Result<f64> {
     let cost = said.lines().rfind(|line| line.ends_with(" packet-hops a second"));
-    let words: Vec<&str> = cost.context("no cost was said")?.split(' ').collect();
-    let place = words.iter().position(|word| *word == what).context("no such cost was said")?;
+    let words: Vec<&str> = cost.context("no cost was printed")?.split(' ').collect();
+    let place = words.iter().position(|word| *word == what).context("no such cost was printed")?;
     let rate = place.checked_sub(1).map_or("nothing", |before| words[before]);
     rate.parse::<f64>().with_context(|| format!("a number of {what}, not {rate}"))
 }
@@ -328,11 +328,11 @@ fn ended(run: &Run, command: &mut Command) -> anyhow::Result<Ended> {
         .next()
         .unwrap_or_default()
         .parse()
-        .context("the kernel says no CPU time")?;
+        .context("the kernel reports no CPU time")?;
     let status = child.wait()?;
     let said = fs::read_to_string(&said).unwrap_or_default();
     if !status.success() {
-        bail!("{:?} ended ({status}); it said:\n{said}", command.get_program());
+        bail!("{:?} ended ({status}); its output:\n{said}", command.get_program());
     }
     let output = fs::read_to_string(&output)?;
     Ok(Ended { output, said, cpu_s: cpu_ns / 1e9, wall_s, peak_bytes })

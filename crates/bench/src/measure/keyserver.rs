@@ -94,7 +94,7 @@ fn describe(padding: &Value) -> String {
 /// seconds for one.
 fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
     let line = report.lines().find(|line| line.starts_with(prefix));
-    let line = line.with_context(|| format!("openssl speed says no {prefix}:\n{report}"))?;
+    let line = line.with_context(|| format!("openssl speed: no {prefix} in:\n{report}"))?;
     let value: f64 = line.split(':').nth(3).context("too few fields")?.parse()?;
     ensure!(value > 0.0, "openssl speed: {line}");
     Ok(if value < 1.0 { 1.0 / value } else { value })
@@ -213,7 +213,7 @@ struct Latencies {
     machine_ms: (f64, f64),
     alone_ms: f64,
     beside_ms: f64,
-    /// RSA answers a second meanwhile.
+    /// RSA answers per second during that.
     rsa: f64,
 }
 
@@ -370,7 +370,7 @@ fn output_on(cores: Cores, command: &mut Command) -> anyhow::Result<String> {
     process::on(cores, || output(command))?
 }
 
-/// What a command prints. Fails, with what it said, when it fails.
+/// Output of a command. On failure the error contains the output.
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

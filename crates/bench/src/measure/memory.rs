@@ -118,7 +118,7 @@ pub(super) fn idle_connections(run: &Run) -> anyhow::Result<Vec<Figure>> {
     }
     settle();
     let full = cache.resident_bytes()?;
-    // None was closed meanwhile.
+    // None was closed during the measurement.
     for session in &mut sessions {
         session.get(0, VALUE_BYTES)?;
     }

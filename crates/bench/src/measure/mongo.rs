@@ -23,7 +23,7 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// The collection at `address`, over one connection that is made already.
 pub(super) async fn collection(address: SocketAddr) -> anyhow::Result<Collection<Document>> {
-    // The monitor's own requests would be measured, too, if it were not told to keep still.
+    // The monitor's own requests would be measured, too, if its interval were not increased.
     let url = format!(
         "mongodb://{address}/?directConnection=true&maxPoolSize=1&serverMonitoringMode=poll\
          &heartbeatFrequencyMS=600000"
@@ -71,7 +71,7 @@ async fn read_all(
 pub(super) fn hit_and_miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let count = if run.short { 1_000 } else { 3_000 };
     let before_mongo = |suffix| compare(run, suffix, &run.servers.mongo()?, count, WARM_UP);
-    // On one core nothing but work is measured; apart, who wakes whom on which core decides.
+    // On one core nothing but work is measured; apart, the placement of wake-ups on cores decides.
     let fast = process::on(SERVER, || before_mongo(""))??;
     let free = before_mongo("-free")?;
     // FerretDB searches all its documents: few, then.

@@ -1,5 +1,6 @@
-//! What the machine does to whoever runs on it: threads of its kernel, and a host that lends its cores to others,
-//! take them away for milliseconds. A queue that is 70 % busy needs three times as long again to make up for it.
+//! Scheduling noise of the machine: kernel threads, and a hypervisor that runs other guests on its
+//! cores, take a core away for milliseconds. A queue that is 70 % busy needs more than three times
+//! as long to catch up.
 
 use std::{
     thread,
@@ -11,9 +12,9 @@ use crate::process::{self, CLIENT, SERVER};
 /// Shorter gaps are those of a thread that runs.
 const GAP_MIN: Duration = Duration::from_micros(20);
 
-/// Both cores are kept busy for so long. Then how long a queue waits that is served for this `load` of the
-/// time, on the server's core and on the client's, if nothing but the machine delays it: ms, at this `share` of
-/// moments.
+/// Both cores are kept busy for this time. Then how long a queue waits that is served for this
+/// `load` of the time, on the server's core and on the client's, if nothing but the machine delays
+/// it: ms, at this `share` of moments.
 pub(super) fn waits_at_load(time: Duration, load: f64, share: f64) -> anyhow::Result<(f64, f64)> {
     thread::scope(|scope| {
         let gaps = |core| scope.spawn(move || process::on(core, || gaps(time)));
@@ -26,7 +27,7 @@ pub(super) fn waits_at_load(time: Duration, load: f64, share: f64) -> anyhow::Re
     })
 }
 
-/// A time in which a thread that wants nothing but the time did not run.
+/// A period in which a thread that only reads the clock did not run.
 struct Gap {
     /// Since the beginning.
     at: Duration,
@@ -46,8 +47,8 @@ fn gaps(time: Duration) -> Vec<Gap> {
     gaps
 }
 
-/// What who comes waits as each gap begins, and how long it is to the next. A gap adds its length; from then on
-/// the wait gets shorter by what the queue is not served for.
+/// The waiting time at the start of each gap, and the time until the next. A gap adds its length;
+/// from then on the wait gets shorter by what the queue is not served for.
 fn waits(gaps: &[Gap], time: Duration, load: f64) -> Vec<(Duration, Duration)> {
     let ends = gaps.iter().skip(1).map(|next| next.at).chain([time]);
     let mut left = Duration::ZERO;
@@ -59,7 +60,7 @@ fn waits(gaps: &[Gap], time: Duration, load: f64) -> Vec<(Duration, Duration)> {
     gaps.iter().zip(ends).map(wait).collect()
 }
 
-/// At `share` of all moments the wait is at most so long.
+/// The quantile `share` of the waiting time over all moments.
 fn within(waits: &[(Duration, Duration)], time: Duration, load: f64, share: f64) -> Duration {
     let beyond = |bound: Duration| {
         let above = |(wait, lasts): &(Duration, Duration)| {
@@ -99,7 +100,8 @@ mod tests {
         // Nobody else there: 10 of 1,000 moments are in the gap, and half of those wait for 5 ms at least.
         assert_eq!(wait(&[(100, 10)], 0.0, 0.99), 0.0);
         assert_eq!(wait(&[(100, 10)], 0.0, 0.995), 5.0);
-        // Half the time is needed: it takes 20 ms until nobody waits, and 10 of those wait for 5 ms at least.
+        // At half load it takes 20 ms until the queue is empty, and in 10 of those the wait is at
+        // least 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
         // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are over.
         assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);

@@ -1,8 +1,8 @@
 //! The paper's scenario B: an origin 164 ms away, and a cache of which the hundred keys need 10, 30,
 //! 70 or all 100 per cent.
 //!
-//! One client waits for nearly every read, so many replicas run at once, each with a cache, a client
-//! and a sequence of keys of its own; only the link and the origin, idle but for a few per cent, are
+//! One client waits for nearly every read, so many replicas run at once, each with its own cache,
+//! client and sequence of keys; only the link and the origin, idle but for a few per cent, are
 //! shared. Together they make enough reads for chance to matter less than the goal.
 
 use std::{collections::BTreeSet, net::SocketAddr};

@@ -1,15 +1,15 @@
-//! The origin's last greetings: what clients are told while it cannot be reached.
+//! The origin's last greetings, repeated to clients while it cannot be reached.
 //!
-//! A client that is not greeted goes away, and no longer asks for what storage could answer. So one
-//! listener's sessions share what the origin said last, and repeat it for a bounded time to clients
-//! that authenticate nothing.
+//! A client without a greeting disconnects, and gets no hits. So the sessions of one listener share
+//! the last greeting of the origin, and repeat it for a bounded time to clients that authenticate
+//! nothing.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// What one origin said last, in each of the two ways to ask.
+/// The last greeting of one origin, for each of the two request forms.
 #[derive(Debug, Default)]
 pub struct Greetings([Mutex<Option<Greeting>>; 2]);
 
@@ -19,7 +19,7 @@ struct Greeting {
     told_at: Duration,
 }
 
-/// How a client asked.
+/// Request form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// MongoDB's `isMaster`; `HELLO 2`.
@@ -33,7 +33,7 @@ impl Greetings {
         *self.at(form) = Some(Greeting { reply, told_at: now });
     }
 
-    /// What was said no longer than `age_max` ago.
+    /// The greeting, if it is not older than `age_max`.
     pub(crate) fn recall(&self, form: Form, age_max: Duration, now: Duration) -> Option<Vec<u8>> {
         let greeting = self.at(form);
         let recent = greeting.as_ref().filter(|greeting| now <= greeting.told_at + age_max);
@@ -41,7 +41,7 @@ impl Greetings {
     }
 
     fn at(&self, form: Form) -> MutexGuard<'_, Option<Greeting>> {
-        // Whoever panicked did not hold half of a greeting.
+        // A panic while the lock was held cannot leave a partial greeting.
         self.0[form as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 //! Filter: names the flow of every message (VNF-Cache §3.1).
 //!
-//! The Client Filter tells *manipulation* – reads and writes of data – from *coordination*, which
-//! passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with a
-//! `client` and a `server` file; everything above speaks of keys, variants and scopes only.
+//! The Client Filter separates *manipulation* – reads and writes of data – from *coordination*,
+//! which passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with
+//! a `client` and a `server` file; everything above uses keys, variants and scopes only.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub enum Ends {
     Discards,
 }
 
-/// What a reply says of a write.
+/// Outcome of a write according to its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The origin has applied it, or may have.
@@ -66,10 +66,10 @@ pub enum Verdict {
     Refused,
     /// It proves that the origin has done nothing yet: it keeps the write for the end of a transaction.
     Queued,
-    /// As applied; but whether the transaction it was to end has ended is not known.
+    /// As applied; but it is unknown whether the transaction has ended.
     Unclear,
-    /// It says that it was refused, in words that what it ran may have chosen: the reply to the
-    /// [`Filter::proof`] behind it decides. As applied, if there is none.
+    /// An error whose text a script may have chosen: the reply to the [`Filter::proof`] behind it
+    /// decides. As applied, if there is none.
     Claimed,
 }
 
@@ -190,22 +190,22 @@ pub enum Reply {
     Rewritten,
     /// Nothing.
     Never,
-    /// Nothing that is known of: no version of the protocol has it. An origin that does not either
-    /// ends the connection.
+    /// Unknown: no version of the protocol has this request. An origin without it closes the
+    /// connection.
     Unknown,
     /// One reply, behind which the origin ends the connection.
     Last,
-    /// One reply, behind which the client wants to hear other replies or none. The origin is asked by
-    /// [`Filter::keep_answering`] instead, so that its replies can be told apart.
+    /// One reply, after which the client wants different replies or none. The origin is asked by
+    /// [`Filter::keep_answering`] instead, so that its replies can be matched.
     Hush(Hush),
-    /// So many messages that the origin sends unasked, which [`Filter::confirms`] tells from others, or one
-    /// reply, which is an error.
+    /// This many pushes of the origin, which [`Filter::confirms`] recognises, or one reply, which
+    /// is an error.
     Confirmed(usize),
-    /// From here on the origin speaks when it likes; replies can no longer be told apart.
+    /// From here on the origin sends messages at any time; replies can no longer be matched.
     Stream,
 }
 
-/// Which replies a client wants to hear.
+/// Which replies a client wants to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hush {
     /// All.
@@ -229,7 +229,7 @@ pub struct Cut {
     pub continues: bool,
 }
 
-/// What a probe found out.
+/// Result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
     /// When the key expires at the origin.
@@ -253,8 +253,8 @@ pub trait Filter {
     /// The bytes break the protocol or a limit; the connection cannot go on.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
-    /// Is the origin asked who a connection is with its first request, whatever that is? If not, with
-    /// the first that reads or writes.
+    /// Whether the identity of a connection is checked with its first request of any kind. If not,
+    /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
     /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
@@ -295,7 +295,7 @@ pub trait Filter {
     /// `tag` is the request at the head of the queue.
     ///
     /// # Errors
-    /// The bytes break the protocol or a limit, or answer a request nobody made.
+    /// The bytes break the protocol or a limit, or answer no request.
     fn cut(&mut self, bytes: &[u8], tag: Option<&Self::Tag>) -> Result<Cut>;
 
     /// Packs a whole reply for storage.
@@ -349,16 +349,16 @@ pub trait Filter {
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
     fn keep_answering(&self, out: &mut Vec<u8>);
 
-    /// Writes a question of our own that asks who the connection speaks for, and gives its tag; `None`
-    /// if it would come between what belongs together. It stands before the request named last, or, if
-    /// `forced`, behind everything that has been sent.
+    /// Writes an identity check of the connection, and returns its tag; `None` if it would come
+    /// between what belongs together. It stands before the request named last, or, if `forced`,
+    /// behind everything that has been sent.
     fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Reads the answer to a check.
     fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
 
-    /// Does the reply to a request of a connection that was not logged in say that it is not, or that
-    /// there is no such request?
+    /// Whether the reply to a request of a connection that is not logged in says so, or says that
+    /// the request does not exist.
     fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
     /// All that a request to this origin can touch.
@@ -377,11 +377,11 @@ pub trait Filter {
         now: Duration,
     );
 
-    /// Keeps what a reply says of the origin, for when it cannot be reached.
+    /// Stores the greeting in a reply, for use while the origin cannot be reached.
     fn remember(&self, tag: &Self::Tag, reply: &[u8], now: Duration);
 
-    /// Writes what a new connection to the origin must be told to take over from one that was lost,
-    /// and gives its tag; its reply is shown to [`Self::observe`] and kept from the client.
+    /// Writes the set-up commands of a new connection to the origin that replaces a lost one, and
+    /// gives its tag; its reply is shown to [`Self::observe`] and kept from the client.
     fn restore(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// What the client is to see instead of `message`, a whole one of the origin that sends it to
@@ -413,7 +413,7 @@ pub trait Filter {
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
     fn refuse(&mut self, error: &wire::Error, out: &mut Vec<u8>);
 
-    /// May the reply to the request of `tag` wait for what other clients do, or for an event?
+    /// Whether the reply to the request of `tag` may depend on other clients or on an event.
     fn waits(&self, tag: &Self::Tag) -> bool;
 
     /// Could a new connection to the origin take over from the one that was lost? Not if the client

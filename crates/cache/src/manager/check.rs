@@ -1,5 +1,5 @@
-//! Asks the origin who the connection speaks for, and holds back what must not leave before that is
-//! known (see [`crate::principal`]).
+//! Checks the identity of the connection at the origin, and holds back requests that must not be
+//! sent before it is known (see [`crate::principal`]).
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// The origin answered a request of a connection that it had taken for not logged in.
+    /// The origin answered a request of a connection that was considered not logged in.
     pub(crate) fn refused<S: Storage>(
         &mut self,
         tag: F::Tag,
@@ -115,7 +115,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
     ) {
         if !self.filter.refuses(&tag, reply) {
-            // Its rights have changed since it was asked.
+            // Its rights have changed since the check.
             storage.written_elsewhere(self.filter.everything());
             self.standing.begin_again(if streams { Login::Accepted } else { Login::Unknown });
             if streams {

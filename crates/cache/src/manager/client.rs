@@ -20,7 +20,7 @@ impl<F: Filter> Session<F> {
         !self.streams && self.hush == Hush::Off && self.unreachable.is_none()
     }
 
-    /// Handles one request; `false` if it waits for another client's fill and must come again.
+    /// Handles one request; `false` if it waits for another client's fill and must be repeated.
     pub(crate) fn handle_request<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -49,7 +49,7 @@ impl<F: Filter> Session<F> {
         true
     }
 
-    /// A read of one key; `false` if it waits for another client's fill and must come again.
+    /// A read of one key; `false` if it waits for another client's fill and must be repeated.
     #[inline]
     pub(crate) fn read<S: Storage>(
         &mut self,
@@ -194,7 +194,7 @@ impl<F: Filter> Session<F> {
             return;
         }
         if self.standing.is_detached() {
-            // Who is given the answer will be known only of the next connection to the origin.
+            // The principal of the answer will be known only on the next connection to the origin.
             return self.pass_whole(merge, tag, original, storage);
         }
         if missing.len() == read.keys.len() {
@@ -353,7 +353,7 @@ impl From<Refusal> for WhyNot {
             Refusal::NotHot => Self::NotHot,
             Refusal::Closed(Closed::WritePending) => Self::WritePending,
             Refusal::Closed(Closed::Quarantine) => Self::Quarantine,
-            // Somebody else fills it; for this read it is simply not there yet.
+            // Another session fills it; for this read it is a miss.
             Refusal::Closed(Closed::FillPending) => Self::NotStored,
             Refusal::Closed(Closed::Derived) => Self::Derived,
             Refusal::Closed(Closed::NamespaceLimit) => Self::NamespaceLimit,

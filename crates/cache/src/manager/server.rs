@@ -26,7 +26,8 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) -> Result<(), Error> {
         let Some(seen) = self.expects(cut) else {
-            // A push, or words nobody asked for (a server that refuses connections says so first).
+            // A push, or an unsolicited reply (a server that refuses connections sends an error
+            // first).
             self.to_client.buffer().extend_from_slice(part);
             let whole = cut.ends && self.reading == Reading::Boundary;
             self.reading = if cut.ends { Reading::Boundary } else { Reading::Unasked };
@@ -183,7 +184,7 @@ impl<F: Filter> Session<F> {
             }
         }
         if !writes.is_empty() || ends != Ends::Nothing {
-            // A fence says that the origin has come past the write, and nothing else.
+            // A fence only shows that the origin has processed the write.
             let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
             self.conclude(writes, ends, verdict, storage);
         }
@@ -213,7 +214,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// The client has said which replies it wants to hear, and the origin was asked for all.
+    /// The client has chosen the replies that it wants, and the origin was asked for all.
     fn hush(&mut self, hush: Hush, tag: &F::Tag, reply: &[u8]) {
         let accepted = self.filter.accepts(tag, reply);
         let passes = !accepted || hush == Hush::Off;
@@ -227,7 +228,7 @@ impl<F: Filter> Session<F> {
         self.advance_queue();
     }
 
-    /// A reply that the client did not want to hear has gone by.
+    /// A reply that the client did not want was discarded.
     pub(crate) fn hear(&mut self) {
         if self.hush == Hush::Next {
             self.hush = Hush::Off;
@@ -350,7 +351,7 @@ impl<T> Expected<T> {
 }
 
 impl Action {
-    /// Is it about a request that the client knows nothing of?
+    /// Whether it answers a request of the cache itself.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(
             self,

@@ -24,7 +24,7 @@ pub struct Config {
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
     pub coalesce_wait_max: Duration,
-    /// How long it is believed what the origin has said of a connection's rights.
+    /// Validity of the rights that the origin reported for a connection.
     pub authorization_lease: Duration,
 }
 

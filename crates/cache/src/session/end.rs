@@ -102,8 +102,8 @@ impl<F: Filter> Session<F> {
         let held = mem::replace(&mut self.hold, Hold::No) != Hold::No;
         self.unreachable = held.then(|| why.to_owned());
         self.standing.presume(held);
-        // What the client believes to have set up, no origin knows of; and what came behind the
-        // start of a stream has no place in the queue.
+        // The origin lacks state that the client has set up; and what came behind the start of a
+        // stream has no place in the queue.
         let keeps = self.filter.is_stateless() && !self.streams && !self.passing;
         (self.streams, self.streaming) = (false, false);
         if keeps { Afterlife::Continue } else { Afterlife::Close }
@@ -134,8 +134,9 @@ impl<F: Filter> Session<F> {
         self.parked = None;
     }
 
-    /// The client is gone. Its writes go on at the origin: call this, go on with the origin's side while
-    /// [`Self::awaits_writes`], and close the session then. Others need not wait for a quarantine.
+    /// The client has disconnected. Its writes may still be executed at the origin: call this,
+    /// continue the origin side while [`Self::awaits_writes`], then close the session. This avoids
+    /// a quarantine.
     pub fn client_gone(&mut self) {
         self.deserted = true;
         self.parked = None;

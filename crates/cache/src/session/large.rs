@@ -19,8 +19,7 @@ pub(super) enum Passage {
 }
 
 impl<F: Filter> Session<F> {
-    /// Has the origin shown that it accepts this client? Until then the client is a stranger, and
-    /// little of what it sends is held.
+    /// Whether the origin has accepted this client. Until then, only little of its data is held.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.standing.login() == Login::Accepted

@@ -1,4 +1,4 @@
-//! Conversations as data: what clients and origins say, and what each must hear.
+//! Conversations as data: input of clients and origins, and expected output to each.
 //!
 //! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
 //! Steps name their connection by a number behind them; without one it is the first.

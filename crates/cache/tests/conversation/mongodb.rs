@@ -70,7 +70,7 @@ impl Speech for MongoDb {
         (frame("{count: \"users\", $db: \"shop\"}", 998, 0), frame("{ok: 1.0}", 999, 998))
     }
 
-    /// Nobody has to log in; whoever does has rights of its own.
+    /// No login is required; each user has its own rights.
     fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)> {
         let (frame, length) = frame::decode(leaving, &Limits::default()).expect("well-formed")?;
         let request = Request::parse(&frame).ok()??;

@@ -2,8 +2,8 @@
 //! `session`.
 //!
 //! The input is a conversation: first the protocol, then pieces of it. A piece begins with a byte
-//! whose low bit says who speaks and whose other bits say how many bytes follow; `CONTROL` of them
-//! means that the next byte is something that happens instead.
+//! whose low bit selects the sender and whose other bits are the number of bytes that follow;
+//! `CONTROL` of them means that the next byte is something that happens instead.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ fn redis(conversation: &[u8]) {
     rest(&mut storage);
 }
 
-/// Holds the conversation on one connection, until it is over or somebody breaks the protocol.
+/// Holds the conversation on one connection, until its end or a protocol violation.
 fn hold<F: Filter>(filter: F, mut conversation: &[u8], storage: &mut MemoryStorage) {
     let mut session = Session::new(filter, Arc::new(config()), Ticket(1));
     let mut now = Duration::from_secs(1);

@@ -21,7 +21,7 @@ pub(crate) enum Ask {
 /// What a client needs to ask.
 pub(crate) struct Asking<'w> {
     pub(crate) random: &'w mut Random,
-    /// Requests that nobody answers must reach the origin before this time, or never.
+    /// Requests without a reply must reach the origin before this time, or never.
     pub(crate) until: Duration,
     /// One in so many of the writes above a key is made.
     pub(crate) calm: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Asking<'w> {
 }
 
 impl Asking<'_> {
-    /// A value that nobody wrote before.
+    /// A value that was never written before.
     pub(crate) fn value(&mut self) -> u32 {
         *self.values += 1;
         *self.values
@@ -60,7 +60,7 @@ pub(crate) trait Protocol: Sized {
     fn filter(random: &mut Random) -> Self::Filter;
     /// One or more requests in `out`, and what is asked by those that will be answered.
     fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
-    /// Has the client been told something after which it does not go on?
+    /// Whether the client got a reply after which it stops.
     fn gives_up(_: &Self::Client) -> bool {
         false
     }

@@ -263,7 +263,7 @@ fn carry_out(
     }
 }
 
-/// What one is told that lacks a right; a script may say it, too.
+/// The error for a missing right; a script may return it, too.
 const NO_RIGHT: &[u8] = b"-NOPERM this user has no permissions\r\n";
 const OK: &[u8] = b"+OK\r\n";
 

@@ -70,7 +70,7 @@ pub(crate) struct World<P: Protocol> {
     calm: usize,
     /// How rarely a key is written.
     idle: usize,
-    /// Nothing breaks and nobody asks any more.
+    /// No more faults and no more requests.
     ending: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Users: who may do what, in Redis's language of access rules.
+//! Users and their rights, as Redis access rules.
 //!
 //! **Read first:** `rules.rs`.
 
@@ -31,7 +31,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Is this the same user, with the rules of another time maybe?
+    /// Whether this is the same user, possibly with other rules.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.born == other.born
     }
@@ -75,7 +75,7 @@ impl Acl {
         self.find(name).filter(|user| user.rules.accepts(password))
     }
 
-    /// Is every client let in as the default user, without a password?
+    /// Whether every client becomes the default user without a password.
     pub fn is_open(&self) -> bool {
         self.users.read().get(DEFAULT).is_some_and(|user| user.rules.needs_no_password())
     }
@@ -83,7 +83,7 @@ impl Acl {
     /// Applies rules to a user, made if absent; all or none.
     ///
     /// # Errors
-    /// The rule that cannot be, and why.
+    /// The invalid rule, and the reason.
     pub fn set(&self, name: &str, rules: &[&str]) -> Result<(), Failure> {
         let mut users = self.users.write();
         let present = users.get(name);
@@ -119,7 +119,7 @@ impl Acl {
     /// that one as it is at the start.
     ///
     /// # Errors
-    /// The line that cannot be, and why.
+    /// The invalid line, and the reason.
     pub fn load(&self, text: &str) -> Result<(), Failure> {
         let mut users = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {

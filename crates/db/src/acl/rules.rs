@@ -21,7 +21,7 @@ pub struct Rules {
     /// Every key, whatever the patterns.
     all_keys: bool,
     keys: Vec<KeyPattern>,
-    /// What was said about `sanitize-payload`, if anything was. There are no payloads.
+    /// The `sanitize-payload` setting, if given. It has no effect.
     pub(crate) payload: Option<&'static str>,
     pub(crate) channels: Vec<String>,
     /// Every command.
@@ -95,7 +95,7 @@ impl Rules {
         }
     }
 
-    /// Is everybody this user who says nothing else?
+    /// Whether clients become this user without a login.
     pub(crate) fn needs_no_password(&self) -> bool {
         self.enabled && self.without_password
     }
@@ -126,8 +126,8 @@ impl Rules {
         Access::Allowed
     }
 
-    /// One pattern has to allow all of it, as in Redis: a right to read by one and to write by another is
-    /// no right to do both at once.
+    /// A single pattern must allow all of it, as in Redis: read access by one and write access by
+    /// another do not combine.
     fn may_touch(&self, key: &[u8], touch: Touch) -> bool {
         self.all_keys
             || self.keys.iter().any(|pattern| {

@@ -1,4 +1,4 @@
-//! What a connection has said about itself: what its commands see and change.
+//! State of a connection that its commands read and change.
 //!
 //! [`Session`](crate::Session) executes the commands; it is above them, and this below.
 
@@ -31,7 +31,7 @@ pub(crate) enum ReplyMode {
     SkipNext,
 }
 
-/// What a connection has said about itself.
+/// State of a connection.
 pub(crate) struct Connection {
     /// The same as other connections see it.
     pub(crate) client: Arc<Client>,
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) tracking: Tracking,
     /// The channels it has subscribed to.
     pub(crate) channels: BTreeSet<Box<[u8]>>,
-    /// How far the command has come that is to be given again.
+    /// Progress of a command that must be repeated.
     pub(crate) progress: Progress,
 }
 

@@ -1,4 +1,4 @@
-//! How far a command has come that is given in portions.
+//! Progress of a command that is executed in portions.
 
 /// A place in a scan over all shards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

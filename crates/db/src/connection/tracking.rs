@@ -1,4 +1,4 @@
-//! What a connection has said with CLIENT TRACKING.
+//! CLIENT TRACKING state of a connection.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ pub(crate) enum Mode {
     OptIn,
     /// Reads not excluded by CLIENT CACHING NO.
     OptOut,
-    /// None: the client hears of every key with its prefixes.
+    /// None: the client is notified of every key with its prefixes.
     Broadcast,
 }
 

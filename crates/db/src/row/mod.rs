@@ -14,8 +14,8 @@ pub(crate) use rows::Rows;
 pub(crate) use touch::{Touch, Touches};
 pub(crate) use written::Written;
 
-/// One row of the table without its handler: that of wire's table, and what only who executes it
-/// has to know.
+/// One row of the table without its handler: that of wire's table, and properties needed only for
+/// execution.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// Name, arity, flags, categories and positions of keys.
@@ -91,8 +91,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Keys where wire's row has them. Something is done to each of them: access rules would allow
-    /// everybody a key that nothing is done to.
+    /// Keys at the positions of wire's row. Each must have an access kind: access rules would allow
+    /// every user a key without one.
     const fn new(positions: Positions, touches: Touches) -> Self {
         let (first, last, step) = match positions {
             Positions::None => (0, 0, 0),

@@ -1,4 +1,4 @@
-//! An admitted command and the shards it needs: held, its keys loaded, done, and told of.
+//! An admitted command and the shards it needs: locking, loading of keys, execution, notifications.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -86,7 +86,7 @@ impl Session {
     }
 
     /// Ends an execution as `outcome` says. The shards are still held: nothing can arrive unnoticed that
-    /// it waits for, and nothing that it did is seen before others are told.
+    /// it waits for, and its effects are not visible before other clients are notified.
     pub(super) fn end(
         &mut self,
         outcome: Outcome,
@@ -170,7 +170,7 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Tells others what has changed, and notes what is to become durable.
+    /// Notifies tracking clients of changes, and records the position that must become durable.
     fn settle(&mut self, keys: &mut Keyspace<'_>, server: &Server) {
         let mut notices = Vec::new();
         for (index, shard) in keys.held_with_index() {

@@ -1,4 +1,4 @@
-//! What is said to a client unasked.
+//! Push messages to a client.
 
 use wire::resp::Version;
 
@@ -6,7 +6,7 @@ use super::Session;
 use crate::{clients::Message, reply::Reply};
 
 impl Session {
-    /// Writes what others had to say to this client.
+    /// Writes pending messages for this client.
     #[inline]
     pub fn hear(&mut self, out: &mut Vec<u8>) {
         for message in self.connection.client.take_messages() {

@@ -1,8 +1,8 @@
 //! MULTI, EXEC and WATCH.
 //!
 //! WATCH remembers each key's version; EXEC compares. All shards of the transaction are held from
-//! the comparison to the last command, so it is one step to everybody else; to the disk what it
-//! writes to one shard is.
+//! the comparison to the last command, so it is atomic to other clients; on disk it is atomic per
+//! shard.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ impl Session {
             // SELECT inside the transaction.
             keys.database = self.connection.database;
             match self.run(row, args, keys, scene)? {
-                // The shards are held: there is nobody to make room for.
+                // The shards are locked: no other command can run in between.
                 Outcome::Again => {}
                 Outcome::Wait | Outcome::Queue | Outcome::Busy => {
                     return Err(Failure::new(format!(

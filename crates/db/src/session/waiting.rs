@@ -1,4 +1,4 @@
-//! What is kept for a command that waits for the disk, from one time it is given to the next.
+//! State of a command that waits for the disk, kept between its executions.
 
 use store::elastic::Ticket;
 
@@ -11,7 +11,7 @@ pub(super) struct Waiting {
     tickets: Vec<(usize, Ticket)>,
     /// What that keeps in memory, in bytes.
     bytes: usize,
-    /// It waits for its turn, or was told that it has come.
+    /// It is in the disk queue, or was notified that it may begin.
     is_queued: bool,
 }
 
@@ -21,7 +21,7 @@ impl Waiting {
         self.tickets.iter().map(|&(index, _)| index)
     }
 
-    /// Is it the command's turn, as it has asked the disk before or was told so?
+    /// Whether the command may use the disk, because it has used it before or was notified.
     pub(super) fn has_begun(&self) -> bool {
         self.is_queued || !self.tickets.is_empty()
     }

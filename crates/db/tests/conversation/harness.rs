@@ -1,4 +1,4 @@
-//! Conversations as data: what clients say to the database, and what each must hear.
+//! Conversations as data: input of clients, and expected output to each.
 //!
 //! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
 //! Steps name their client by a number behind them; without one it is the first. How requests and
@@ -20,9 +20,9 @@
 //!
 //! The disk does what it is asked for at once, unless the conversation says `config disk=shown`.
 //!
-//! Whatever is heard and is not expected fails the test at the next step. Every conversation is held
-//! with one shard and with three, each command alone and as the first of all that the client has
-//! sent; at its end nothing may wait.
+//! Unexpected output fails the test at the next step. Every conversation is held with one shard and
+//! with three, each command alone and as the first of all that the client has sent; at its end
+//! nothing may wait.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -106,7 +106,7 @@ fn steps(text: &str) -> Vec<(usize, String)> {
 struct Play {
     machine: Machine,
     clients: BTreeMap<u64, Client>,
-    /// How long answers are to be kept back that nobody has asked about.
+    /// Delays of answers that no step has checked.
     pauses: BTreeMap<u64, Duration>,
     ahead: bool,
     polite: bool,

@@ -63,7 +63,7 @@ impl Host for Process {
     }
 }
 
-/// Shards that one thread shares with nobody.
+/// Shards of a single thread.
 pub(crate) struct Cells(Vec<RefCell<Shard>>);
 
 impl Shards for Cells {
@@ -235,7 +235,7 @@ pub(crate) struct Client {
     given: VecDeque<Vec<Vec<u8>>>,
     output: Vec<u8>,
     holds: VecDeque<Hold>,
-    /// Bytes that were heard.
+    /// Bytes that were delivered.
     past: u64,
 }
 
@@ -269,17 +269,18 @@ impl Client {
         self.given.front().map(Vec::as_slice)
     }
 
-    /// Bytes written for it so far, heard or not.
+    /// Bytes written for it so far, delivered or not.
     pub(crate) fn written(&self) -> u64 {
         self.past + self.output.len() as u64
     }
 
-    /// What was written for it since there were so many bytes, heard or not; none of that was taken.
+    /// Output written for it after the given number of bytes, delivered or not; none of it was
+    /// taken.
     pub(crate) fn since(&self, written: u64) -> &[u8] {
         &self.output[usize::try_from(written - self.past).expect("not taken yet")..]
     }
 
-    /// Bytes that it has heard and taken.
+    /// Bytes that were delivered and taken.
     pub(crate) fn past(&self) -> u64 {
         self.past
     }
@@ -344,7 +345,7 @@ impl Client {
         &self.output[..end]
     }
 
-    /// Takes `count` of the bytes it has heard.
+    /// Takes `count` of the delivered bytes.
     pub(crate) fn take(&mut self, count: usize) {
         self.output.drain(..count);
         self.past += count as u64;

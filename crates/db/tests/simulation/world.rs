@@ -44,7 +44,7 @@ type State = Option<(Vec<u8>, Option<u64>)>;
 /// A key's states since it was last known for sure; each with its number in the order of all.
 type States = Vec<(u64, State)>;
 
-/// A client, and what it was answered that is not heard yet.
+/// A client, and its replies that are not delivered yet.
 struct Seat {
     client: Client,
     talk: Talk,
@@ -212,7 +212,7 @@ impl World {
         touched
     }
 
-    /// What a client hears is safe, if every write is to be.
+    /// Delivered replies are durable, if every write must be.
     fn hear(&mut self, at: usize) {
         let Seat { client, told, .. } = &mut self.seats[at];
         let count = client.heard(&self.machine).len();
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// Everything that was said is answered and heard.
+    /// All requests are answered and all replies delivered.
     fn finish(&mut self) {
         for at in 0..CLIENTS {
             let mut turns = 0;
@@ -295,7 +295,7 @@ impl World {
         self.model.held(name, now_ms).map(|held| (held.value.clone(), held.ends))
     }
 
-    /// What every key holds that was ever heard of, by a client that nobody disturbs.
+    /// Reads every known key, by a client without concurrent ones.
     fn read_all(&mut self) -> Vec<(Name, State)> {
         let names: Vec<Name> = self.history.keys().cloned().collect();
         let word = |text: &str| text.as_bytes().to_vec();

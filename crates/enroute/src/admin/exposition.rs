@@ -1,4 +1,4 @@
-//! Metrics as Prometheus reads them: text exposition format 0.0.4.
+//! Metrics for Prometheus: text exposition format 0.0.4.
 
 use std::fmt::{Display, Write};
 
@@ -35,7 +35,7 @@ impl Exposition {
     }
 }
 
-/// The samples of the metric that was begun last.
+/// Writes the samples of the metric begun last.
 pub(crate) struct Samples<'a> {
     text: &'a mut String,
     name: String,

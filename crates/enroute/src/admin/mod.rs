@@ -1,9 +1,9 @@
-//! The admin endpoint: what the cache does, over HTTP, and the few things that can change while it
-//! serves.
+//! The admin endpoint: statistics of the cache over HTTP, and the few settings that can change
+//! while it serves.
 //!
-//! **Read first:** [`Observed`], what a program shows and lets change; [`Statistics`], which is what the
-//! cache says at `GET /stats` and `GET /metrics`; then `service.rs`, the paths. Connections and their limits:
-//! [`Endpoint`].
+//! **Read first:** [`Observed`], what a program exposes; [`Statistics`], the content of `GET
+//! /stats` and `GET /metrics` of the cache; then `service.rs`, the paths. Connections and their
+//! limits: [`Endpoint`].
 
 use std::{io, net::TcpListener, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What the endpoint needs of the program it belongs to.
+//! Interface between the endpoint and its program.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,28 +6,28 @@ use serde_json::Value;
 use super::{Statistics, exposition};
 use crate::runtime::{Shared, StorageLimits};
 
-/// A program that can be looked at, and whose storage can be changed, while it serves.
+/// A program whose statistics can be read, and whose storage can be changed, while it serves.
 pub trait Observed: Send + Sync + 'static {
     /// `GET /`: a page for people.
     fn page(&self) -> &'static str;
-    /// `GET /healthz`: it serves its last requests and takes no new ones.
+    /// `GET /healthz`: whether the program is draining, that is, accepts no new connections.
     fn is_draining(&self) -> bool;
     /// `GET /stats`.
     fn statistics(&self) -> Value;
     /// `GET /metrics`: text exposition format 0.0.4.
     fn exposition(&self) -> String;
-    /// `POST /flush`: forgets what is stored; false where what is stored is kept nowhere else.
+    /// `POST /flush`: drops all stored entries; false where the stored data exist nowhere else.
     fn flush(&self) -> bool;
-    /// `POST /storage`: what is absent stays as it is; gives the room from now on.
+    /// `POST /storage`: absent fields stay unchanged; returns the new limits.
     fn resize(&self, wanted: Room) -> Room;
 }
 
-/// Room for storage; without `items_max` memory alone is the bound.
+/// Limits of storage; without `items_max` memory is the only limit.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Room {
-    /// Items at most.
+    /// Maximum number of items.
     pub items_max: Option<usize>,
-    /// Bytes at most.
+    /// Maximum memory, in bytes.
     pub bytes_max: Option<usize>,
 }
 

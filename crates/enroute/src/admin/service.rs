@@ -1,4 +1,4 @@
-//! The paths of the endpoint, what each answers, and what it says to a wrong request.
+//! The paths of the endpoint, their responses and errors.
 
 use http_body_util::{BodyExt, Limited};
 use hyper::{
@@ -74,7 +74,7 @@ fn health(shared: &impl Observed) -> Answer {
     text("text/plain; charset=utf-8", "ok\n")
 }
 
-/// The body of `POST /storage`; what is absent stays as it is.
+/// The body of `POST /storage`; absent fields stay unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {

@@ -1,4 +1,4 @@
-//! Everything the endpoint says, as one value. Its JSON is a stable shape, described in
+//! All statistics of the endpoint, as one value. Its JSON has a stable schema, described in
 //! `docs/guide/admin.md`.
 
 use cache::stats::{self, Counter, NotFilled, WhyNot};
@@ -9,7 +9,7 @@ use crate::{
     runtime::{Cause, Shared, StorageLimits},
 };
 
-/// What happened since the start, and sizes now. All sizes are bytes.
+/// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Statistics {
     /// The program's version.
@@ -70,7 +70,7 @@ impl Serialize for ByReason {
     }
 }
 
-/// Writes by how much they could touch.
+/// Writes by the scope that they can affect.
 #[derive(Debug, Clone, Serialize)]
 pub struct Writes {
     /// One key.
@@ -81,9 +81,9 @@ pub struct Writes {
     pub database: u64,
     /// Everything of an origin.
     pub everything: u64,
-    /// Those of them that the origin refused: nothing was invalidated.
+    /// Of these, writes that the origin refused: nothing was invalidated.
     pub refused: u64,
-    /// Those of them whose answer never came.
+    /// Of these, writes whose reply was lost.
     pub lost: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Writes {
 pub struct Storage {
     /// Items held.
     pub items: usize,
-    /// Items at most; absent (`null`) where memory alone is the bound.
+    /// Maximum number of items; absent (`null`) if memory is the only limit.
     pub items_max: Option<usize>,
     /// Bytes accounted against `bytes_max`: items, index, policy, unused space.
     pub accounted_bytes: usize,
@@ -102,20 +102,20 @@ pub struct Storage {
     pub index_bytes: usize,
     /// The part of them that is the replacement policy's.
     pub policy_bytes: usize,
-    /// Bytes at most.
+    /// Memory limit, in bytes.
     pub bytes_max: usize,
-    /// Items that left to make room.
+    /// Items evicted.
     pub evictions: u64,
-    /// Items that left because their time was over.
+    /// Items expired.
     pub expirations: u64,
-    /// Items that left because of a write or a flush.
+    /// Items invalidated by a write or a flush.
     pub removals: u64,
 }
 
 /// One listener.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listener {
-    /// What is spoken: `mongodb` or `redis`.
+    /// Protocol: `mongodb` or `redis`.
     pub protocol: &'static str,
     /// Where clients connect.
     pub listen: String,
@@ -123,11 +123,11 @@ pub struct Listener {
     pub origin: String,
     /// Clients being served.
     pub connections: usize,
-    /// Clients served at once at most.
+    /// Maximum number of simultaneous clients.
     pub connections_max: usize,
-    /// How often the origin could not be reached.
+    /// Number of failed connections to the origin.
     pub origin_connect_failures: u64,
-    /// Why something of the origin is, or was, in quarantine.
+    /// Lost writes that caused a quarantine.
     pub quarantine_causes: Vec<QuarantineCause>,
 }
 
@@ -149,13 +149,13 @@ pub struct QuarantineCause {
 /// The process.
 #[derive(Debug, Clone, Serialize)]
 pub struct Process {
-    /// Resident memory; absent (`null`) where the system does not say.
+    /// Resident memory; absent (`null`) if the system does not report it.
     pub resident_bytes: Option<u64>,
 }
 
 impl Statistics {
     /// Everything, now. Each counter is exact; they are read one after another while requests go
-    /// on, so sums over several may be off by what happened meanwhile.
+    /// on, so sums over several may be inconsistent by the changes during the read.
     pub fn collect(shared: &Shared) -> Self {
         let all = Sum(shared);
         let memory = shared.shards.memory();

@@ -133,7 +133,7 @@ impl Arguments {
             }
             _ => bail!("expected --listen and --origin, or --config; see `enroute cache --help`"),
         };
-        // What is typed beats what is written.
+        // Options on the command line override the file.
         document.workers = self.workers.or(document.workers);
         let storage = &mut document.storage;
         storage.capacity = self.capacity.or(storage.capacity);
@@ -185,7 +185,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let shared = Arc::clone(runtime.shared());
     runtime.stop();
-    // Last, so that whoever watches sees it drain.
+    // Last, so that monitoring sees the drain.
     drop(admin);
     if period.is_some() {
         print_statistics(&shared);
@@ -203,8 +203,8 @@ pub(super) fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpLi
     })
 }
 
-/// Lets the process open as many files as the system allows: each client takes two, and what is
-/// given at the start is for programs with few.
+/// Lets the process open as many files as the system allows: each client takes two, and the initial
+/// soft limit is low.
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -216,7 +216,7 @@ pub(super) fn raise_open_files() {
     }
 }
 
-/// One line: hits, misses and why, what is stored.
+/// One line: hits, misses by reason, stored items.
 #[allow(clippy::print_stdout, reason = "statistics were asked for on standard output")]
 fn print_statistics(shared: &Shared) {
     let sum = |count: &dyn Fn(&cache::stats::Stats) -> u64| -> u64 {

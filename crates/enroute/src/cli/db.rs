@@ -177,7 +177,7 @@ fn warming(text: &str) -> Result<Warming, String> {
     }
 }
 
-/// What the file of `--config` may say.
+/// Contents of the file of `--config`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -194,7 +194,7 @@ struct Live {
 }
 
 impl Arguments {
-    /// What the command line and the file say.
+    /// Settings from the command line and the file.
     fn live(&self) -> anyhow::Result<Live> {
         let document = match &self.config {
             None => Document::default(),
@@ -267,13 +267,13 @@ impl Arguments {
     }
 }
 
-/// Reads the file again whenever SIGHUP comes; a file with a mistake changes nothing.
+/// Reads the file again on SIGHUP; a file with a mistake changes nothing.
 fn reload(arguments: Arguments, shared: Arc<Shared>) -> anyhow::Result<()> {
     on_hangup(move || {
         let Live { memory_bytes, sync, goal } = arguments.live()?;
         shared.server.parameters.set_goal(goal);
         shared.set_sync(sync);
-        // With a goal, the file says where the memory begins.
+        // With `autoscale`, the memory in the file is the initial budget.
         if goal.is_none() {
             shared.rescale(memory_bytes);
         }

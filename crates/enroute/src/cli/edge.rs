@@ -1,4 +1,4 @@
-//! `enroute edge`: TLS near the client, its key elsewhere, the content nearby.
+//! `enroute edge`: TLS close to clients, with keys on a key server, and a content cache.
 
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         let (next, mut waiting) = served.with_sites_of(written);
         shared.replace(next.sites()?)?;
         info!("SIGHUP: sites, certificates and keys reloaded");
-        // Of `[edge]` that was all.
+        // These are all changes in `[edge]`.
         read.edge.clone_from(&started.edge);
         waiting.extend(started.changes(&read));
         for name in waiting {

@@ -1,4 +1,4 @@
-//! `enroute keyserver`: private keys that never leave, and what goes with them.
+//! `enroute keyserver`: the key server and its tools.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ enum Command {
     Load(load::Arguments),
 }
 
-/// Where keys are.
+/// Location of the sealed keys.
 #[derive(Debug, Args)]
 struct Storage {
     /// Database with the sealed keys: redis://[[USER:]PASSWORD@]HOST:PORT, or rediss:// for TLS.
@@ -92,7 +92,7 @@ struct Storage {
     database_key: Option<PathBuf>,
 }
 
-/// Where keys are and what seals them.
+/// Location of the keys, and the keyring that seals them.
 #[derive(Debug, Args)]
 struct Vault {
     #[command(flatten)]

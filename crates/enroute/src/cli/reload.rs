@@ -1,6 +1,6 @@
-//! Reading the configuration again while the cache serves, when SIGHUP asks for it.
+//! Reads the configuration again on SIGHUP while the cache serves.
 //!
-//! The limits of storage change at once; everything else is named as waiting for a restart. A file
+//! The limits of storage change at once; any other change is logged as requiring a restart. A file
 //! with a mistake changes nothing.
 
 use std::sync::Arc;
@@ -13,8 +13,7 @@ use crate::{
     runtime::{Shared, StorageLimits},
 };
 
-/// Applies what `read` returns to `shared` whenever SIGHUP comes; `running` is what it was started
-/// with.
+/// Applies what `read` returns to `shared` on SIGHUP; `running` is the configuration at the start.
 pub(super) fn listen(
     mut running: Document,
     shared: Arc<Shared>,

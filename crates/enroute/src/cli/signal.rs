@@ -1,4 +1,4 @@
-//! What signals ask of a command: SIGTERM and Ctrl-C to end, SIGHUP to read its files again.
+//! Signals: SIGTERM and Ctrl-C end a command, SIGHUP reloads its files.
 
 use std::sync::{
     Arc,
@@ -38,7 +38,7 @@ impl EndSignal {
         Ok(Self { seen })
     }
 
-    /// A flag that the end signal sets, for commands that look whether they should end.
+    /// A flag that the end signal sets, for commands that poll it.
     pub(super) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         let end = Self::listen()?;
         let flag = Arc::new(AtomicBool::new(false));
@@ -50,7 +50,7 @@ impl EndSignal {
         Ok(flag)
     }
 
-    /// Waits for the end signal; with a limit, at most that long. True once the user wants to end.
+    /// Waits for the end signal, at most for `limit` if set. True if the signal was received.
     pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
         match limit {
             None => self.seen.recv().is_ok(),
@@ -59,8 +59,8 @@ impl EndSignal {
     }
 }
 
-/// Calls `read_again` whenever SIGHUP comes. What it reads must count as a whole or, with a mistake
-/// in it, not at all: the mistake is logged and everything stays as it was.
+/// Calls `read_again` on SIGHUP. It must apply all changes or none: on a mistake, the error is
+/// logged and nothing changes.
 pub(super) fn on_hangup(
     mut read_again: impl FnMut() -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {

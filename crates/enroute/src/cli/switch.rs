@@ -208,7 +208,7 @@ fn print(text: &str) {
 
 fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     let stop = EndSignal::flag()?;
-    // Without its updates a key would be served until it is written, and its writes would wait.
+    // Without updates, a key would be served only until it is written, and its writes would wait.
     let hears_agents = !arguments.server_interface.is_empty();
     let loaded = Saved {
         layout: LAYOUT,
@@ -226,7 +226,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         return Err(switch::Error::NotBuilt.into());
     }
     mount(pins)?;
-    // Maps of another size cannot be taken over.
+    // Maps of another size cannot be reused.
     let same =
         |found: Saved| serde_json::to_value(found).ok() == serde_json::to_value(&loaded).ok();
     if !saved(pins).is_ok_and(same) {
@@ -255,7 +255,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
              servers"
         );
     }
-    // Packets may have passed without a program.
+    // Packets may have passed while no program was attached.
     plane.clear()?;
     let mut switch = Switch::new(plane)?;
     eprintln!("controlling; Ctrl-C ends the controller, the program stays attached");

@@ -1,4 +1,4 @@
-//! Which listener stands for which node of a Redis Cluster.
+//! Mapping from nodes of a Redis Cluster to listeners.
 
 use std::{
     io,
@@ -9,8 +9,8 @@ use cache::filter::resp::Addresses;
 
 use super::{ListenerDocument, Scheme};
 
-/// The address of each Redis listener, by its origin's: as it is written, and as the name service
-/// knows it, which is how nodes speak of each other.
+/// The address of each Redis listener, by the address of its origin: as configured, and as
+/// resolved, since nodes refer to each other by IP address.
 pub(super) fn addresses(
     listeners: &[ListenerDocument],
     sockets: &[TcpListener],
@@ -26,7 +26,7 @@ pub(super) fn addresses(
             None => socket.local_addr()?.to_string(),
         };
         pairs.push((node.clone(), ours.clone()));
-        // A name that is not known yet is asked for again at each connection, but not here.
+        // A name that does not resolve yet is resolved again at each connection, but not here.
         let resolved = node.to_socket_addrs().into_iter().flatten();
         pairs.extend(resolved.map(|address| (address.to_string(), ours.clone())));
     }

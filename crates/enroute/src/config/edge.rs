@@ -1,4 +1,4 @@
-//! `[edge]`: what is written of `enroute edge`.
+//! `[edge]`: configuration of `enroute edge`.
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -12,12 +12,12 @@ use super::{Bytes, Time, value};
 pub struct EdgeDocument {
     /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// Identity of the edge at key servers; required if a key is on one.
+    /// Identity of the edge at key servers; required if a site has its key on one.
     pub identity: Option<IdentityDocument>,
-    /// What is kept of the sites' content.
+    /// Storage of content.
     #[serde(default)]
     pub content: ContentDocument,
-    /// What clients and origins may take.
+    /// Limits for clients and origins.
     #[serde(default)]
     pub limits: EdgeLimitsDocument,
     /// The domains.
@@ -44,7 +44,7 @@ pub struct IdentityDocument {
     pub timeout: Option<Time>,
 }
 
-/// What is kept of the sites' content.
+/// Storage of content.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContentDocument {
@@ -55,7 +55,7 @@ pub struct ContentDocument {
     pub database: Option<super::Address>,
 }
 
-/// What clients and origins may take.
+/// Limits for clients and origins.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeLimitsDocument {
@@ -112,7 +112,7 @@ pub struct SiteDocument {
 pub enum KeyPlace {
     /// `keyserver:HOST:PORT`: the key of the site's certificate at this key server.
     KeyServer(String),
-    /// `file:PATH`: here.
+    /// `file:PATH`: a local file.
     File(PathBuf),
 }
 
@@ -173,7 +173,7 @@ macro_rules! from_string {
 from_string!(KeyPlace, OriginUrl);
 
 impl EdgeDocument {
-    /// What does not fit together: which site's which field (or `[edge]`'s own), and why.
+    /// An inconsistency: the site (or `[edge]`), the field, and the reason.
     pub(super) fn find_mistake(&self) -> Result<(), (Option<usize>, &'static str, String)> {
         if self.sites.is_empty() {
             let message =

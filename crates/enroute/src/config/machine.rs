@@ -1,4 +1,4 @@
-//! What a configuration asks of the machine it is read on: files that are there, memory that it has.
+//! Checks of a configuration against the machine: existing files, available memory.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::memory::process_bytes;
 
 impl Document {
-    /// The first thing that this machine does not have.
+    /// The first requirement that this machine does not meet.
     pub(super) fn find_missing(&self) -> Result<(), Mistake> {
         self.find_missing_memory()?;
         for (number, listener) in self.listeners.iter().enumerate() {
@@ -41,7 +41,8 @@ impl Document {
     }
 }
 
-/// Why the machine cannot give the process what it takes with `memory` for items; nothing if it can.
+/// Error if the machine has too little memory for a process with `memory` for items; `None` if it
+/// has enough.
 pub(crate) fn lacks(memory: Bytes) -> Option<String> {
     let (machine, process) = (memory_bytes()?, process_bytes(memory.count() as u64));
     (process > machine).then(|| {
@@ -52,7 +53,7 @@ pub(crate) fn lacks(memory: Bytes) -> Option<String> {
     })
 }
 
-/// Memory of the machine, in bytes; none if the system does not tell.
+/// Memory of the machine, in bytes; `None` if the system does not report it.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -60,7 +61,7 @@ fn memory_bytes() -> Option<u64> {
     Some(size.count() as u64)
 }
 
-/// A file that is not there, or cannot be read.
+/// A file that is missing or cannot be read.
 fn missing(path: Option<&Path>, at: Place) -> Result<(), Mistake> {
     let Some(path) = path else { return Ok(()) };
     match std::fs::File::open(path) {

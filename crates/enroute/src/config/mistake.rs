@@ -1,11 +1,11 @@
-//! What is wrong with a document whose values are each good, and where.
+//! Mistakes in a document whose single values are valid, with their positions.
 
 use std::ops::Range;
 
 use super::{Document, ListenerDocument, Scheme};
 
 impl Document {
-    /// The first thing that no single value could know to be wrong.
+    /// The first mistake that no check of a single value can find.
     pub(super) fn find_mistake(&self) -> Result<(), Mistake> {
         if self.listeners.is_empty() && self.edge.is_none() {
             let message =
@@ -28,7 +28,7 @@ impl Document {
         Ok(())
     }
 
-    /// The first place where something listens already.
+    /// The first address that is used twice.
     fn find_shared_port(&self) -> Result<(), Mistake> {
         let listeners = self.listeners.iter().enumerate();
         let listeners = listeners.map(|(number, listener)| {
@@ -51,7 +51,7 @@ impl Document {
     }
 }
 
-/// Can of two addresses only one be listened on? Port 0 is a free one.
+/// Whether two addresses conflict. Port 0 never does.
 fn collide(one: &str, other: &str) -> bool {
     let (Some((host, port)), Some((other_host, other_port))) =
         (one.rsplit_once(':'), other.rsplit_once(':'))
@@ -65,7 +65,7 @@ fn collide(one: &str, other: &str) -> bool {
 }
 
 impl ListenerDocument {
-    /// The field that does not fit the others, and why.
+    /// The field that conflicts with others, and the reason.
     fn find_mistake(&self) -> Result<(), (&'static str, String)> {
         let Self { listen, origin, .. } = self;
         let mistake = |field, message: &str| Err((field, message.to_owned()));
@@ -107,7 +107,7 @@ impl ListenerDocument {
     }
 }
 
-/// What is wrong with a document whose values are each good.
+/// A mistake in a document whose single values are valid.
 pub(super) struct Mistake {
     pub(super) at: Option<Place>,
     pub(super) message: String,
@@ -123,7 +123,7 @@ pub(super) enum Place {
 }
 
 impl Mistake {
-    /// Where it stands in `text`.
+    /// Its position in `text`.
     pub(super) fn span(&self, text: &str) -> Option<Range<usize>> {
         let document = toml::de::DeTable::parse(text).ok()?;
         let document = document.get_ref();

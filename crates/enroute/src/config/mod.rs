@@ -1,8 +1,8 @@
-//! Configuration: what was written, and what it means.
+//! Configuration: the file, and its meaning.
 //!
 //! [`Document`] is the file as people write it; each value checks itself while it is read, so a
-//! mistake is reported with its line. [`Document::setup`] turns it into what the runtime takes. The
-//! command line fills the same document, so both know the same options.
+//! mistake is reported with its line. [`Document::setup`] converts it into the settings of the
+//! runtime. The command line fills the same document, so both have the same options.
 
 use std::{
     net::SocketAddr,
@@ -38,7 +38,7 @@ pub struct Document {
     pub drain_timeout: Option<Time>,
     /// What is stored, and for how long.
     pub storage: StorageDocument,
-    /// What one client can claim.
+    /// Limits for one client.
     pub limits: LimitsDocument,
     /// Metrics and statistics over HTTP.
     pub admin: Option<AdminDocument>,
@@ -77,7 +77,7 @@ pub struct StorageDocument {
     pub quarantine: Option<Time>,
 }
 
-/// What one client can claim.
+/// Limits for one client.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsDocument {
@@ -179,7 +179,7 @@ impl ListenerDocument {
     }
 }
 
-/// Says where in `text`, which is called `name`, a mistake stands.
+/// Returns the error for a mistake at a position in `text`, the file `name`.
 fn report(found: Result<(), Mistake>, text: &str, name: &str) -> anyhow::Result<()> {
     found.map_err(|mistake| {
         anyhow::anyhow!("{name}:{}: {}", place(text, mistake.span(text)), mistake.message)
@@ -190,7 +190,7 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or line and column of what is wrong in it.
+    /// The file cannot be read, or the line and column of a mistake.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -203,7 +203,7 @@ impl Document {
     /// Reads the text of a file called `name`.
     ///
     /// # Errors
-    /// Line and column of what is wrong.
+    /// Line and column of a mistake.
     pub fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
         let document: Self = toml::from_str(text).map_err(|error| {
             anyhow::anyhow!("{name}:{}: {}", place(text, error.span()), error.message())
@@ -212,7 +212,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Checks what no single value can, for a document that was not read from a text.
+    /// Checks the consistency of a document that was not read from a text.
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
         let found = self.find_mistake().and_then(|()| self.find_missing());
         found.map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
@@ -220,7 +220,7 @@ impl Document {
 
     /// The parts in which `other` differs, by their names in the file.
     pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
-        // Taken apart by name, so that a new part cannot be forgotten here.
+        // Destructured, so that the compiler reports a new field that is missing here.
         let Self { workers, drain_timeout, storage, limits, admin, listeners, edge } = self;
         let parts = [
             ("workers", *workers != other.workers),

@@ -1,4 +1,4 @@
-//! What the configuration means: the sockets, limits and policies that the runtime takes.
+//! From the configuration to the sockets, limits and policies of the runtime.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -22,11 +22,11 @@ use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Reads within a period that make a key hot, unless said otherwise.
+/// Default number of reads within a period that make a key hot.
 pub(super) const HOT_THRESHOLD: u16 = 3;
 
 impl Document {
-    /// Opens the sockets and puts together what the runtime takes.
+    /// Opens the sockets and builds the settings of the runtime.
     ///
     /// # Errors
     /// An address cannot be used.
@@ -228,10 +228,10 @@ impl FeedDocument {
     }
 }
 
-/// Lets TPROXY hand the socket connections to other machines' addresses. Without the right to, the
-/// socket still serves what was redirected.
+/// Lets TPROXY hand the socket connections to other machines' addresses. Without the privilege, the
+/// socket still serves redirected connections.
 fn accept_any_destination(socket: &TcpListener) {
-    // The option of both families; only its name speaks of IPv4.
+    // The option applies to both address families, although its name refers to IPv4.
     if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
         tracing::info!(
             "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \

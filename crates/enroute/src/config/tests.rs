@@ -12,7 +12,7 @@ fn example() -> Document {
 
 #[test]
 fn the_guide_shows_every_option() {
-    // Taken apart by name, so that a new option is missed here.
+    // Destructured, so that the compiler reports a new option that is missing here.
     let Document { workers, drain_timeout, storage, limits, admin, listeners, edge: _ } = example();
     let StorageDocument {
         capacity,

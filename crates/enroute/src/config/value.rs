@@ -1,4 +1,4 @@
-//! Single values as people write them; each says what it expected when it is wrong.
+//! Parsing of single values; each error states what was expected.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -9,18 +9,17 @@ use serde::{Deserialize, Deserializer, de};
 /// Protocol and place: `mongodb://host:port`, `redis://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// What is spoken there.
+    /// Protocol.
     pub scheme: Scheme,
     /// `host:port`, or [`Address::ORIGINAL`].
     pub host_port: String,
 }
 
 impl Address {
-    /// The place of an origin that is wherever the client wanted to go before `enroute intercept`
-    /// diverted it.
+    /// Origin that is the original destination of each client diverted by `enroute intercept`.
     pub const ORIGINAL: &str = "original";
 
-    /// Is it [`Address::ORIGINAL`]?
+    /// Whether it is [`Address::ORIGINAL`].
     #[must_use]
     pub fn is_original(&self) -> bool {
         self.host_port == Self::ORIGINAL
@@ -104,7 +103,7 @@ impl fmt::Display for Address {
 pub struct Bytes(usize);
 
 impl Bytes {
-    /// How many.
+    /// Number of bytes.
     #[must_use]
     pub fn count(self) -> usize {
         self.0
@@ -124,7 +123,7 @@ impl FromStr for Bytes {
 pub struct Time(Duration);
 
 impl Time {
-    /// How long.
+    /// The duration.
     #[must_use]
     pub fn duration(self) -> Duration {
         self.0
@@ -188,7 +187,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Reads a count of things of which there must be some.
+/// Reads a count of at least 1.
 pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
     source: D,
 ) -> Result<Option<usize>, D::Error> {
@@ -198,7 +197,7 @@ pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Reads a time within which something must be able to happen.
+/// Reads a time of more than 0.
 pub(super) fn above_zero<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Time>, D::Error> {
     match Time::deserialize(source)? {
         Time(Duration::ZERO) => Err(de::Error::custom(

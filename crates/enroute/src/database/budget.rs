@@ -1,5 +1,5 @@
-//! The thread that keeps the process within its memory, and changes that memory without being told
-//! how much: after the cgroup's limit, to hold a goal, or because the orchestrator is to be asked.
+//! The thread that keeps the process within its memory budget, and adjusts the budget: to the limit
+//! of the cgroup, to a latency target, or to the grants of an orchestrator.
 
 use std::{
     sync::atomic::Ordering::SeqCst,
@@ -17,16 +17,16 @@ use tracing::{info, warn};
 use super::{Shared, cgroup, lookups::Counts, orchestrator::Orchestrator};
 use crate::memory::heap;
 
-/// Between two looks at what was asked for.
+/// Interval at which requests are checked.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// Between two measurements of what is resident.
+/// Interval of measurements of resident memory.
 const MEASURE_PAUSE: Duration = Duration::from_millis(50);
-/// Between two times that the heap gives back what it has free.
+/// Interval at which the heap returns free memory to the system.
 const TRIM_PAUSE: Duration = Duration::from_secs(1);
-/// Between two steps of the controller.
+/// Interval of controller steps.
 const STEP_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the thread knows.
+/// State of the thread.
 pub(super) struct Budget<'s> {
     shared: &'s Shared,
     follow_percent: Option<u8>,
@@ -38,7 +38,7 @@ pub(super) struct Budget<'s> {
     stepped: Instant,
     trimmed: Instant,
     before: Counts,
-    /// What is to be given back to the orchestrator as soon as the process has let go of it.
+    /// Memory to return to the orchestrator after the process has released it.
     to_give_back: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Looks after the memory until the end.
+    /// Manages the memory until the end.
     pub(super) fn run(mut self) {
         while !self.shared.is_ending() {
             self.measure();
@@ -79,7 +79,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Does what was asked for since the last look.
+    /// Carries out requests since the last check.
     fn look(&mut self) {
         if let Some(percent) = self.follow_percent {
             self.follow(percent);
@@ -110,7 +110,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// One step towards the goal, if there is one.
+    /// One controller step towards the target, if there is one.
     fn step(&mut self) {
         let goal = self.shared.server.parameters.goal();
         if self.controller.as_ref().map(|(goal, _)| *goal) != goal {
@@ -146,7 +146,7 @@ impl<'s> Budget<'s> {
         self.shared.server.parameters.memory_bytes.load(SeqCst)
     }
 
-    /// Changes the memory to `bytes`, or to what is granted of it.
+    /// Changes the budget to `bytes`, or to the granted part of it.
     fn change(&mut self, bytes: u64, reason: &str) {
         let present = self.present();
         let bytes = match &self.orchestrator {
@@ -164,7 +164,8 @@ impl<'s> Budget<'s> {
             }
             _ => bytes,
         };
-        // Less is given back when the process has let go of it; more is there already.
+        // A reduction is reported after the process has released the memory; an increase is granted
+        // already.
         self.to_give_back = (self.orchestrator.is_some() && bytes < present).then_some(bytes);
         info!(memory_bytes = bytes, before_bytes = present, "rescale: {reason}");
         self.shared.rescale(bytes);
@@ -192,7 +193,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Keeps what the whole process has resident within its memory.
+    /// Keeps the resident memory of the whole process within the budget.
     fn measure(&mut self) {
         let shared = self.shared;
         let held = |index| shared.locks.hold(index).store.bytes_held() as u64;

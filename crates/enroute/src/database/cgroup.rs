@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// More is no limit: what the first version of control groups writes for none is near 2^63.
+/// Values above this mean no limit: cgroup version 1 reports a value near 2^63 for none.
 const LIMIT_BYTES_MAX: u64 = 1 << 60;
-/// Where the system shows control groups.
+/// Mount point of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// The memory limit of this process's group and of the groups around it, in bytes; `None` if there
@@ -23,7 +23,7 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
         match controllers {
-            // Above `memory.high` the system takes the process's time away, which is no better.
+            // Above `memory.high` the system throttles the process, so it counts as a limit.
             "" => Some((root.to_owned(), group, &["memory.max", "memory.high"][..])),
             _ if controllers.split(',').any(|name| name == "memory") => {
                 Some((root.join("memory"), group, &["memory.limit_in_bytes"][..]))
@@ -46,7 +46,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A directory that looks like what the system shows, with these files.
+    /// A directory in the layout of the system, with these files.
     struct Shown(PathBuf);
 
     impl Shown {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(shown.limit("0::/system.slice\n"), Some(1024 * MIB));
         assert_eq!(shown.limit("0::/system.slice/other.service\n"), Some(256 * MIB));
         assert_eq!(shown.limit("0::/user.slice\n"), None);
-        // The group as its host names it, which is not shown in here.
+        // The path of the group on the host, which is not visible inside the container.
         assert_eq!(shown.limit("0::/system.slice/gone.scope\n"), Some(1024 * MIB));
         assert_eq!(shown.limit("0::/\n"), None);
         assert_eq!(shown.limit("nonsense"), None);

@@ -1,7 +1,7 @@
-//! One client connection: its socket, what it has said, and what it is to hear.
+//! One client connection: its socket, input and output.
 //!
 //! It reads into its worker's one buffer, and executes commands straight from there; only a request
-//! that is not whole, or has to wait, is kept in a buffer of its own.
+//! that is incomplete, or has to wait, is kept in a separate buffer.
 
 use std::{
     collections::VecDeque,
@@ -23,29 +23,29 @@ use wire::resp::{
 
 use super::{Shared, tls};
 
-/// Longest output that waits for its client; beyond, no further commands of it are executed. Less
-/// if there are many clients, so that together they keep to what all may have.
+/// Maximum output that waits for one client; above it, no further commands of the client are
+/// executed. It is lower with many clients, so that together they stay within the limit for all.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// The same, of a client that has to log in before anything else: a few errors.
+/// The same for a client that is not logged in: a few errors.
 const OUTPUT_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
-/// What is less is not counted among what clients keep waiting.
+/// Smaller amounts are not counted as waiting data of clients.
 const COUNTED_BYTES_MIN: usize = 8 << 10;
-/// Requests decoded before the first of them is executed, so that memory is waited for once.
+/// Number of requests decoded before the first is executed, so that their cache misses overlap.
 const AHEAD: usize = 16;
-/// Buffers that have grown beyond this are given back once they are empty.
+/// Empty buffers with more capacity than this are freed.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
-/// Why a connection executes nothing now.
+/// Reasons why a connection does not execute commands now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parked {
     No,
-    /// Until the disk has answered.
+    /// A lookup waits for the disk.
     Disk,
-    /// Until the others had their turn.
+    /// It waits for its next turn.
     Turn,
-    /// Until the disk has caught up.
+    /// Writes wait until the disk has caught up.
     Busy,
-    /// Until then.
+    /// It waits until this time.
     Until(Instant),
 }
 
@@ -74,15 +74,15 @@ pub(super) struct Connection {
     holds: VecDeque<Hold>,
     /// Since when its lookup waits for the disk.
     waits_since: Option<Instant>,
-    /// What the client sends is no protocol, or it ended.
+    /// The client sent invalid protocol data, or closed.
     ended: bool,
     /// Longest output that waits, in bytes.
     output_bytes_max: usize,
-    /// What it is counted for in [`Shared::clients_bytes`].
+    /// Its contribution to [`Shared::clients_bytes`].
     counted: usize,
 }
 
-/// What a worker lends its connections.
+/// State of a worker that its connections use.
 pub(super) struct Turn<'t> {
     pub(super) shared: &'t Shared,
     pub(super) limits: &'t Limits,
@@ -125,15 +125,15 @@ impl Connection {
         }
     }
 
-    /// Counts what it keeps waiting now; returns what all clients keep, in bytes.
+    /// Updates its waiting bytes; returns those of all clients.
     pub(super) fn count(&mut self, shared: &Shared) -> usize {
         let unsent = self.output.len() - self.sent;
         let bytes = self.input.len() + unsent + self.session.queued_bytes();
-        // The usual case keeps nothing, and costs nothing.
+        // The usual case has no waiting bytes and returns early.
         self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
     }
 
-    /// It keeps nothing any more.
+    /// Its waiting bytes become zero.
     pub(super) fn uncount(&mut self, shared: &Shared) {
         self.recount(0, shared);
     }
@@ -147,12 +147,12 @@ impl Connection {
         shared.clients_bytes.fetch_add(change, Relaxed).wrapping_add(change)
     }
 
-    /// What it keeps waiting, in bytes.
+    /// Its waiting bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         self.counted
     }
 
-    /// Where its client is.
+    /// Address of its client.
     pub(super) fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -170,7 +170,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) => match error.downcast::<wire::Error>() {
                     Ok(foreign) => {
-                        // It is told in plain bytes: it has understood none of ours.
+                        // The error is sent unencrypted, because the client does not use TLS.
                         self.tls = None;
                         self.refuse(&foreign, turn.shared);
                         return true;
@@ -190,20 +190,21 @@ impl Connection {
                 self.input.extend_from_slice(bytes);
                 self.proceed(turn);
             }
-            // A decrypted record may leave another behind that no event will announce.
+            // Another TLS record may be buffered, for which epoll reports no event.
             if self.tls.is_none() || !self.may_execute() {
                 return true;
             }
         }
     }
 
-    /// Executes what had come before.
+    /// Executes buffered requests.
     pub(super) fn proceed(&mut self, turn: &mut Turn<'_>) {
         if self.input.is_empty() {
             return;
         }
         if self.parked == Parked::No && !self.may_execute() {
-            // Its client takes no answers: others shall not wait for what it was to have.
+            // Its client reads no answers: release what was reserved for it, so that others do not
+            // wait.
             self.session.let_go(&turn.shared.server, &*turn.shared.locks);
             return;
         }
@@ -216,7 +217,7 @@ impl Connection {
         self.input = input;
     }
 
-    /// Would it execute a command now?
+    /// Whether it can execute a command now.
     pub(super) fn may_execute(&self) -> bool {
         self.parked == Parked::No
             && !self.ended
@@ -224,7 +225,7 @@ impl Connection {
             && self.output.len() - self.sent < self.output_bytes_max
     }
 
-    /// Would it read, and may there be something to read?
+    /// Whether it can read, and data may be available.
     pub(super) fn may_receive(&self) -> bool {
         self.socket.is_readable() && self.may_execute()
     }
@@ -236,7 +237,7 @@ impl Connection {
             let mut ahead = at;
             let (limits, ahead_max) = if self.session.must_log_in(&turn.shared.server) {
                 self.output_bytes_max = turn.output_bytes_max.min(OUTPUT_BYTES_BEFORE_LOGIN_MAX);
-                // The next request may be the one that logs in, and the one behind it longer.
+                // The next request may log in, which raises the limit for the one after it.
                 (turn.limits_before_login, 1)
             } else {
                 self.output_bytes_max = turn.output_bytes_max;
@@ -265,7 +266,7 @@ impl Connection {
                 self.commands(&requests, at, &batch, turn)
             };
             if !self.may_execute() {
-                // What it knows of a request that is not whole counts from behind all of these.
+                // The decoder state of an incomplete request is relative to the end of these.
                 self.decoder = request::Decoder::default();
                 break;
             }
@@ -278,7 +279,7 @@ impl Connection {
         at
     }
 
-    /// Tells the client why it is let go.
+    /// Sends the client the reason for closing.
     fn refuse(&mut self, error: &wire::Error, shared: &Shared) {
         if let Ok(listen) = self.socket.local_addr() {
             shared.foreigners.tell(listen, self.peer, error);
@@ -287,8 +288,8 @@ impl Connection {
         self.ended = true;
     }
 
-    /// Executes commands one after the other, as long as it may; returns where those end that were
-    /// executed, or `at` if none was.
+    /// Executes commands in order until it must wait; returns the end of the executed ones, or `at`
+    /// if none was.
     fn commands<S: Shards>(
         &mut self,
         requests: &[(Request<'_>, usize)],
@@ -313,7 +314,7 @@ impl Connection {
 
     /// Executes one command; false when it has to be given again.
     fn command<S: Shards>(&mut self, args: &[&[u8]], shards: &S, turn: &mut Turn<'_>) -> bool {
-        // What was said to it before the command is heard before the answer.
+        // Messages pushed before the command precede its answer.
         self.session.hear(&mut self.output);
         let start = self.past + self.output.len() as u64;
         let server = &turn.shared.server;
@@ -356,17 +357,17 @@ impl Connection {
         }
     }
 
-    /// Has the client something to hear?
+    /// Whether output is waiting for the client.
     pub(super) fn has_output(&self) -> bool {
         self.sent < self.output.len() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Does output wait for the disk?
+    /// Whether output waits for the disk.
     pub(super) fn is_held(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// How many bytes of output may leave now.
+    /// Number of bytes of output that may be sent now.
     fn releasable(&mut self, shared: &Shared) -> io::Result<usize> {
         while let Some(hold) = self.holds.front() {
             if shared.disk.durable.is_durable(hold.shard, hold.position) {
@@ -374,7 +375,7 @@ impl Connection {
                 continue;
             }
             if shared.disk.durable.has_failed(hold.shard) {
-                // Whether the write survives nobody knows, so it is not acknowledged.
+                // It is unknown whether the write survives, so it is not acknowledged.
                 return Err(io::Error::other("its writes did not reach the disk"));
             }
             return Ok((hold.start - self.past) as usize);
@@ -413,13 +414,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Is there nothing more to be done for this client?
+    /// Whether the connection has finished.
     pub(super) fn is_over(&self) -> bool {
         (self.ended || self.session.is_closing())
             && (!self.has_output() || self.session.client().is_killed())
     }
 
-    /// Is it between two commands, with nothing to say?
+    /// Whether it is between two commands, without waiting output.
     pub(super) fn is_idle(&self) -> bool {
         self.parked == Parked::No && !self.has_output() && self.holds.is_empty()
     }

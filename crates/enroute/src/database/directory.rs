@@ -1,8 +1,8 @@
-//! The directory of a database: who holds it, and which shards it lists.
+//! The directory of a database: its lock and its list of shards.
 //!
-//! It is held open from the start to the end, and everything in it is opened relative to that: a directory
-//! that is renamed while the database serves goes on being the one that is served. Its file `LOCK` keeps a
-//! second database out. Its file `shards` lists the shards; see docs/formats/elastic-store.md.
+//! It is held open from the start to the end, and everything in it is opened relative to that: if
+//! the directory is renamed, the database continues to use it. Its file `LOCK` keeps a second
+//! database out. Its file `shards` lists the shards; see docs/formats/elastic-store.md.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use rustix::{
 
 use crate::lock::{Lock, Refused};
 
-/// A database with more shards was not made by us.
+/// Maximum number of shards; a larger number is invalid.
 const SHARDS_MAX: usize = 256;
 /// Longest file `shards`, in bytes.
 const LISTING_BYTES_MAX: u64 = 64 << 10;
@@ -33,21 +33,21 @@ const LOCK: &str = "LOCK";
 const TITLE: &str = "enroute-db ";
 const VERSION: u64 = 2;
 
-/// The directory, held.
+/// The locked directory.
 pub(super) struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
     _lock: Lock,
 }
 
-/// What the directory says of its shards.
+/// Shards listed in the directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// Nothing: the directory is empty.
+    /// None: the directory is empty.
     Empty,
-    /// How many there are, or are to be made: they are being made, or an earlier version made them.
+    /// Their number only: they are being created, or were created by an earlier version.
     Count(usize),
-    /// Each there is, with what identifies it.
+    /// Each shard with its identity.
     Shards(Vec<u32>),
 }
 
@@ -80,7 +80,7 @@ impl Directory {
         statat(&self.descriptor, name, AtFlags::empty()).is_ok()
     }
 
-    /// Which shards there are to be.
+    /// The expected shards.
     pub(super) fn listing(&self) -> anyhow::Result<Listing> {
         let file = self.path.join(LISTING);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -111,7 +111,7 @@ impl Directory {
         }
     }
 
-    /// Replaces what is listed, as a whole or not at all.
+    /// Replaces the list atomically.
     pub(super) fn list(&self, listing: &Listing) -> anyhow::Result<()> {
         let write = || {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -127,7 +127,8 @@ impl Directory {
         })
     }
 
-    /// Makes a new directory its owner's alone; of one that is used already, says if it is not.
+    /// Sets the mode of a new directory to owner only; warns if an existing one is accessible to
+    /// others.
     pub(super) fn guard(&self, is_new: bool) -> anyhow::Result<()> {
         let mode = fstat(&self.descriptor)?.st_mode & 0o7777;
         if mode & 0o077 == 0 || (is_new && fchmod(&self.descriptor, Mode::RWXU).is_ok()) {

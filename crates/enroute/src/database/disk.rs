@@ -1,9 +1,9 @@
-//! The threads that carry out what shards ask of their devices.
+//! The threads that execute the device commands of shards.
 //!
-//! Workers read by rings of their own ([`Ring`]) where the system allows it. The other reads have
-//! threads of their own, so that no lookup waits behind a sync. Whoever holds a shard
-//! takes its commands ([`pump`]); whoever carries one out gives the result back under the lock,
-//! wakes whom it concerns, and takes what the shard wants next.
+//! Workers read through their own io_uring ([`Ring`]) where the system allows it. Other reads have
+//! separate threads, so that no lookup waits for a sync. The thread that holds the lock of a shard
+//! takes its commands ([`pump`]); the thread that executes one returns the result under the lock,
+//! wakes the workers concerned, and takes the next commands of the shard.
 
 use std::{
     ptr,
@@ -27,20 +27,20 @@ use super::{Shared, durable::Durable, queue::Queue, ring::Ring};
 /// Threads that write and sync: one for each of the usual number of shards.
 pub(super) const WRITERS: usize = 4;
 
-/// Commands for one kind of threads, each with its shard.
+/// Commands for one kind of thread, each with its shard.
 pub(super) type Commands = Queue<(usize, DeviceCommand)>;
 
-/// Who hands a shard's commands over.
+/// Origin of a shard's commands.
 pub(super) enum By<'a> {
     /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
     Ring(&'a mut Ring),
     /// A thread that takes its next command from this queue.
     Serving(&'a Commands),
-    /// Anybody else.
+    /// Any other thread.
     Others,
 }
 
-/// The devices of all shards, and what is asked of them.
+/// The devices of all shards, and their commands.
 pub(super) struct Disk {
     devices: Vec<Arc<FileDevice>>,
     reads: Commands,
@@ -56,12 +56,12 @@ impl Disk {
         Self { devices, reads, writes, durable, ended: AtomicBool::new(false) }
     }
 
-    /// Takes what a shard, which the caller holds, asks of its device.
+    /// Takes the device commands of a shard that the caller has locked.
     pub(super) fn pump(&self, index: usize, shard: &mut Shard, now: Duration) {
         self.pump_by(By::Others, index, shard, now);
     }
 
-    /// The same by somebody who carries out some of it.
+    /// The same for a caller that executes some of them.
     pub(super) fn pump_by(&self, mut by: By<'_>, index: usize, shard: &mut Shard, now: Duration) {
         while let Some(command) = shard.poll_device(now) {
             let left = match &mut by {
@@ -79,7 +79,7 @@ impl Disk {
         self.durable.publish(index, shard.store.durable_up_to(), failed);
     }
 
-    /// Are the threads to end?
+    /// Whether the threads must end.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(SeqCst)
     }
@@ -125,7 +125,8 @@ pub(super) struct Ended {
     pub(super) began: Option<Instant>,
 }
 
-/// Gives a result back to its shard, wakes whom it concerns, and takes what the shard wants next.
+/// Returns a result to its shard, wakes the workers concerned, and takes the next commands of the
+/// shard.
 pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
     let Ended { shard: index, file, completion, began } = ended;
     if let Some(began) = began {
@@ -147,7 +148,7 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
         shared.disk.pump_by(by, index, &mut shard, now);
         (is_for_upkeep, shard.tracking.take_notices())
     };
-    // It goes on at once, as writes may wait for compaction.
+    // It continues at once, as writes may wait for compaction.
     if is_for_upkeep && let Some(keeper) = shared.keeper.get() {
         keeper.unpark();
     }
@@ -159,7 +160,7 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
     shared.server.deliver(notices);
 }
 
-/// Gives the shards what the reads of a ring have brought; `ended` is empty before and after.
+/// Passes completed reads of a ring to the shards; `ended` is empty before and after.
 pub(super) fn take_reads(shared: &Shared, ring: &mut Ring, ended: &mut Vec<Ended>) {
     ring.take(ended);
     for ended in ended.drain(..) {
@@ -167,8 +168,8 @@ pub(super) fn take_reads(shared: &Shared, ring: &mut Ring, ended: &mut Vec<Ended
     }
 }
 
-/// Brings everything written to the disk, and has every shard note that it was ended in order; false if that
-/// took longer than `limit` or failed.
+/// Syncs all writes to disk and marks every shard as cleanly closed; false if that failed or took
+/// longer than `limit`.
 pub(super) fn close(shared: &Shared, limit: Duration) -> bool {
     let began = Instant::now();
     let shards = 0..shared.locks.len();
@@ -188,5 +189,5 @@ pub(super) fn close(shared: &Shared, limit: Duration) -> bool {
     })
 }
 
-/// Between two looks whether everything is on disk.
+/// Interval of checks whether everything is on disk.
 const CLOSE_LOOK: Duration = Duration::from_millis(1);

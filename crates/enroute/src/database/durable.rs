@@ -1,4 +1,4 @@
-//! Up to where the writes of every shard survive a crash, and which workers wait to hear of it.
+//! Durable position of every shard, and the workers that wait for it.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -6,7 +6,7 @@ use store::elastic::Position;
 
 use super::sync::{AtomicBool, AtomicU64};
 
-/// What threads that write publish, and workers look at before they send answers.
+/// Published by writing threads, and read by workers before they send answers.
 pub(crate) struct Durable {
     shards: Box<[State]>,
     holding: Box<[Holding]>,
@@ -30,24 +30,24 @@ impl Durable {
         }
     }
 
-    /// How far a shard is, told by the thread that holds it; and whether its disk has failed.
+    /// Publishes the durable position of a locked shard, and whether its disk has failed.
     pub(crate) fn publish(&self, shard: usize, up_to: Position, failed: bool) {
         self.shards[shard].up_to.store(up_to.0, SeqCst);
         self.shards[shard].failed.store(failed, SeqCst);
     }
 
-    /// Is what was written up to `position` of a shard durable?
+    /// Whether writes up to `position` of a shard are durable.
     pub(crate) fn is_durable(&self, shard: usize, position: Position) -> bool {
         self.shards[shard].up_to.load(SeqCst) >= position.0
     }
 
-    /// Did a write or sync of a shard fail?
+    /// Whether a write or sync of a shard failed.
     pub(crate) fn has_failed(&self, shard: usize) -> bool {
         self.shards[shard].failed.load(SeqCst)
     }
 
-    /// A worker says whether it holds answers back. It says so before it looks what is durable, so that it is
-    /// woken for what becomes durable after that.
+    /// Registers whether a worker holds answers back. It does so before it reads the durable
+    /// position, so that it is woken for later changes.
     pub(crate) fn hold(&self, worker: usize, holds: bool) {
         let holding = &self.holding[worker].0;
         if holding.load(Relaxed) != holds {

@@ -1,4 +1,4 @@
-//! What the database learns of the process it runs in.
+//! Properties of the process for the database.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     private_file,
 };
 
-/// Bytes nobody can guess.
+/// Cryptographically random bytes.
 pub(super) fn random(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     let mut filled = 0;
@@ -37,7 +37,7 @@ pub(super) fn random(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// A number nobody can guess.
+/// A cryptographically random number.
 pub(super) fn random_number() -> u64 {
     u64::from_le_bytes(random(8).try_into().unwrap_or_default())
 }
@@ -75,19 +75,19 @@ impl ProcessHost {
     }
 }
 
-/// Makes room for `count` open files and clients, as far as the limit of the process goes. The table of a
-/// process with threads grows only once every processor has come by, which takes up to 18 ms: the
-/// worker that opens the one file too many would wait, and all its lookups with it. It never shrinks.
+/// Makes room for `count` open files and clients, as far as the limit of the process goes. In a
+/// multi-threaded process the kernel grows the table only after an RCU grace period of up to 18 ms,
+/// for which the worker that opens the file, and its lookups, would wait. It never shrinks.
 pub(super) fn make_room_for_files(count: usize, any: impl AsFd) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let last = (count as u64).min(limit).min(i32::MAX as u64).saturating_sub(1);
-    // Having had a file of the last number is enough.
+    // Opening a file with the highest number once is enough.
     if let Err(error) = fcntl_dupfd_cloexec(any, last as RawFd) {
         tracing::debug!("cannot preallocate the file table for {count} files: {error}");
     }
 }
 
-/// Memory the process has resident, in bytes; 0 if the system does not tell.
+/// Resident memory of the process, in bytes; 0 if the system does not report it.
 pub(super) fn resident_bytes() -> u64 {
     memory::resident_bytes().unwrap_or(0)
 }
@@ -134,7 +134,7 @@ impl Host for ProcessHost {
     }
 
     fn shut_down(&self) {
-        // The same way as for whoever sends SIGTERM.
+        // The same shutdown as for SIGTERM.
         let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
     }
 

@@ -1,4 +1,4 @@
-//! How long lookups take.
+//! Latency of lookups.
 //!
 //! Most are answered at once, and those are only counted: their time is far below anything that
 //! memory could change. The time of the others, which waited for the disk, is measured.
@@ -12,7 +12,7 @@ use std::{
 const STEPS_PER_DOUBLING: u32 = 8;
 /// From a microsecond to 67 seconds.
 const STEPS: usize = 26 * STEPS_PER_DOUBLING as usize;
-/// Fewer lookups say nothing about the slowest of a hundred.
+/// Minimum number of lookups for a 99th percentile.
 const LOOKUPS_MIN: u64 = 500;
 
 /// Lookups since the start.
@@ -21,7 +21,7 @@ pub(super) struct Lookups {
     waited: [AtomicU64; STEPS],
 }
 
-/// Lookups up to some moment.
+/// Snapshot of the lookups at some time.
 pub(super) struct Counts {
     at_once: u64,
     waited: [u64; STEPS],
@@ -32,12 +32,12 @@ impl Lookups {
         Self { at_once: AtomicU64::new(0), waited: [const { AtomicU64::new(0) }; STEPS] }
     }
 
-    /// So many were answered at once.
+    /// Counts lookups that were answered at once.
     pub(super) fn note_at_once(&self, count: u64) {
         self.at_once.fetch_add(count, Relaxed);
     }
 
-    /// One waited for the disk.
+    /// Records a lookup that waited for the disk.
     pub(super) fn note_waited(&self, time: Duration) {
         self.waited[step(time)].fetch_add(1, Relaxed);
     }

@@ -1,8 +1,8 @@
-//! The elastic database at work: sockets, threads, disks and the clock around `db`.
+//! The elastic database as a service: sockets, threads, disks and the clock around `db`.
 //!
 //! `workers` threads serve the connections dealt to them, each with an event loop of its own
-//! (`docs/decisions/0006-…`); a pool of threads carries out what the shards ask of the disk; one
-//! more thread does their upkeep. The keys lie in shards, each behind a lock that is held for one
+//! (`docs/decisions/0006-…`); a pool of threads executes the disk commands of the shards; one more
+//! thread does their maintenance. The keys lie in shards, each behind a lock that is held for one
 //! command ([`Locks`]).
 //!
 //! **Read first:** `connection.rs`, then `worker.rs`, then `disk.rs`.
@@ -105,7 +105,7 @@ pub struct Shared {
     pub locks: Arc<Locks>,
     lookups: Lookups,
     overhead: Arc<Overhead>,
-    /// What clients keep waiting: requests that are not whole, queued commands, answers.
+    /// Waiting bytes of all clients: incomplete requests, queued commands, answers.
     clients_bytes: AtomicUsize,
     disk: Disk,
     /// The thread that does the shards' upkeep, once it runs.
@@ -289,7 +289,7 @@ impl Database {
         self.address
     }
 
-    /// Lets no more commands in, brings everything written to the disk, and ends.
+    /// Stops accepting commands, syncs all writes to disk, and ends.
     pub fn stop(self) {
         self.shared.ending.store(true, SeqCst);
         self.shared.post.wake_all();

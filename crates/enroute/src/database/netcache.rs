@@ -1,12 +1,11 @@
-//! NetCache's protocol beside Redis's: the server agent over the database's own keys.
+//! The NetCache protocol for keys of the database: the server agent.
 //!
-//! The agent (`switch::agent`) is one client among others, without a socket: what it wants done are
-//! commands. A value is the string `netcache:` and its key's 16 bytes; each writer's
-//! last sequence number is at `netcache-writers:`, the same and its address, so that a write repeated
-//! after a restart is applied once. The two lie in one shard and are written by one EXEC, so no crash
-//! comes between them.
-//! What Redis's clients write to such a name the agent hears of as any client that tracks would,
-//! after it is done, and has the switch forget the old value then.
+//! The agent (`switch::agent`) is a client without a socket, which executes commands. A value is
+//! the string `netcache:` and its key's 16 bytes; each writer's last sequence number is at
+//! `netcache-writers:`, the same and its address, so that a write repeated after a restart is
+//! applied once. Both are in one shard and are written by one EXEC, so a crash cannot separate
+//! them. Writes of Redis clients to such a key reach the agent by client tracking, after they are
+//! done; the agent then invalidates the old value in the switch.
 
 use std::{
     cell::RefCell,
@@ -28,14 +27,14 @@ use wire::{
 use super::{Database, Shared};
 use crate::switch::agent;
 
-/// What the names of values begin with.
+/// Prefix of the keys of values.
 const PREFIX: &[u8] = b"netcache:";
 const WRITERS_PREFIX: &[u8] = b"netcache-writers:";
-/// A write is known to be a repeated one for so long after its writer's last to the key.
+/// Time after a writer's last write to a key for which a repeated write is detected.
 const WRITERS_LIVE_S: &[u8] = b"600";
-/// Longest rest between two looks at what is waited for.
+/// Maximum interval of checks for awaited events.
 const REST: Duration = Duration::from_millis(1);
-/// After something went wrong.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Database {
@@ -53,12 +52,12 @@ impl Database {
     }
 }
 
-/// The thread ends before the disk's do.
+/// The thread ends before the disk threads.
 pub(super) const THREAD: &str = "netcache";
 
 fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
     while !shared.is_ending() {
-        // An agent that could not do what it was asked begins anew, and the switch with it.
+        // After a failure the agent restarts, and the switch drops its cached keys.
         let served = Records::open(shared).and_then(|mut records| {
             agent::serve(socket, switch, &mut records, |_, _| true, &shared.ending).map(drop)
         });
@@ -91,7 +90,7 @@ impl Client {
         Self { shared: Arc::clone(shared), session: Session::new(client, server) }
     }
 
-    /// Gives a command until it is done, and waits until what it wrote is as safe as a client's.
+    /// Executes a command, and waits until its writes are as durable as those of a client.
     fn ask(&mut self, args: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         loop {
@@ -143,8 +142,8 @@ impl Client {
         read(answer)
     }
 
-    /// One step to the disk: a number that outlived a crash without its value would have the write
-    /// answered and lost, a value without its number have it applied again.
+    /// Both are written atomically: a number without its value would acknowledge a lost write; a
+    /// value without its number would be applied again.
     fn put(
         &mut self,
         key: &Key,
@@ -167,7 +166,7 @@ impl Client {
         last_name(key, writer, self.shared.locks.len())
     }
 
-    /// Keys of the agent's that others changed.
+    /// Keys of the agent that other clients changed.
     fn changed(&mut self) -> anyhow::Result<Vec<Key>> {
         let mut said = Vec::new();
         self.session.hear(&mut said);
@@ -203,7 +202,7 @@ impl Records {
         Ok(Self { client: RefCell::new(client), failure: RefCell::default() })
     }
 
-    /// What the client says; why it says nothing is kept.
+    /// The reply of the client; errors are kept.
     fn kept<T>(&self, said: anyhow::Result<T>) -> Option<T> {
         said.map_err(|error| *self.failure.borrow_mut() = Some(error)).ok()
     }

@@ -1,4 +1,4 @@
-//! What the admin endpoint shows of the database, and lets change.
+//! Statistics and settings of the database at the admin endpoint.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Shared;
 use crate::admin::{Exposition, Observed, Room};
 
-/// What `GET /stats` says; sizes are bytes.
+/// Content of `GET /stats`; sizes are in bytes.
 #[derive(Debug, Default, Serialize)]
 struct State {
     version: &'static str,
@@ -27,7 +27,7 @@ struct State {
     scan_passed_over: u64,
 }
 
-/// What of [`State`] `GET /metrics` says, and what each is.
+/// The metrics of `GET /metrics` from [`State`], with their help texts.
 const METRICS: [(&str, &str); 12] = [
     ("uptime_seconds", "Time since the database started serving."),
     ("commands", "Commands executed."),

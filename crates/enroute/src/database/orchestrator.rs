@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest answer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// What an orchestrator is asked.
+/// A request to an orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rescale {
@@ -30,26 +30,26 @@ pub struct Rescale {
     pub process_id: u32,
     /// The memory it wants, in bytes, for everything it has resident.
     pub memory_bytes: u64,
-    /// The memory it has now; the same if it has just given some back.
+    /// The memory it has now; equal to the memory it wants after a release.
     pub present_bytes: u64,
     /// What it has resident now, in bytes.
     pub resident_bytes: u64,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// What it answers.
+/// Its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
-    /// The memory the process may use from now on, in bytes: what it has at least, what it asked
-    /// for at most.
+    /// The memory the process may use from now on, in bytes: at least what it has, at most what it
+    /// asked for.
     pub granted_bytes: u64,
 }
 
 /// The present version of the format.
 pub const VERSION: u32 = 1;
 
-/// Where an orchestrator is.
+/// Address of an orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     host_port: String,

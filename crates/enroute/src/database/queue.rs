@@ -1,4 +1,4 @@
-//! Work for some threads that all do the same.
+//! Work queue of a pool of threads.
 
 use std::collections::VecDeque;
 
@@ -45,7 +45,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// What is queued is done, and then nothing more.
+    /// Queued work is done, then the queue ends.
     pub(crate) fn end(&self) {
         self.waiting.lock().ended = true;
         self.changed.notify_all();

@@ -1,12 +1,13 @@
-//! Reads, and writes of table pages, that the kernel carries out by itself (io_uring), for one thread: a
-//! worker, or upkeep, which reads ahead.
+//! Reads, and writes of table pages, by io_uring, for one thread: a worker, or the maintenance
+//! thread, which reads ahead.
 //!
-//! A worker hands over all of a round in one call and finds their ends in its event loop, so no other
-//! thread has to be woken for a lookup, or for the page that leaves for it. Where the kernel does not
-//! let it (containers often forbid it), and for long reads, there are the threads in `disk.rs`.
+//! A worker submits all requests of a round in one call and gets completions in its event loop, so
+//! no other thread has to be woken for a lookup, or for the page that is evicted for it. Where the
+//! kernel does not allow io_uring (containers often forbid it), and for long reads, the threads in
+//! `disk.rs` are used.
 //!
-//! It has calls that the compiler cannot check: the kernel uses a buffer while the transfer is
-//! under way, so each is kept until then.
+//! It contains `unsafe` calls: the kernel uses a buffer until the transfer has completed, so each
+//! buffer is kept until then.
 #![allow(unsafe_code)]
 
 use std::{
@@ -27,7 +28,7 @@ use super::disk::Ended;
 
 /// Reads and writes of one thread under way at once.
 const TRANSFERS_MAX: usize = 128;
-/// A longer read may keep its thread from others; it is for a thread.
+/// Maximum size of a read by a ring; longer ones, which could block, are for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// One thread's ring.
@@ -54,7 +55,7 @@ impl Ring {
         Ok(Self { ring, under_way: Slab::new(), pushed: false })
     }
 
-    /// Takes what is asked of that shard's device; gives the command back if it is not for a ring.
+    /// Takes a device command of that shard; returns the command if it is not for a ring.
     pub(super) fn push(
         &mut self,
         shard: usize,
@@ -75,7 +76,7 @@ impl Ring {
             }
             _ => return Err(command),
         };
-        // If its file cannot be opened, a thread will say so.
+        // If its file cannot be opened, a thread reports the error.
         let Ok(transfer) = transfer else { return Err(command) };
         let entry = self.under_way.vacant_entry();
         let place = entry.key() as u64;
@@ -91,11 +92,11 @@ impl Ring {
         };
         let operation = operation.user_data(place);
         // SAFETY: file and buffer are kept in `under_way` until the kernel says that the transfer
-        // has ended, also when the ring is dropped; the buffer's memory stays where it is and is not
-        // touched meanwhile.
+        // has ended, also when the ring is dropped; the buffer's memory stays where it is and is
+        // not touched until then.
         let pushed = unsafe { self.ring.submission().push(&operation) };
         if pushed.is_err() {
-            // Never, as there is room for all that may be under way.
+            // Cannot happen: the ring has an entry for every transfer in flight.
             self.under_way.remove(place as usize);
             return Err(command);
         }
@@ -109,7 +110,7 @@ impl Ring {
             return;
         }
         if let Err(error) = self.ring.submit() {
-            // What was not taken stays in the ring for the next time.
+            // Entries that were not accepted stay in the ring for the next call.
             self.pushed = true;
             tracing::debug!("io_uring accepts no request, retrying: {error}");
         }
@@ -142,7 +143,7 @@ impl Ring {
         }
     }
 
-    /// Waits until one ends, or for so long.
+    /// Waits until one ends, or until the timeout.
     pub(super) fn wait_for(&self, timeout: Duration) {
         let timespec = types::Timespec::from(timeout);
         let arguments = types::SubmitArgs::new().timespec(&timespec);
@@ -218,7 +219,7 @@ mod tests {
             let read = Operation::Read { offset, bytes: 4096 };
             assert_eq!(carry_out(&mut ring, &device, read), page);
         }
-        // The log's writes are for the threads: they are long, and are synced there.
+        // Writes of the log are for the threads: they are long and are synced there.
         let bytes = Arc::new(page.as_slice().into());
         let operation = Operation::Write { offset: 0, bytes };
         let command = DeviceCommand { id: CommandId(2), file: FileName::Segment(1), operation };

@@ -1,4 +1,4 @@
-//! The shards, each behind a lock and in a directory of its own.
+//! The shards, each with a lock and a directory.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,8 +21,8 @@ const SHARDS_NEW: usize = 4;
 
 /// All shards.
 ///
-/// Their locks are the standard library's, which sleep until they are given up: those of `parking_lot` call
-/// `sched_yield` first, and the kernel lets whoever does that wait for everybody else's slice of 3 ms.
+/// They use locks of the standard library, which sleep until released. `parking_lot` calls
+/// `sched_yield` first, after which the kernel may run every other thread for its slice of 3 ms.
 pub struct Locks {
     shards: Box<[Mutex<Shard>]>,
 }
@@ -78,7 +78,7 @@ pub(super) fn open(
     check_presence(directory, &listed, config.accept_data_loss)?;
     let memory_bytes = config.memory_bytes / listed.len();
     let config = &Config { memory_bytes, ..config.clone() };
-    // Shards open at once: a large database is back as fast as its largest shard.
+    // Shards are opened in parallel: the start takes as long as that of the largest shard.
     let opened = std::thread::scope(|scope| {
         let open = |(index, &identity): (usize, &Option<u32>)| {
             scope.spawn(move || open_shard(directory, index, identity, config, now))
@@ -99,7 +99,7 @@ pub(super) fn open(
     Ok((Locks { shards: shards.into() }, devices))
 }
 
-/// Fails if a shard is not there though it once was.
+/// Fails if a shard is missing that existed before.
 fn check_presence(
     directory: &Directory,
     listed: &[Option<u32>],

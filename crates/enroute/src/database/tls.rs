@@ -17,7 +17,7 @@ use wire::detect::{self, LOOK_BYTES, Protocol};
 
 use crate::private_file;
 
-/// What every encrypted connection begins with.
+/// Configuration of all encrypted connections.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -60,7 +60,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), knows_clients: authority.is_some() })
     }
 
-    /// Does it let in clients only that an authority has signed?
+    /// Whether it requires a client certificate of an authority.
     pub(super) fn knows_clients(&self) -> bool {
         self.knows_clients
     }
@@ -74,7 +74,7 @@ impl Tls {
 /// One encrypted connection.
 pub(super) struct Session {
     tls: ServerConnection,
-    /// What the client said first, as far as it is `seen`: it may be no TLS.
+    /// First bytes of the client, as far as they are `seen`: it may not speak TLS.
     first: [u8; LOOK_BYTES],
     seen: usize,
 }
@@ -92,11 +92,11 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
 }
 
 impl Session {
-    /// Reads what the client said into `buffer`; what the handshake has to say goes out.
+    /// Reads decrypted data into `buffer`; sends handshake messages.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing came; whatever breaks the connection, and a [`wire::Error`] in it if the
-    /// client speaks another protocol, which has been told nothing.
+    /// `WouldBlock` if there is no data; errors of the connection; a [`wire::Error`] in it if the
+    /// client speaks another protocol and nothing was sent to it.
     pub(super) fn read(
         &mut self,
         stream: &mut (impl Read + Write),
@@ -127,10 +127,10 @@ impl Session {
         }
     }
 
-    /// Writes as much of `bytes` as the client takes now.
+    /// Writes as much of `bytes` as the socket accepts.
     ///
     /// # Errors
-    /// `WouldBlock` when it takes nothing; whatever breaks the connection.
+    /// `WouldBlock` if the socket accepts nothing; errors of the connection.
     pub(super) fn write(&mut self, stream: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
         loop {
             while self.tls.wants_write() {
@@ -149,13 +149,13 @@ impl Session {
         }
     }
 
-    /// Has it something to say that was not asked for?
+    /// Whether TLS has data of its own to send.
     pub(super) fn wants_write(&self) -> bool {
         self.tls.wants_write()
     }
 }
 
-/// A stream whose first bytes are noted.
+/// A stream whose first bytes are recorded.
 struct Noted<'a, S> {
     stream: &'a mut S,
     first: &'a mut [u8; LOOK_BYTES],

@@ -1,5 +1,5 @@
-//! The thread that does what time asks of the shards: expiry, compaction, the way to a new budget. It
-//! also says in the log what they have met of damage.
+//! The maintenance thread of the shards: expiry, compaction, adjustment to a new budget. It also
+//! logs damage that they have found.
 
 use std::{
     collections::HashSet,
@@ -13,10 +13,10 @@ use super::{
     ring::Ring,
 };
 
-/// Longest rest between two looks.
+/// Maximum interval between checks.
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// Looks after the shards until the end, when the disk threads are to end too.
+/// Maintains the shards until the end, when it also ends the disk threads.
 pub(super) fn run(shared: &Shared) {
     shared.keeper.get_or_init(thread::current);
     let mut damage_said = HashSet::new();
@@ -32,7 +32,8 @@ pub(super) fn run(shared: &Shared) {
                 let shard = &mut *shared.locks.hold(index);
                 more |= shard.expire(now);
                 more |= shard.step(now);
-                // What is read ahead nobody waits for. Other reads have threads, which wait for no other shard.
+                // No client waits for read-ahead. Other reads have threads, so that they do not
+                // wait for other shards.
                 let own = ring.as_mut().filter(|_| shard.store.is_warming());
                 let by = own.map_or(By::Others, By::Ring);
                 shared.disk.pump_by(by, index, shard, now);
@@ -45,7 +46,7 @@ pub(super) fn run(shared: &Shared) {
                 (shard.tracking.take_notices(), damage)
             };
             shared.server.deliver(notices);
-            // Once: a place is met again by every lookup of its key.
+            // Once per place: every lookup of its key finds it again.
             for place in damage {
                 if damage_said.len() < DAMAGE_SAID_MAX && !damage_said.contains(&place) {
                     tracing::error!("{place}");
@@ -53,16 +54,15 @@ pub(super) fn run(shared: &Shared) {
                 }
             }
         }
-        // Between two portions commands get their turn at the locks, and at the core. Who works without rest is
-        // interrupted when its slice is over, maybe while it holds a shard; and who yields instead waits for
-        // the slices of all others.
+        // Between two steps it sleeps, so that commands get the locks and the core. Without
+        // sleeping, the scheduler would preempt it, possibly while it holds a shard; with yielding,
+        // it would wait for the slices of all other threads.
         let rest = if more { began.elapsed().min(REST_MIN) } else { rest.max(REST_MIN) };
         pause(shared, &mut ring, rest);
     }
 }
 
-/// Rests for so long, or until somebody has something for it. What its reads bring meanwhile the shards get at
-/// once.
+/// Sleeps until the timeout or until it is woken. Completed reads are passed to the shards at once.
 fn pause(shared: &Shared, ring: &mut Option<Ring>, rest: Duration) {
     let until = Instant::now() + rest;
     let left = || until.saturating_duration_since(Instant::now());
@@ -78,7 +78,8 @@ fn pause(shared: &Shared, ring: &mut Option<Ring>, rest: Duration) {
     thread::park_timeout(left());
 }
 
-/// Damaged places that are said; further ones are counted only (`damages` in `GET /stats`).
+/// Maximum number of damaged places that are logged; further ones are counted only (`damages` in
+/// `GET /stats`).
 const DAMAGE_SAID_MAX: usize = 1_000;
 /// Shortest rest when nothing is to be done at once.
 const REST_MIN: Duration = Duration::from_millis(1);

@@ -27,26 +27,26 @@ use super::{
 const READ_BYTES: usize = 64 << 10;
 /// Events taken in one round.
 const EVENTS_MAX: usize = 512;
-/// Between two tries of a connection that waits for the disk to catch up.
+/// Retry interval of a connection that waits for the disk to catch up.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
-/// Longest time between two looks at idle clients and the end.
+/// Maximum interval of checks for idle clients and the end.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// How long clients may take to hear what is left for them at the end.
+/// Time for clients to read the remaining output at the end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 const LISTENER: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
 const RING: u64 = u64::MAX - 2;
 
-/// What a worker is told by other threads.
+/// A message of another thread to a worker.
 pub(super) enum Note {
     /// A client to be served.
     Accepted(TcpStream, SocketAddr),
-    /// Something is to be done for this client.
+    /// This client can make progress.
     Look(Token),
 }
 
-/// One thread's part of the clients.
+/// The clients of one thread.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     inbox: Arc<Inbox<Note>>,
@@ -56,7 +56,7 @@ pub(super) struct Worker {
     tls: Option<Tls>,
     limits: Limits,
     limits_before_login: Limits,
-    /// Those that are called may have something to say or to hear.
+    /// Connections that may have input or output.
     seats: Seats<Connection>,
     buffer: Vec<u8>,
     /// Connections that wait for a turn, for the disk to catch up, or for a time.
@@ -132,7 +132,7 @@ impl Worker {
         self
     }
 
-    /// Serves until the end was asked for and every client has heard what was left for it.
+    /// Serves until shutdown is requested and every client has received its remaining output.
     pub(super) fn run(mut self) {
         let (mut events, mut notes) = (Events::with_capacity(EVENTS_MAX), Vec::new());
         let mut drain = Drain::new(DRAIN_TIMEOUT);
@@ -211,8 +211,7 @@ impl Worker {
         }
     }
 
-    /// Calls those for which something became possible, and those whose answers may be durable by
-    /// now.
+    /// Serves connections with events, and those whose answers may be durable now.
     fn notice(&mut self, events: &Events) {
         for (event, possible) in events.iter() {
             match event {
@@ -230,8 +229,8 @@ impl Worker {
         }
     }
 
-    /// Executes what a connection says now. While it may not execute anything, that stays in the
-    /// socket.
+    /// Reads and executes requests of a connection. While it cannot execute commands, data stay in
+    /// the socket.
     fn receive(&mut self, token: Token) {
         let Some(connection) = self.seats.get(token) else { return };
         if connection.socket.is_broken() {
@@ -241,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// Executes what a connection had said before.
+    /// Executes buffered requests of a connection.
     fn proceed(&mut self, token: Token) {
         self.take_turn(token, |connection, _, turn| {
             connection.proceed(turn);
@@ -249,7 +248,7 @@ impl Worker {
         });
     }
 
-    /// Gives a connection its turn; closes it if `act` says that its client is gone.
+    /// Runs `act` for a connection; closes it if its client has disconnected.
     fn take_turn(
         &mut self,
         token: Token,
@@ -276,7 +275,7 @@ impl Worker {
         self.count(token);
     }
 
-    /// Gives connections that waited for their turn, or for a time, another one.
+    /// Serves connections that waited for their turn or for a time.
     fn resume(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -296,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// Gives the disk what this round asks of it.
+    /// Submits the disk commands of this round.
     fn pump(&mut self) {
         self.shared.lookups.note_at_once(std::mem::take(&mut self.at_once));
         self.shared.server.stats.commands.fetch_add(std::mem::take(&mut self.done), Relaxed);
@@ -312,7 +311,7 @@ impl Worker {
         }
     }
 
-    /// Gives the shards what its reads have brought.
+    /// Passes its completed reads to the shards.
     fn take_reads(&mut self) {
         if let Some(ring) = &mut self.ring {
             disk::take_reads(&self.shared, ring, &mut self.ended);
@@ -327,9 +326,9 @@ impl Worker {
         }
     }
 
-    /// Writes what there is to be heard.
+    /// Writes waiting output.
     fn send(&mut self, called: Vec<Token>) {
-        // Before looking what is durable, so that no wake-up is missed.
+        // Before reading the durable position, so that no wake-up is missed.
         let holding =
             called.iter().any(|&token| self.seats.get(token).is_some_and(Connection::is_held));
         self.shared.disk.durable.hold(self.index, holding);
@@ -353,7 +352,7 @@ impl Worker {
                     self.held.push(token);
                 }
                 if full && connection.may_execute() {
-                    // There is room for answers again.
+                    // Its output is below the limit again.
                     connection.parked = Parked::Turn;
                     self.waiting.push(token);
                 } else if connection.may_receive() && !self.shared.is_ending() {

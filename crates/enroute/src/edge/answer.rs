@@ -41,12 +41,12 @@ use super::{
     taking::Taking,
 };
 
-/// RFC 9211: what this cache did, for whoever looks for the reason of an answer.
+/// RFC 9211: what this cache did, for diagnosis.
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const NAME: &str = "enroute";
-/// What it calls itself in `Via`.
+/// Its name in `Via`.
 const VIA: &str = "1.1 enroute";
-/// Edges a request may have passed; one that passes more goes round in a circle.
+/// Maximum number of edges that a request may have passed; above it, a loop is assumed.
 const HOPS_MAX: usize = 8;
 
 /// One header in a map, beside its bytes.
@@ -54,16 +54,16 @@ const HEADER_BYTES: usize = 128;
 /// As it came, as the origin is to see it, and on its way there.
 const HEAD_COPIES: usize = 3;
 
-/// What the requests of one connection share.
+/// State shared by the requests of one connection.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Arc<Site>,
     pub(super) peer: SocketAddr,
     /// Requests begun.
     pub(super) begun: AtomicU64,
-    /// Its answers under way, where a client may take some and leave others.
+    /// Its responses in progress, of which a client may read some and not others.
     pub(super) taking: Option<Taking>,
-    /// What it keeps of memory.
+    /// Its memory account.
     pub(super) account: Arc<Account>,
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn answer(
     let is_head = request.method() == Method::HEAD;
     let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
-        // Its headers speak of a body that is not sent.
+        // Its headers describe a body that is not sent.
         let length = response.body().size_hint().exact();
         let headers = response.headers_mut();
         if let Some(length) = length.filter(|_| !headers.contains_key(header::CONTENT_LENGTH)) {
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Room for what a client has sent.
+    /// Accounts for data that a client has sent.
     async fn room_for(&self, bytes: usize) -> Result<Counted, Box<Response<Body>>> {
         let room = self.shared.room.admit(bytes).await;
         room.ok_or_else(|| {
@@ -202,7 +202,7 @@ impl Connection {
                     return Ok(respond(released, "hit"));
                 }
                 stats.hits_stale.count();
-                // One client's credentials are not what others' answers are asked for with.
+                // Other clients' responses must not be fetched with one client's credentials.
                 if !wanted.receiver.is_personal() {
                     drop(flights::join(&self.shared, &self.site, wanted, stored));
                 }
@@ -215,7 +215,7 @@ impl Connection {
             return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "only-if-cached: no stored response"));
         }
         let marked = self.shared.marks.is_marked(&wanted.key, now());
-        // Its answer is this client's alone, or a whole one would be fetched for nothing.
+        // Its response is for this client only, or a complete one would be fetched in vain.
         let whole_is_vain = method == Method::HEAD || marked && wanted.receiver.is_partial();
         if wanted.receiver.is_personal() || stored.is_none() && whole_is_vain {
             return self.pass(method.clone(), &wanted, full(Bytes::new()), "bypass").await;
@@ -239,7 +239,7 @@ impl Connection {
         })
     }
 
-    /// The answer of the origin where there is no room for a copy of what is stored.
+    /// The response of the origin, if there is no memory for a copy of the stored one.
     async fn uncopied(&self, method: &Method, wanted: &Wanted) -> Answer {
         if wanted.receiver.only_if_cached() {
             return Err(refuse(
@@ -293,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// What another's fetch comes to for a receiver that waited for it.
+    /// The response for a request that waited for the fetch of another.
     async fn waited(
         &self,
         receiver: &Receiver,
@@ -351,7 +351,7 @@ impl Connection {
     }
 }
 
-/// What a request's head takes: its bytes, and what is made of them.
+/// Memory of the headers of a request: their bytes and the parsed form.
 fn kept_of_head(head: &request::Parts) -> usize {
     let of_header = |(name, value): (&HeaderName, &HeaderValue)| {
         name.as_str().len() + value.len() + HEADER_BYTES
@@ -360,22 +360,21 @@ fn kept_of_head(head: &request::Parts) -> usize {
     HEAD_COPIES * (target + head.headers.iter().map(of_header).sum::<usize>())
 }
 
-/// What is kept of a request's body at once, on its way to the origin; what is not taken yet is counted as it
-/// comes.
+/// Memory reserved for a request body on its way to the origin; unread data are counted on arrival.
 fn kept_of_body(body: &RequestBody) -> usize {
     let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
     length.unwrap_or(usize::MAX).min(PASSING_BYTES)
 }
 
-/// What waiting came to.
+/// Result of waiting.
 enum Waited {
     Answered(Answer),
-    /// The origin must be asked; it may say that this is right for this client, too.
+    /// The origin must be asked; it may confirm this response for this client, too.
     NotForIt(Option<Arc<Entry>>),
 }
 
-/// Refuses what this edge cannot pass on as it came: a coding of the transfer it does not undo, and a
-/// request that it has passed on before, again and again.
+/// Rejects requests that this edge cannot forward: with an unsupported transfer coding, or in a
+/// forwarding loop.
 fn check_framing(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     let is_chunked = |line: &HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"chunked");
     let codings = || headers.get_all(header::TRANSFER_ENCODING).into_iter();
@@ -395,14 +394,14 @@ fn check_framing(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     Ok(())
 }
 
-/// What was released as the answer to a request.
+/// A response released for a request.
 fn respond(released: Released, how: &str) -> Response<Body> {
     let mut response = Response::new(full(released.body));
     (*response.status_mut(), *response.headers_mut()) = (released.status, released.headers);
     finish(response, how)
 }
 
-/// An answer with what this edge adds, and without what was the origin connection's.
+/// A response with the headers of this edge, without the hop-by-hop headers of the origin.
 fn finish(mut response: Response<Body>, how: &str) -> Response<Body> {
     let mut headers = end_to_end(response.headers());
     if let Ok(status) = HeaderValue::from_str(&format!("{NAME}; {how}")) {

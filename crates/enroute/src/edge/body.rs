@@ -17,19 +17,19 @@ use super::{
     unread::{Arriving, Unread},
 };
 
-/// What can go wrong while a body passes through.
+/// Errors while a body is forwarded.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body of whatever kind.
 pub(super) struct Body {
     bytes: UnsyncBoxBody<Bytes, BodyError>,
-    /// What of it is in memory at once.
+    /// Its part in memory.
     kept: usize,
     charged: Option<(Charged, InRoom)>,
 }
 
 impl Body {
-    /// The same as the answer to a request of this account, which is charged for both.
+    /// The same as the response to a request of this account, which is charged for both.
     pub(super) fn answers(mut self, request: InRoom, account: &Arc<Account>) -> Self {
         self.charged = Some((account.charge(self.kept), request));
         self
@@ -64,14 +64,14 @@ impl hyper::body::Body for Body {
     }
 }
 
-/// A body that is all there.
+/// A complete body.
 pub(super) fn full(bytes: Bytes) -> Body {
     let kept = bytes.len();
     let bytes = Resumed { read: vec![bytes], rest: Empty::new() };
     Body { bytes: bytes.map_err(|never| match never {}).boxed_unsync(), kept, charged: None }
 }
 
-/// A body on its way.
+/// A body in transit.
 pub(super) fn passing<B>(body: B) -> Body
 where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
@@ -82,7 +82,7 @@ where
     Body { bytes: body.map_err(Into::into).boxed_unsync(), kept, charged: None }
 }
 
-/// The body of an origin's answer, with the connection's turn and the room that it has until it ends.
+/// The body of an origin's response, with its connection permit and memory until it ends.
 pub(super) struct FromOrigin {
     pub(super) body: Incoming,
     pub(super) _turn: OwnedSemaphorePermit,
@@ -156,9 +156,9 @@ impl<R: hyper::body::Body<Data = Bytes> + Unpin> hyper::body::Body for Resumed<R
     }
 }
 
-/// What is still read of a request's body that nobody wants ...
+/// Maximum number of bytes read of an unused request body ...
 const UNWANTED_BYTES_MAX: usize = 1 << 20;
-/// ... and for how long.
+/// ... and maximum time for that.
 const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A client's request body.
@@ -168,7 +168,7 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// away (a lingering close, RFC 9112 §9.6).
 pub(super) struct RequestBody {
     body: Option<Arriving>,
-    /// What is kept of it at once.
+    /// Its part in memory.
     room: Option<Counted>,
 }
 

@@ -1,5 +1,5 @@
-//! Where content is kept: in memory, in shards behind locks, and behind it, if there is one, in a
-//! database that holds more than memory does. What leaves it is a copy, for which there must be room.
+//! Storage of content: in memory, in locked shards, and optionally in a database that is larger
+//! than memory. A read returns a copy, for which memory must be available.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use super::{Database, room::Room};
 use crate::memory;
 
-/// What content may take.
+/// Limits of content.
 #[derive(Debug, Clone, Copy)]
 pub struct ContentLimits {
     /// Memory at most: bodies, headers, keys and bookkeeping.
@@ -33,7 +33,7 @@ pub struct ContentLimits {
 
 /// A lock is held while a record is copied; with this many, two cores seldom meet.
 const SHARDS: usize = 8;
-/// A key is a target and the values it varies by; what is longer is not stored.
+/// Maximum length of a key (a target and the values it varies by); longer ones are not stored.
 const KEY_BYTES_MAX: usize = 8 << 10;
 
 /// Items looked at in one step of becoming smaller, under a shard's lock.
@@ -45,9 +45,9 @@ const CHANGES: usize = 1 << 12;
 /// Stored content.
 pub struct Content {
     shards: Vec<Mutex<Memory>>,
-    /// Memory that was asked for.
+    /// Configured memory.
     bytes_max: AtomicUsize,
-    /// What of it the process can spare.
+    /// The part of it that the memory budget allows.
     granted_bytes: AtomicUsize,
     changes: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -56,7 +56,7 @@ pub struct Content {
     start: Duration,
 }
 
-/// There is something, and no room for a copy of it now.
+/// An entry exists, but there is no memory for a copy of it now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
@@ -93,7 +93,7 @@ impl Content {
     /// What is stored under `key`.
     ///
     /// # Errors
-    /// There is something, or could be, and `room` has no place for it.
+    /// An entry exists, or may exist, and `room` has no memory for it.
     pub(super) async fn lookup(
         &self,
         key: &[u8],
@@ -111,7 +111,7 @@ impl Content {
         let Some((value, kept_for)) = database.lookup(key).await else { return Ok(None) };
         self.put(key, &value, kept_for, now);
         if self.changes(key) != changes {
-            // It was on its way when it was forgotten.
+            // It was being read when it was dropped.
             self.remove(key);
             return Ok(None);
         }
@@ -119,8 +119,8 @@ impl Content {
         Ok(decode(&counted.keeps(value)))
     }
 
-    /// How often what is under `key` was forgotten. What was asked for before is not to be stored if
-    /// this is no longer what it was then.
+    /// Number of invalidations of `key`. A response requested before a change of this number must
+    /// not be stored.
     pub(super) fn changes(&self, key: &[u8]) -> u64 {
         self.changes_of(key).load(SeqCst)
     }
@@ -147,7 +147,7 @@ impl Content {
         }
     }
 
-    /// Forgets what is under `key`.
+    /// Drops the entry of `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
         self.changes_of(key).fetch_add(1, SeqCst);
         self.remove(key);

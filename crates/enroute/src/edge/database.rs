@@ -1,4 +1,4 @@
-//! Content in a database behind the memory: `enroute db`, or any that speaks RESP.
+//! Content in a database behind the memory: `enroute db`, or any other RESP server.
 //!
 //! Content is a copy, so a database that fails is a miss and nothing more.
 
@@ -17,12 +17,12 @@ use crate::resp_client::asynchronous::Connection;
 
 /// Connections kept; a further request waits for one.
 const CONNECTIONS: usize = 8;
-/// Longest wait for an answer, connecting included: then the origin is the better choice.
+/// Timeout of a reply, including connecting; after it the origin is asked.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Commands of one conversation.
 const OUTSTANDING_MAX: usize = 2;
 
-/// What its keys begin with there, so that they are those of no other application.
+/// Prefix of its keys, to keep them apart from those of other applications.
 const KEYS: &[u8] = b"enroute-edge ";
 
 /// A database of content.
@@ -61,7 +61,7 @@ impl Database {
         self.ask([vec![b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]]).await;
     }
 
-    /// Forgets what is under `key`.
+    /// Drops the entry of `key`.
     pub(super) async fn forget(&self, key: &[u8]) {
         self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
     }

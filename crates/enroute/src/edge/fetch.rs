@@ -1,7 +1,7 @@
-//! Asking the origin on behalf of a request, and what may be kept of its answer.
+//! Fetching from the origin for a request, and storing the response.
 //!
 //! The origin is asked with the headers of the request that began the fetch, its cookies among them.
-//! What it answers is that client's; whether others may have it too, the origin says: see
+//! The response is for that client; the origin decides whether it may be shared: see
 //! [`Entry::admit`].
 
 use std::{sync::Arc, time::Duration};
@@ -24,22 +24,22 @@ use super::{
     room::{Counted, Room},
 };
 
-/// What a client asks, as far as the origin must know.
+/// The parts of a request that the origin needs.
 #[derive(Clone)]
 pub(super) struct Wanted {
     /// Path and query.
     pub(super) target: Uri,
-    /// Who asks, with the headers that the origin is to see.
+    /// The headers of the client that are forwarded to the origin.
     pub(super) receiver: Receiver,
     /// Its primary key.
     pub(super) key: Vec<u8>,
     /// The key of the variant it wants, where the target is known to have some.
     pub(super) variant: Option<Vec<u8>>,
-    /// All of this is counted while anything waits for it.
+    /// Its memory is counted while a request waits for it.
     pub(super) _room: Arc<Counted>,
 }
 
-/// What came of a fetch for the request it was made for.
+/// Result of a fetch for the request that began it.
 pub(super) enum Own {
     /// The origin's answer, which is not stored.
     Response(Response<Body>),
@@ -50,7 +50,7 @@ pub(super) enum Own {
         /// A 304 may set cookies; they are this client's.
         cookies: Vec<HeaderValue>,
     },
-    /// There is no answer, and nothing stored that covers for it.
+    /// There is no response, and no stored one may be used instead.
     Failed(StatusCode),
 }
 
@@ -59,19 +59,19 @@ pub(super) enum Own {
 pub(super) enum How {
     /// The origin sent it, and it is stored.
     Fetched,
-    /// The origin said that what was stored is still right.
+    /// The origin confirmed the stored response.
     NotModified { stored: bool },
     /// The origin failed, and what was stored may be used (stale-if-error).
     CoversError,
 }
 
-/// What came of a fetch for requests that waited for it.
+/// Result of a fetch for requests that waited for it.
 #[derive(Clone)]
 pub(super) enum Outcome {
     /// A response that was stored.
     Stored(Arc<Entry>),
-    /// The origin failed; there may be something stored that covers for it. The status is that of a
-    /// refusal, where there was no answer.
+    /// The origin failed; a stored response may be used instead. The status is that of a refusal,
+    /// where there was no answer.
     Failed(Option<Arc<Entry>>, Option<StatusCode>),
     /// The answer is for the client that asked.
     NotShared,
@@ -83,7 +83,7 @@ pub(super) struct Fetch {
     site: Arc<Site>,
     wanted: Wanted,
     stored: Option<Arc<Entry>>,
-    /// How often the target was forgotten before it began.
+    /// Number of invalidations of the target when it began.
     changes: u64,
 }
 
@@ -255,8 +255,7 @@ impl Fetch {
         }
     }
 
-    /// Does its answer say anything about the target, or only about a client that wants something of
-    /// its own?
+    /// Whether its response applies to the target, and not only to the request of one client.
     fn is_ordinary(&self) -> bool {
         !self.wanted.receiver.demands() && !self.wanted.receiver.is_personal()
     }
@@ -285,7 +284,7 @@ impl Fetch {
             let variants = Record::Variants { names, generation };
             content.store(&wanted.key, &variants, kept_for, room, now).await;
         }
-        // The change may have come between the look and the store.
+        // The target may have been invalidated between the check and the store.
         if self.is_revoked() {
             content.forget(&wanted.key).await;
         }
@@ -310,7 +309,7 @@ enum Read {
 /// Why a body is not kept whole.
 enum Why {
     TooLong,
-    /// Too much else is on its way.
+    /// Too much other data is in transit.
     NoRoom,
 }
 

@@ -1,8 +1,8 @@
-//! Fetches under way, and who waits for them (request coalescing).
+//! Fetches in progress, and the requests that wait for them (request coalescing).
 //!
-//! A fetch runs as a task of its own: a client that goes away ends it for no other. What it brings is
-//! released to each that waited as if it had come from storage; those to whom it may not be ask the
-//! origin on their own behalf.
+//! A fetch runs as a task of its own: a client that disconnects does not end it for the others. Its
+//! response is released to each waiting request as if it came from storage; a request that may not
+//! receive it asks the origin itself.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -50,7 +50,7 @@ pub(super) fn join(
     let key = wanted.variant.clone().unwrap_or_else(|| wanted.key.clone());
     let mut flights = shared.flights.0.lock();
     if let Some(flight) = flights.get(&key) {
-        // What was asked before this request came is never what it insists on.
+        // A fetch that began before this request cannot satisfy its `no-cache`.
         if wanted.receiver.insists() {
             drop(flights);
             return Place::Own(alone(shared, site, wanted, stored));
@@ -74,7 +74,7 @@ pub(super) fn join(
     Place::Own(own)
 }
 
-/// Asks the origin on behalf of one request; none waits for it.
+/// Fetches for one request; no other request waits for it.
 pub(super) fn alone(
     shared: &Arc<Shared>,
     site: &Arc<Site>,
@@ -89,7 +89,7 @@ pub(super) fn alone(
     own
 }
 
-/// The place of a fetch in the list; it leaves however the fetch ends.
+/// The entry of a fetch in the list, removed when the fetch ends in any way.
 struct Landing {
     shared: Arc<Shared>,
     key: Vec<u8>,

@@ -53,7 +53,7 @@ impl PrivateKeySource for KeyServer {
     }
 }
 
-/// The same question in the key server's terms.
+/// Converts the operation to a request to the key server.
 fn operation(algorithm: SignatureAlgorithm, signed: Signed) -> Result<Operation, String> {
     let scheme = Scheme::numbered(algorithm.code())
         .ok_or_else(|| format!("key servers do not support {algorithm:?}"))?;

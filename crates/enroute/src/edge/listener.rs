@@ -165,7 +165,7 @@ async fn serve_requests(
     let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
     let gate = Gate::new(stream, &shared.room, unread.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        // Now, not when its turn comes: many may come before that.
+        // At once, not when the task is scheduled: many requests may arrive before that.
         let in_room = requests.shared.room.request(&requests.account);
         let request = request.map(|body| RequestBody::new(body, unread.as_ref()));
         answer(Arc::clone(&requests), request, in_room)
@@ -210,7 +210,7 @@ async fn serve_requests(
 }
 
 /// Waits until no request has begun for the idle timeout. Answers under way then go on to their end;
-/// what `PING`s keep open beyond is no conversation.
+/// `PING` frames do not count as activity.
 async fn idle(connection: &Connection, limit: Duration) {
     let mut seen = None;
     while seen != Some(connection.begun.load(Relaxed)) {
@@ -219,7 +219,7 @@ async fn idle(connection: &Connection, limit: Duration) {
     }
 }
 
-/// Waits until the client has taken nothing of an answer for the idle timeout.
+/// Waits until the client has read nothing of a response for the idle timeout.
 async fn stalled(connection: &Connection, limit: Duration) {
     let has_stalled = |taking: &Taking| taking.has_stalled(limit);
     while !connection.taking.as_ref().is_some_and(has_stalled) {
@@ -227,11 +227,11 @@ async fn stalled(connection: &Connection, limit: Duration) {
     }
 }
 
-/// hyper's own least.
+/// Minimum of hyper.
 const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 
 /// Waits until the end is asked for.
 async fn end(ending: &mut watch::Receiver<bool>) {
-    // A guard that is kept would tie the connection to one thread.
+    // A guard held across an await would make the future not `Send`.
     drop(ending.wait_for(|ending| *ending).await);
 }

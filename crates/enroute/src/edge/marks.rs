@@ -1,8 +1,8 @@
-//! Targets whose answers are each for one client: there no request waits for another's answer.
+//! Targets whose responses cannot be shared: requests for them do not wait for the fetch of another
+//! request.
 //!
-//! A mark does nothing else. What is stored is answered from storage, and an answer that may be stored
-//! is stored and takes the mark away; so nothing that a client sends can keep a target from being
-//! stored.
+//! A mark has no other effect. Stored responses are still used, and a storable response is stored
+//! and removes the mark, so a client cannot prevent a target from being stored.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-/// Answers in a row that could not be shared, before none is waited for.
+/// Number of consecutive unshareable responses after which a target is marked.
 pub(super) const ANSWERS: u8 = 3;
-/// Time from the last of them until it is forgotten.
+/// Time from the last of them until the mark expires.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Targets that can be marked at a time; a further one takes another's place.
 const TARGETS: usize = 1 << 14;
@@ -48,7 +48,7 @@ impl Marks {
         }
     }
 
-    /// Would waiting for another's answer be in vain?
+    /// Whether the target is marked.
     pub(super) fn is_marked(&self, target: &[u8], now: Duration) -> bool {
         let (tag, word) = self.place(target);
         count(word.load(Relaxed), tag, now) >= ANSWERS

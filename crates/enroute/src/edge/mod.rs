@@ -1,12 +1,13 @@
-//! The edge: TLS for several domains whose private keys are elsewhere, and their content nearby.
+//! The edge: TLS for several domains with their private keys on a key server, and a cache of their
+//! content.
 //!
 //! dReDBox D6.3 §3.1 and §4: an edge near the user ends TLS on behalf of the content provider,
-//! answers from its store what it may, and fetches the rest. The key stays with the key server; a
+//! answers from its cache where allowed, and fetches the rest. The key stays with the key server; a
 //! full handshake asks it once, a resumed one not at all.
 //!
 //! One tokio runtime with a worker for each core: a handshake waits for the key server and a request
-//! for the origin, so connections are tasks. What it is not: a protocol; TLS is crate `edge_tls`,
-//! the rules of HTTP caches crate `content`, SKI `wire::ski`.
+//! for the origin, so connections are tasks. It implements no protocol: TLS is in crate `edge_tls`,
+//! the rules of HTTP caches in crate `content`, SKI in `wire::ski`.
 //!
 //! **Read first:** `answer.rs`, one request from end to end; then `flights.rs`, where the origin is
 //! asked once for many, and `fetch.rs`, what becomes of its answer.
@@ -53,7 +54,7 @@ pub use keys::KeyServer;
 pub use origin::Origin;
 pub use stats::Stats;
 
-/// What one client, one origin and the whole edge may take.
+/// Limits for one client, one origin and the whole edge.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Clients at once; further ones wait to be accepted.
@@ -76,7 +77,7 @@ pub struct Limits {
     pub connect_timeout: Duration,
     /// From asking the origin to the headers of its answer; to the end of one that is stored.
     pub origin_timeout: Duration,
-    /// For busy connections, once the end was asked for.
+    /// Timeout of busy connections after a shutdown is requested.
     pub drain_timeout: Duration,
 }
 
@@ -118,7 +119,7 @@ pub struct Setup {
     pub limits: Limits,
     /// Where content is kept.
     pub content: Content,
-    /// What may change while it serves.
+    /// Settings that may change while it serves.
     pub sites: Sites,
 }
 
@@ -128,7 +129,7 @@ pub struct Sites {
     pub served: Vec<Site>,
     /// The TLS side of each.
     pub tls: Vec<edge_tls::Site>,
-    /// Until when certificates are good, the sites' and the edge's own.
+    /// Expiry of certificates, of the sites and of the edge.
     pub lives: Vec<Life>,
 }
 
@@ -157,7 +158,7 @@ pub struct Shared {
     port: u16,
     connections: AtomicUsize,
     foreigners: Foreigners,
-    /// True once the end was asked for.
+    /// True after a shutdown is requested.
     ending: watch::Sender<bool>,
 }
 
@@ -173,7 +174,7 @@ impl Shared {
     /// # Errors
     /// TLS cannot be set up with them; then all stays as it was.
     pub fn replace(&self, sites: Sites) -> anyhow::Result<()> {
-        // Held meanwhile, so that whoever shakes hands for a new site finds it.
+        // Held during the change, so that a handshake for a new site finds it.
         let mut served = self.sites.write();
         self.acceptor.replace(&sites.tls)?;
         *served = by_domain(sites.served);
@@ -185,7 +186,7 @@ impl Shared {
         self.sites.read().get(domain).cloned()
     }
 
-    /// Is `host` a name of `site`, and of no other site that is more exact?
+    /// Whether `host` belongs to `site`, and not to a site with a more specific name.
     fn serves(&self, site: &Site, host: &str) -> bool {
         let label = site.domain.strip_prefix('*').and_then(|parent| host.strip_suffix(parent));
         let below = label.is_some_and(|label| !label.is_empty() && !label.contains('.'));
@@ -279,7 +280,7 @@ const HEAPS_MAX: i32 = 8;
 /// Time between two measurements of what the process takes.
 const MEASURE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Lets content give way to what passes the process's base.
+/// Reduces content memory when the rest of the process exceeds its base.
 async fn keep_within_memory(shared: Arc<Shared>) {
     let (content, clients) = (&shared.content, shared.room.clients());
     let mut budget = Budget::new(clients);
@@ -293,10 +294,10 @@ async fn keep_within_memory(shared: Arc<Shared>) {
     }
 }
 
-/// Time between two looks at whether everybody has left.
+/// Interval of checks whether all connections have ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
 
-/// The time of day, which is what HTTP speaks of.
+/// Wall-clock time, as HTTP uses it.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

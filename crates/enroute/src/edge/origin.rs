@@ -1,8 +1,8 @@
 //! The origin of a site: a few kept connections over which it is asked.
 //!
-//! A connection may die without a word: the origin's host is off, the path is cut, a firewall forgot it.
-//! The kernel notices where the other end acknowledges nothing, neither what was sent nor, where nothing is
-//! on its way, a probe. A request that changes nothing is then asked again on a new connection, once.
+//! A connection may fail silently: the origin's host is off, the path is cut, or a firewall dropped
+//! its state. The kernel detects missing acknowledgements of data and of keepalive probes. A safe
+//! request is then retried once on a new connection.
 
 use std::{
     future::Future,
@@ -48,7 +48,7 @@ const IDLE_CONNECTIONS_MAX: usize = 64;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of an answer, and what is read or written of a body at once.
 const BUFFER_BYTES: usize = 32 << 10;
-/// Of these, that nobody answers, the last must be lost before a silent connection is given up.
+/// Number of unanswered keepalive probes after which a silent connection is closed.
 const PROBES: u32 = 3;
 
 /// One origin.
@@ -56,12 +56,12 @@ const PROBES: u32 = 3;
 pub struct Origin {
     base: Uri,
     authority: Authority,
-    /// For requests that may be asked again.
+    /// For requests that may be retried.
     asking: Client<Connector, Body>,
-    /// For asking again: never on a connection of before.
+    /// For retries: never on an existing connection.
     anew: Client<Connector, Body>,
-    /// For all others. A body fills the window of who takes its time to read it, which to the kernel is
-    /// nothing but silence.
+    /// For all others. A slow reader of a body fills the window, which the kernel cannot tell from
+    /// silence.
     sending: Client<Connector, Body>,
     answer_timeout: Duration,
     turns_max: usize,
@@ -90,7 +90,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// What the client is told.
+    /// The response to the client.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
@@ -141,8 +141,8 @@ impl Origin {
         self.base.clone()
     }
 
-    /// Sends a request whose target has only a path when it is its turn, and waits for the headers of the
-    /// answer, and for `room` to pass its body on.
+    /// Sends a request, whose target is only a path, when a permit is available, and waits for the
+    /// headers of the answer, and for `room` to pass its body on.
     pub(super) async fn ask(
         &self,
         request: Request<Body>,
@@ -184,8 +184,8 @@ impl Origin {
         }
     }
 
-    /// Asks; once more if the connection was a kept one, which may have died long ago, and nothing can
-    /// happen twice (RFC 9112 §9.3.1).
+    /// Sends a request; retries once if the connection was a kept one, which may have been closed,
+    /// and the request is idempotent (RFC 9112 §9.3.1).
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Error> {
         if !request.method().is_safe() || !request.body().is_end_stream() {
             return self.sending.request(request).await;

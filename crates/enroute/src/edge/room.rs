@@ -1,9 +1,9 @@
-//! Room in memory for what is on its way between clients and origins.
+//! Memory accounting of data in transit between clients and origins.
 //!
-//! What is kept is counted in bytes and stays within a share: an answer that is copied out of storage,
-//! one that is being fetched, the buffers of one that passes through, a request's headers and body.
-//! Who wants to keep more waits, and while the share is spent nothing is read from clients; if that does not
-//! help, the connection that keeps the most is ended.
+//! Counted in bytes, within a limit: a response copied out of storage, one that is being fetched,
+//! the buffers of one that is forwarded, the headers and body of a request. A task that needs more
+//! waits, and while the limit is reached nothing is read from clients; if that does not help, the
+//! connection that uses the most is closed.
 
 use std::{
     collections::HashMap,
@@ -43,15 +43,15 @@ pub(super) const PASSING_BYTES: usize = 128 << 10;
 /// A request beside its headers and bodies: a task, and a stream of HTTP/2.
 const REQUEST_BYTES: usize = 8 << 10;
 
-/// What is longer is copied or fetched as a whole only while part of the share is free.
+/// A longer response is copied or fetched as a whole only while part of the limit is free.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Longest wait for room.
+/// Maximum wait for memory.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// Between two looks whether there is some.
+/// Interval of checks for free memory.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
-/// What may be on its way at once, beside `memory` bytes of content.
+/// Limit of data in transit, with `memory` bytes of content.
 pub(super) fn share(memory: usize) -> usize {
     CLIENTS_BYTES.saturating_add(memory / CONTENT_PART)
 }
@@ -64,11 +64,11 @@ pub(super) fn process_bytes(memory: usize, limits: &Limits) -> u64 {
         .saturating_add(connection.saturating_mul(limits.connections_max as u64))
 }
 
-/// The room of an edge.
+/// The transit memory of an edge.
 pub(super) struct Room {
     clients: Clients,
     open: Mutex<Open>,
-    /// Connections ended to make room.
+    /// Connections closed to free memory.
     pub(super) ended: Counter,
 }
 
@@ -87,18 +87,18 @@ impl Room {
         Arc::new(Self { clients: Clients::new(share), open, ended })
     }
 
-    /// What all connections keep.
+    /// Bytes of all connections.
     pub(super) fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// Is there little left?
+    /// Whether little is left.
     pub(super) fn is_tight(&self) -> bool {
         self.clients.bytes() > self.whole_max()
     }
 
-    /// Room for `bytes` of an answer that is kept whole, if there is some now. A long one leaves a part
-    /// of the share to others.
+    /// Reserves `bytes` for a response that is kept whole, if available now. A long one leaves part
+    /// of the limit free.
     pub(super) fn whole(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let most = if bytes > SMALL_BYTES { self.whole_max() } else { self.clients.share() };
         self.reserve(bytes, most)
@@ -113,7 +113,7 @@ impl Room {
         reserved.then(|| Counted { room: Arc::clone(self), bytes })
     }
 
-    /// Waits for room for `bytes` that are not in memory yet; `None` if none comes.
+    /// Waits until `bytes` that are not in memory yet can be reserved; `None` after the timeout.
     pub(super) async fn wait(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let began = Instant::now();
         loop {
@@ -146,7 +146,7 @@ impl Room {
         InRoom { _counted: self.count(REQUEST_BYTES), _charged: account.charge(REQUEST_BYTES) }
     }
 
-    /// Is the share spent?
+    /// Whether the limit is reached.
     fn is_full(&self) -> bool {
         self.clients.bytes() >= self.clients.share()
     }
@@ -161,9 +161,9 @@ impl Room {
         Some(())
     }
 
-    /// Ends the connection that keeps the most, if it is much or `has_waited`.
+    /// Closes the connection that uses the most, if it is above a threshold or `has_waited`.
     fn end_one(&self, has_waited: bool) {
-        // Who finds another one looking need not look.
+        // If another task is searching already, this one need not.
         let Some(mut open) = self.open.try_lock() else { return };
         let is_ending = |account: &Arc<Account>| account.is_ending.load(SeqCst);
         if open.looked.elapsed() < LOOK_PAUSE || open.accounts.values().any(is_ending) {
@@ -269,7 +269,7 @@ impl Drop for OpenAccount {
     }
 }
 
-/// What one connection keeps. What several wait for counts for each of them.
+/// Memory of one connection. Data that several wait for counts for each of them.
 pub(super) struct Account {
     peer: SocketAddr,
     bytes: AtomicUsize,
@@ -294,7 +294,7 @@ impl Account {
         self.bytes.fetch_add(now.wrapping_sub(before), Relaxed);
     }
 
-    /// Waits until the connection is to be ended to make room.
+    /// Waits until the connection must be closed to free memory.
     pub(super) async fn ending(&self) {
         self.end.notified().await;
     }
@@ -325,7 +325,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Counts as many as `bytes`, if there is room for what is more.
+    /// Changes the count to `bytes`, if an increase fits.
     #[must_use]
     pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);

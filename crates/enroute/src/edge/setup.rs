@@ -1,4 +1,5 @@
-//! From what is written to what the edge takes: reads certificates and keys, opens the socket.
+//! From the configuration to the settings of the edge: reads certificates and keys, opens the
+//! socket.
 
 use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration};
 
@@ -21,7 +22,7 @@ const MEMORY_BYTES: usize = 64 << 20;
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// Connections to each key server, unless said otherwise.
 const KEY_SERVER_CONNECTIONS: usize = 2;
-/// Longest wait for a key server, unless said otherwise: a client waits behind it.
+/// Default timeout of a key server, during which a client waits.
 const KEY_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl EdgeDocument {
@@ -69,12 +70,12 @@ impl EdgeDocument {
         self.sites.iter().map(SiteDocument::body_bytes_max).max().unwrap_or(0)
     }
 
-    /// This with the sites and the identity of `later`, which may change while it serves; and what else is
-    /// other there, by its name in the file.
+    /// This configuration with the sites and the identity of `later`, which may change while it
+    /// serves; and the names of other fields that differ.
     pub fn with_sites_of(&self, later: Self) -> (Self, Vec<&'static str>) {
         // Room for the longest record was made at the start.
         let is_longer = later.body_bytes_max() > self.body_bytes_max();
-        // Taken apart by name, so that a new part cannot be forgotten here.
+        // Destructured, so that the compiler reports a new field that is missing here.
         let Self { listen, identity, content, limits, sites } = later;
         let parts = [
             ("[edge] listen", self.listen != listen),
@@ -86,7 +87,7 @@ impl EdgeDocument {
         (Self { identity, sites, ..self.clone() }, waiting.collect())
     }
 
-    /// Of all certificates it shows to somebody.
+    /// Validity of all certificates that it presents.
     fn lives(&self) -> anyhow::Result<Vec<Life>> {
         let sites = self.sites.iter().map(|site| (&*site.domain, &site.certificate));
         let identity = self.identity.iter().map(|own| ("[edge.identity]", &own.certificate));

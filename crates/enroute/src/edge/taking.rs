@@ -1,8 +1,8 @@
-//! Which answers of a connection its client takes nothing of.
+//! Detects responses of a connection that its client does not read.
 //!
 //! A stream of HTTP/2 whose window stays closed looks like an open one to the kernel, and holds its
-//! body in memory. hyper asks a body for more when the client has room, so one that it does not ask
-//! is one that the client does not take.
+//! body in memory. hyper polls a body when the client's window is open, so a body that is not
+//! polled is one that the client does not read.
 
 use std::{
     pin::Pin,
@@ -22,12 +22,12 @@ use super::body::{Body, BodyError};
 
 /// Answers that have ended are forgotten when there are this many.
 const PRUNED_AT: usize = 256;
-/// Stands for the time where it is the origin that is waited for.
+/// Stored instead of a time while the origin is waited for.
 const ORIGIN: u64 = u64::MAX;
 
-/// The answers under way on a connection, and when the client took something of each.
+/// The responses in progress on a connection, and when the client last read from each.
 pub(super) struct Taking {
-    /// Times count from here: no step of the clock is a silence.
+    /// Base of the times, so that a step of the clock does not count as silence.
     start: Instant,
     answers: Mutex<Vec<Weak<AtomicU64>>>,
 }
@@ -54,7 +54,7 @@ impl Taking {
         body.wrapped(|body| Watched { body, start: self.start, taken })
     }
 
-    /// Is there an answer of which the client has taken nothing for `limit`?
+    /// Whether there is a response of which the client has read nothing for `limit`.
     pub(super) fn has_stalled(&self, limit: Duration) -> bool {
         let (answers, now) = (self.answers.lock(), milliseconds(self.start));
         let mut taken = answers.iter().filter_map(Weak::upgrade).map(|taken| taken.load(Relaxed));

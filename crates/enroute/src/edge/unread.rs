@@ -1,4 +1,4 @@
-//! What a connection of HTTP/2 keeps in memory of request bodies that are not read.
+//! Memory of unread request bodies of an HTTP/2 connection.
 //!
 //! Flow control bounds the bytes of such bodies, not the memory that they take: hyper keeps each frame, and
 //! a frame keeps the whole buffer that it was read into, with whatever else came in it. So what is kept is counted
@@ -22,7 +22,7 @@ use super::room::{Account, Room};
 const BUFFER_BYTES: u64 = 16 << 10;
 /// What a frame keeps beside its buffer.
 const FRAME_BYTES: u64 = 1 << 10;
-/// In front of each frame.
+/// Length of a frame header.
 const HEAD_BYTES: u64 = 9;
 
 /// The bodies of one connection's requests.
@@ -49,13 +49,13 @@ struct State {
 }
 
 impl Unread {
-    /// For a connection that has said nothing.
+    /// For a new connection.
     pub(super) fn new(room: &Arc<Room>, account: &Arc<Account>) -> Arc<Self> {
         let (room, account) = (Arc::clone(room), Arc::clone(account));
         Arc::new(Self { room, account, state: Mutex::default() })
     }
 
-    /// `bytes` have come.
+    /// `bytes` were received.
     pub(super) fn read(&self, bytes: &[u8]) {
         self.change(|state| {
             state.waiting += state.frames.bodies(bytes) as u64;
@@ -63,7 +63,7 @@ impl Unread {
         });
     }
 
-    /// Nothing more is there.
+    /// No more data are available.
     pub(super) fn is_idle(&self) {
         self.change(|state| {
             state.begun = state.read;

@@ -1,10 +1,10 @@
 //! HTTP endpoints: how connections are accepted, limited and ended.
 //!
 //! [`Endpoint`] serves one without a login: statistics for people, grants of memory for databases. It
-//! listens only where it was asked to. One thread with a runtime of its own serves it, so a slow or hostile
-//! reader never takes time from other work. Every request takes a connection of its own; connections, header
-//! bytes and time have a limit before anything is known of the client, and a request that a browser sent for
-//! a page of another server is refused before it is answered ([`Names`]).
+//! listens only where it was asked to. One thread with a runtime of its own serves it, so a slow or
+//! hostile reader never delays other work. Every request uses a new connection; connections, header
+//! bytes and time are limited before the client is identified, and a cross-origin request of a
+//! browser is rejected ([`Names`]).
 //!
 //! The edge and the key server, which have TLS and limits of their own, share [`Listener`] and [`until`].
 
@@ -52,7 +52,7 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Longest time from accepting a connection to the end of its one answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an endpoint answers.
+/// A response of an endpoint.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// A listening socket of a task; [`reactor::Acceptor`] is that of an event loop. Both rest and log by
@@ -80,8 +80,8 @@ impl Listener {
     }
 }
 
-/// Serves `connection` until it ends. After `end` it takes no more requests, and the answers under way go
-/// out.
+/// Serves `connection` until it ends. After `end` it accepts no more requests and completes the
+/// responses in progress.
 pub(crate) async fn until<C: GracefulConnection>(
     connection: C,
     end: impl Future<Output = ()>,
@@ -181,7 +181,7 @@ where
     }
 }
 
-/// What the connections of an endpoint share.
+/// State shared by the connections of an endpoint.
 struct Served<A> {
     what: &'static str,
     names: Names,
@@ -223,7 +223,7 @@ impl<A: AsyncFn(Request<Incoming>) -> Answer> Served<A> {
     }
 }
 
-/// An answer that says what is wrong, as JSON.
+/// An error response, as JSON.
 pub(crate) fn refuse(status: StatusCode, error: String) -> Answer {
     #[derive(Serialize)]
     struct Refused {

@@ -1,8 +1,8 @@
-//! The names by which an HTTP endpoint may be asked, and which requests of browsers it refuses.
+//! Valid host names of an HTTP endpoint, and the browser requests that it rejects.
 //!
 //! A web page can point a name of its own at this machine's address (DNS rebinding), and its scripts
-//! then read and write here as if it were their own server. Its name stands in `Host`. A page that does
-//! not can still send a `POST` here. Its own place stands in `Origin`.
+//! then read and write here as if it were their own server. Such a request has the page's name in
+//! `Host`. Without rebinding, a page can still send a `POST`, with the page's address in `Origin`.
 
 use std::net::Ipv6Addr;
 
@@ -35,7 +35,7 @@ impl Names {
         changes.then_some((StatusCode::FORBIDDEN, PAGE))
     }
 
-    /// Was the request meant for this endpoint? What names no host was not sent by a browser.
+    /// Whether the request is for this endpoint. A request without `Host` is not from a browser.
     fn allow<B>(&self, request: &Request<B>) -> bool {
         let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
         let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
@@ -56,8 +56,8 @@ impl Names {
     }
 }
 
-/// Did a browser send this for a page of somebody else? Such a page can reach a loopback address
-/// although its author cannot.
+/// Whether a browser sent this for a page of another origin. Such a page can reach a loopback
+/// address although its author cannot.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let host = origin.as_bytes().strip_prefix(b"http://");

@@ -1,4 +1,4 @@
-//! Bringing a plan into the kernel and out of it again, by the system's own tools `nft` and `ip`.
+//! Applies a plan to the kernel and removes it, by the system tools `nft` and `ip`.
 
 use std::{
     env, fmt,
@@ -12,10 +12,10 @@ use rustix::thread::CapabilitySet;
 
 use super::{Name, Plan, rules::replacement_of};
 
-/// Brings the plan into the kernel, in place of an older one of the same name.
+/// Applies the plan, replacing one of the same name.
 ///
 /// # Errors
-/// The right to is missing, a tool is, or the kernel refuses; nothing is left half done.
+/// Missing privileges, a missing tool, or an error of the kernel; nothing is applied partly.
 pub fn apply(plan: &Plan) -> anyhow::Result<()> {
     plan.check()?;
     require_rights()?;
@@ -29,10 +29,10 @@ pub fn apply(plan: &Plan) -> anyhow::Result<()> {
     applied.map(drop)
 }
 
-/// Takes whatever plan of this name and mark there is out of the kernel; fine if there is none.
+/// Removes the plan of this name and mark from the kernel; no error if there is none.
 ///
 /// # Errors
-/// The right to is missing, a tool is, or the kernel refuses.
+/// Missing privileges, a missing tool, or an error of the kernel.
 pub fn remove(name: &Name, mark: u32) -> anyhow::Result<()> {
     require_rights()?;
     // The table first: without it no packet is marked any more.
@@ -49,10 +49,10 @@ pub struct Status {
     pub routing: Vec<String>,
 }
 
-/// What there is in the kernel under this name and mark.
+/// Applied rules and routes of this name and mark.
 ///
 /// # Errors
-/// The right to see it is missing, or a tool is.
+/// Missing privileges, or a missing tool.
 pub fn status(name: &Name, mark: u32) -> anyhow::Result<Status> {
     require_rights()?;
     let tables = run("nft", &["list", "tables", "inet"], "")?;

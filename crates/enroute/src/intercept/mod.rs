@@ -1,10 +1,10 @@
 //! Transparent interception: diverting connections on their way to a database into the cache, with
 //! nothing changed at either end.
 //!
-//! A [`Plan`] says what is diverted and how; [`Plan::rules`] is that as an nftables table, the whole
-//! of what `enroute intercept` puts into the kernel besides, for TPROXY, one routing rule and one
-//! route. [`apply`] and [`remove`] may be repeated, and after a crash too: the table is replaced and
-//! deleted as a whole, by name.
+//! A [`Plan`] defines what is diverted and how; [`Plan::rules`] renders it as an nftables table.
+//! `enroute intercept` adds nothing else to the kernel except, for TPROXY, one routing rule and one
+//! route. [`apply`] and [`remove`] may be repeated, and after a crash too: the table is replaced
+//! and deleted as a whole, by name.
 //!
 //! What the cache itself sends is never diverted: connections that pass through are caught where
 //! packets come in (`prerouting`), which those of this machine do not do; connections of this
@@ -30,10 +30,10 @@ pub enum Mode {
     Tproxy,
 }
 
-/// What is diverted, and where to.
+/// The diverted connections, and their new destination.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The table, and what it is found by again.
+    /// Name of the table, which identifies it later.
     pub name: Name,
     /// How.
     pub mode: Mode,
@@ -67,7 +67,7 @@ impl Plan {
     /// Checks what no single value can.
     ///
     /// # Errors
-    /// What does not fit together, and what to say instead.
+    /// Conflicting options, and a valid alternative.
     pub fn check(&self) -> anyhow::Result<()> {
         let passes_through = !self.local.as_ref().is_some_and(|local| local.only);
         match self.mode {
@@ -106,7 +106,7 @@ impl Plan {
     }
 }
 
-/// A name that stands in a rule: of a table, an interface or a user.
+/// A name in a rule: of a table, an interface or a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 

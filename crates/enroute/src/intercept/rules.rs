@@ -18,7 +18,7 @@ impl Plan {
             chain(&mut text, "passing", hook, &self.passing());
         }
         if let Some(Local { cache_user, .. }) = &self.local {
-            // The cache's own way to the database.
+            // Connections of the cache to the database.
             let others = format!("meta skuid != {}", quoted_unless_number(cache_user.as_str()));
             let hook = "type nat hook output priority -100";
             chain(&mut text, "local", hook, &[self.rule(&others)]);
@@ -51,7 +51,7 @@ impl Plan {
         let incoming = self.incoming();
         let mut rules = vec![self.rule(&incoming)];
         if self.mode == Mode::Tproxy {
-            // What the cache has taken stays there.
+            // Packets of connections that the cache has accepted stay with it.
             let taken = format!("{incoming} socket transparent 1");
             rules.insert(0, format!("{taken} meta mark set {} accept", self.mark));
         }
@@ -66,7 +66,7 @@ impl Plan {
         format!("iifname {{ {} }}", names.join(", "))
     }
 
-    /// One rule: whose connections, to where, and what happens to them.
+    /// One rule: source, destination and action.
     fn rule(&self, whose: &str) -> String {
         let family = if self.to.is_ipv4() { "ip" } else { "ip6" };
         let destination = if self.origins.is_empty() {
@@ -91,8 +91,8 @@ impl Plan {
             }
         };
         let port = self.port;
-        // What is for this machine itself is not on its way to a database elsewhere. Only what begins
-        // is diverted: the cache knows nothing of a connection that stands already.
+        // Connections to this machine itself are not diverted. Only new connections are diverted:
+        // the cache has no state of an established one.
         format!(
             "{whose} fib daddr type != local {destination} tcp dport {port} \
              tcp flags & (syn | ack) == syn counter {action}"

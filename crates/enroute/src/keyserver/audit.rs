@@ -20,14 +20,15 @@ use crate::lock::{self, Refused};
 /// loses that much.
 pub(super) const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Lines that may wait for the next write. Who would exceed it writes first.
+/// Maximum number of lines that wait for the next write. A thread that would exceed it writes
+/// first.
 const UNWRITTEN_BYTES_MAX: usize = 1 << 20;
 
 /// The log. Shared by everything that uses keys.
 ///
-/// Requests that are done at the same time are written together: each adds its line, lets the others
-/// of its thread add theirs, and whoever is first then writes all. So the lock under which lines are
-/// chained is never held over a system call.
+/// Requests that are done at the same time are written together: each adds its line and yields to
+/// the others of its thread; the first to continue writes all lines. So the lock under which lines
+/// are chained is never held over a system call.
 pub struct Log {
     path: PathBuf,
     lines: Mutex<Lines>,
@@ -35,12 +36,12 @@ pub struct Log {
     file: Mutex<Arc<Held>>,
 }
 
-/// What was chained.
+/// The chained lines.
 struct Lines {
     chain: Chain,
     /// Whole lines.
     unwritten: Vec<u8>,
-    /// Where the chain stood behind the last line that is in the file.
+    /// State of the chain after the last line in the file.
     written: Chain,
     /// The last write failed. Then no line is added before one succeeds.
     failing: bool,
@@ -59,8 +60,8 @@ impl Log {
         })
     }
 
-    /// Opens the path again: after the file was moved aside, a new one continues its chain. Lines that the
-    /// old file has no room for go to the new one.
+    /// Opens the path again: after the file was moved aside, a new one continues its chain. Lines
+    /// that do not fit into the old file go to the new one.
     ///
     /// # Errors
     /// The file there is another log, or cannot be written. Then lines are still kept for it, and nothing is
@@ -111,7 +112,7 @@ impl Log {
         self.write(Some(number))
     }
 
-    /// Writes what is unwritten, unless line `number` was written meanwhile.
+    /// Writes all unwritten lines, unless line `number` is written already.
     fn write(&self, number: Option<u64>) -> io::Result<()> {
         let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written.count);
         if is_written(&self.lines.lock()) {
@@ -132,7 +133,7 @@ impl Log {
 
     /// Waits until everything written is on the disk.
     pub fn sync(&self) -> io::Result<()> {
-        // Whoever chained a line may have gone before writing it.
+        // A task that chained a line may have been cancelled before it wrote it.
         self.write(None)?;
         let file = Arc::clone(&self.file.lock());
         file.sync_data()

@@ -1,11 +1,12 @@
-//! Asks a key server: signatures and premaster secrets over a few HTTP/2 connections, each
+//! Client of a key server: signatures and premaster secrets over a few HTTP/2 connections, each
 //! authenticated by both ends.
 //!
-//! An edge keeps one [`Client`] per runtime; connections live on the runtime of who asks first.
+//! An edge keeps one [`Client`] per runtime; connections run on the runtime of the first caller.
 //!
-//! A key server may vanish without a word: its host is off, the path to it is cut. Who waits for long has
-//! the connection tried with a PING (RFC 9113 §6.7); one that does not answer is given up. While nobody answers,
-//! one request at a time looks for the key server and the others are told at once.
+//! A key server may become unreachable silently: its host is off, or the path is cut. A request
+//! that waits for long sends a PING (RFC 9113 §6.7) on its connection; a connection without a reply
+//! is closed. While the key server is unreachable, one request at a time tries to connect and the
+//! others fail at once.
 
 use std::{
     fs,
@@ -46,7 +47,7 @@ pub struct Configuration {
     pub server_name: Option<String>,
     /// Certificates of the authorities that may have signed the key server's, PEM.
     pub authorities: PathBuf,
-    /// The edge's own certificate, PEM; its name is what the key server's policy speaks of.
+    /// The edge's own certificate, PEM; the key server's policy refers to its name.
     pub certificate: PathBuf,
     /// The key of `certificate`, PEM.
     pub key: PathBuf,
@@ -56,11 +57,11 @@ pub struct Configuration {
     pub patience: Duration,
 }
 
-/// Why there is no signature and no secret.
+/// Errors of an operation.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The key server said no.
+    /// The key server refused.
     #[error("the key server answered: {0}")]
     Refused(#[from] ski::Refusal),
     /// No connection, or it broke, twice.
@@ -79,16 +80,16 @@ pub enum Error {
     Malformed(String),
 }
 
-/// Of the patience of a request, until it doubts that anybody is there, and from then on until it is sure:
-/// half of it is left for another connection.
+/// Parts of the timeout of a request: until a PING is sent, and from then on until the connection
+/// is closed. Half of the timeout is left for another connection.
 const DOUBT: u32 = 4;
 
 /// A connection to a key server.
 #[derive(Clone)]
 struct Connection {
-    /// How many requests are unanswered at once, the key server says; whoever comes next waits.
+    /// The key server sets the maximum number of outstanding requests; further ones wait.
     sender: h2::client::SendRequest<Bytes>,
-    /// Somebody waits for long: is the key server still there?
+    /// Signals that a request has waited for long, so that a PING is sent.
     doubt: Arc<Notify>,
 }
 
@@ -105,7 +106,7 @@ struct Shared {
     target: Uri,
     connections: Vec<Mutex<Option<Connection>>>,
     next: AtomicUsize,
-    /// Whoever tried last to connect waited in vain.
+    /// The last attempt to connect failed.
     silent: AtomicBool,
 }
 
@@ -149,8 +150,8 @@ impl Client {
 }
 
 impl Shared {
-    /// Sends on one of the connections; if that breaks, once more on a new one. Signing twice harms
-    /// nobody.
+    /// Sends on one of the connections; if that breaks, once more on a new one. Signing twice is
+    /// harmless.
     async fn exchange(&self, body: Bytes) -> Result<Vec<u8>, Error> {
         let slot = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
         let answer = match self.try_once(slot, body.clone()).await {
@@ -201,8 +202,8 @@ impl Shared {
         Ok(body)
     }
 
-    /// The connection of `slot`, made anew if it is gone. Who comes meanwhile waits for that one, unless nobody
-    /// answered before: handshakes that wait keep others from being served.
+    /// The connection of `slot`, made anew if it is gone. Other requests wait for that attempt,
+    /// unless the last one failed: waiting handshakes would block others.
     async fn connection(&self, slot: usize) -> anyhow::Result<Connection> {
         let slot = &self.connections[slot];
         let mut kept = match self.silent.load(Ordering::Relaxed) {
@@ -242,7 +243,7 @@ impl Shared {
     }
 }
 
-/// Notes when it is dropped before its end: nobody waited for longer.
+/// Records when it is dropped before its end, that is, when all callers have timed out.
 struct Search<'a> {
     silent: &'a AtomicBool,
     ended: bool,
@@ -254,7 +255,7 @@ impl Drop for Search<'_> {
     }
 }
 
-/// Drives a connection until it breaks, or until the key server has not answered a PING for so long.
+/// Drives a connection until it breaks, or until a PING to the key server times out.
 async fn drive(
     mut connection: h2::client::Connection<TlsStream<TcpStream>, Bytes>,
     doubt: Arc<Notify>,
@@ -280,8 +281,8 @@ async fn drive(
     }
 }
 
-/// What a client needs for TLS: whose signature the other end's certificate must have, and its own
-/// certificate and key, if it shows one. All are files, PEM.
+/// TLS files of a client: the authorities for the peer's certificate, and optionally its own
+/// certificate and key. All are files, PEM.
 pub(super) fn tls(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = ClientConfig::builder_with_provider(provider)

@@ -1,4 +1,4 @@
-//! What keeps keys in this process's memory and nowhere else.
+//! Prevents keys from leaving the memory of this process.
 
 use anyhow::Context;
 use rustix::{

@@ -1,5 +1,5 @@
 //! The slow lane: RSA and P-384 operations, on threads of their own which yield to those that serve
-//! connections. So a flood of RSA requests waits for itself, and ECDSA requests do not.
+//! connections. A flood of RSA requests therefore does not delay ECDSA requests.
 
 use std::{collections::VecDeque, sync::Arc, thread};
 
@@ -57,7 +57,7 @@ impl Lane {
                 return None;
             }
             state.jobs.push_back(Box::new(move || {
-                // Who waited may be gone: then the work would be for nobody.
+                // Skip the job if its caller no longer waits.
                 if !answer.is_closed() {
                     let _ = answer.send(job());
                 }

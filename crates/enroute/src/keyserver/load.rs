@@ -1,4 +1,4 @@
-//! Load on a key server, as edges make it: so many requests a second, or as many as it can take.
+//! Load generator for a key server: a fixed rate of requests, or maximum throughput.
 
 use std::{
     sync::Arc,
@@ -34,7 +34,7 @@ pub struct Load {
     pub time: Duration,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Answered with an output, a second.
@@ -161,8 +161,8 @@ fn run_thread(load: &Load, threads: usize) -> anyhow::Result<Outcomes> {
     Arc::try_unwrap(outcomes).map(Mutex::into_inner).map_err(|_| anyhow::anyhow!("a task is left"))
 }
 
-/// Asks once on each connection. What was due while they are made would wait, and who is nearly as busy as
-/// can be takes a second to make up for it.
+/// Asks once on each connection. Otherwise requests due during connecting would wait, and a nearly
+/// saturated server takes a second to catch up.
 async fn connect(client: &Client, request: &Request, connections: usize) {
     for _ in 0..connections {
         // Whatever is wrong will be counted.

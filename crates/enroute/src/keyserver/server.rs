@@ -51,7 +51,7 @@ const STREAMS_MAX: u32 = 512;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest headers in bytes.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
-/// Longest time to listen to who was refused, and how much is heard.
+/// Maximum time and bytes of reading from a rejected client.
 const LINGER: Duration = Duration::from_secs(1);
 const UNHEARD_BYTES_MAX: usize = 64 << 10;
 /// Longest wait at the end for answers to go out.
@@ -69,10 +69,10 @@ pub struct Configuration {
     pub workers: usize,
 }
 
-/// A connection, and whose.
+/// A connection and its peer.
 type Accepted = (net::TcpStream, SocketAddr);
 
-/// A key server at work.
+/// A running key server.
 pub struct Server {
     address: SocketAddr,
     end: watch::Sender<bool>,
@@ -180,7 +180,7 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
 
 /// Serves the connections dealt to this thread.
 async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worker: Arc<Worker>) {
-    // Entropy is gathered for each thread when it first wants some: 25 ms, in which it serves nobody.
+    // The first use of entropy in a thread takes 25 ms, during which it would serve no connection.
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     if random.fill(&mut [0]).is_err() {
         error!("no entropy is available for the first signature of this thread");
@@ -195,7 +195,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
                 open.spawn(async move {
                     match serve(stream, &shared, worker).await {
                         Ok(()) => {}
-                        // An edge that was let in before; whoever cares for it should hear of it.
+                        // The edge was accepted before: warn its operator.
                         Err(error) if is_of_time(&error) => {
                             warn!(%from, "edge rejected: {error:#}");
                         }
@@ -257,8 +257,8 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
     Ok(())
 }
 
-/// Reads what is still said by who was just told why it is refused: bytes that nobody reads would turn what
-/// it was told into a reset.
+/// Reads remaining data of a client that was sent an error: unread bytes would turn the error into
+/// a reset.
 async fn hear_out(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut read = 0;
@@ -271,7 +271,7 @@ async fn hear_out(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether an edge's certificate is right but for its time.
+/// Whether an edge's certificate is valid except for its validity period.
 fn is_of_time(error: &anyhow::Error) -> bool {
     let of_tls = |cause: &'_ (dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>().cloned()

@@ -1,5 +1,5 @@
 //! One request from its bytes to the bytes of its answer: understood, allowed, done, logged. Every
-//! doubt on the way ends in a refusal.
+//! failure on the way is a refusal.
 
 use std::{
     fmt,
@@ -28,11 +28,11 @@ use super::{audit::Log, database::Database, lane::Lane};
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
 
-/// Signatures a thread makes before it lets their answers out. All that came meanwhile would have the
-/// first of many wait for the last; one at a time, each would pay for system calls of its own.
+/// Number of signatures that a thread makes before it sends their answers. Without a limit the
+/// first of many would wait for the last; one at a time, each would cost its own system calls.
 const TURNS: usize = 32;
 
-/// What the connections of one thread share.
+/// State shared by the connections of one thread.
 pub struct Worker {
     database: Database,
     /// Taken from before the signature until the answer is made.
@@ -46,7 +46,7 @@ impl Worker {
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub struct Service {
     began: Instant,
     rules: RwLock<Arc<Rules>>,
@@ -64,7 +64,7 @@ struct Rules {
     generation: u64,
 }
 
-/// Why there is no output: what the edge is told, and what the audit log is told.
+/// Reason of a failure: for the edge, and for the audit log.
 struct Failure {
     refusal: Refusal,
     reason: String,

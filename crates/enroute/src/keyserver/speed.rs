@@ -1,5 +1,5 @@
-//! How fast one core does each operation, and how well RSA decryption hides the padding: what an
-//! operator wants to know of a machine before he gives it keys.
+//! How fast one core does each operation, and how well RSA decryption hides the padding: measured
+//! before a machine is given keys.
 
 use std::time::Duration;
 
@@ -144,8 +144,8 @@ fn encrypted(key: &SigningKey, fault: Fault) -> anyhow::Result<Vec<u8>> {
 fn compare(key: &SigningKey, fault: Fault, samples: usize) -> anyhow::Result<Padding> {
     let mut times = [Vec::with_capacity(samples), Vec::with_capacity(samples)];
     while times.iter().any(|kind| kind.len() < samples) {
-        // In an order nobody knows: the library renews its blinding every 32 operations, which in
-        // turns would always meet the same kind.
+        // In random order: the library renews its blinding every 32 operations, which with a fixed
+        // order would always hit the same kind.
         let mut coin = [0];
         getrandom(&mut coin)?;
         let is_bad = coin[0] & 1 == 1;

@@ -1,4 +1,4 @@
-//! How the key server proves who it is, and whom it lets in: read at the start and again while serving.
+//! TLS identity and client authorities of the key server, read at the start and on reload.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -22,15 +22,15 @@ pub struct Files {
 }
 
 impl Files {
-    /// What they say. It knows no session of before: who resumes one is not asked for its certificate again,
-    /// and its authority may be gone from the files.
+    /// What they say. It accepts no earlier session: a resumed session does not present its
+    /// certificate again, and its authority may have been removed.
     ///
     /// # Errors
     /// Which file is not there or not what it should be.
     pub fn read(&self) -> anyhow::Result<TlsAcceptor> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = authorities(&self.edge_authorities)?;
-        // Without a certificate of one of these authorities nobody gets past the handshake.
+        // The handshake requires a certificate of one of these authorities.
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .build()?;

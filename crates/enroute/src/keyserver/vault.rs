@@ -143,12 +143,12 @@ async fn rotate_one(
             return Ok(());
         }
         Reply::Error(text) => bail!("the database replied with an error: {text}"),
-        // It was deleted meanwhile.
+        // It was deleted in between.
         _ => return Ok(()),
     };
     match with_random(|random| record::rewrap(id, &record, keyring, random)) {
         Ok(Some(rewrapped)) => {
-            // XX: a key that was deleted meanwhile stays deleted.
+            // XX: a key that was deleted in between stays deleted.
             database.ask(&[b"SET", name, &rewrapped, b"XX"]).await?;
             rotated.anew += 1;
         }

@@ -1,7 +1,7 @@
 //! Keeps a process within its memory: `memory` for what is stored, and a stated base for all else.
 //!
-//! What clients keep waiting is counted as it changes and has a share of its own ([`Clients`]).
-//! Everything else is measured, and storage gives way to what passes the base.
+//! Waiting data of clients are counted as they change and have their own limit ([`Clients`]).
+//! Everything else is measured, and storage shrinks by the amount that exceeds the base.
 
 use std::time::{Duration, Instant};
 
@@ -24,17 +24,17 @@ pub(crate) fn process_bytes(memory: u64) -> u64 {
     memory.saturating_add(memory / BASE_PART).saturating_add(BASE_BYTES)
 }
 
-/// What is stored, and gives way.
+/// Storage that can shrink.
 pub(crate) trait Stored {
     /// Bytes that it was asked to keep at most.
     fn wanted(&self) -> u64;
     /// Bytes that it has.
     fn held(&self) -> u64;
-    /// Lets it have no more than `bytes` of what was asked for.
+    /// Limits it to `bytes` of the configured memory.
     fn grant(&self, bytes: u64);
 }
 
-/// Measures the process, and lets storage give way.
+/// Measures the process, and shrinks storage if needed.
 pub(crate) struct Budget {
     overhead: Overhead,
     trimmed: Instant,

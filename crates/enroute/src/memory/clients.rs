@@ -1,4 +1,4 @@
-//! What all clients together keep waiting in memory, and the share of it that they may have.
+//! Waiting data of all clients in memory, and their limit.
 
 use std::{
     net::SocketAddr,
@@ -21,10 +21,10 @@ const GREEDY_PART: usize = 64;
 /// Time between two lines about clients that were closed.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
 
-/// What clients keep waiting, all together.
+/// Waiting data of all clients.
 pub(crate) struct Clients {
     bytes: AtomicUsize,
-    /// What they may keep.
+    /// The limit, in bytes.
     share: usize,
     told: Mutex<Seldom>,
 }

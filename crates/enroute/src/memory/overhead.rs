@@ -9,17 +9,17 @@ const HEAP_BYTES: u64 = 2 << 20;
 const RESERVE: u64 = 32;
 /// The shards keep at least this part of the budget.
 const SHARDS_LEAST: u64 = 8;
-/// Measured less than before, this part of the difference is believed.
+/// Part of a decrease that is applied at once.
 const DECAY: u64 = 1_024;
 
-/// The shards are told of changes from here on: every growth makes them read ahead.
+/// Minimum change that is passed to the shards: every growth makes them read ahead.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Memory the process needs beside its shards.
 pub(crate) struct Overhead {
-    /// What is believed now.
+    /// Current estimate.
     bytes: AtomicU64,
-    /// What the shards were last told.
+    /// Value last passed to the shards.
     told: AtomicU64,
     /// Kept free for what clients keep waiting, which comes at any moment: shards give memory back a
     /// little later than it is needed.
@@ -45,11 +45,11 @@ impl Overhead {
     }
 
     /// Notes what the process has resident, and what of it the shards know of and clients keep
-    /// waiting, in bytes; true if it has changed by enough that the shards should be told.
+    /// waiting, in bytes; true if it has changed by enough to inform the shards.
     pub(crate) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
         let before = self.bytes.load(Relaxed);
         let measured = resident.saturating_sub(shards + clients);
-        // Soon believed when it is more, and late when it is less: it comes and goes with the load.
+        // Increases are applied at once, decreases slowly, because usage varies with the load.
         let now = if measured > before { measured } else { before - (before - measured) / DECAY };
         self.bytes.store(now, Relaxed);
         let tell = now.abs_diff(self.told.load(Relaxed)) >= STEP_BYTES;
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
         // What clients keep waiting has its place already.
         assert!(!overhead.measure(62 * MIB, 40 * MIB, 8 * MIB));
-        // A moment with less is not believed at once.
+        // A short decrease is not applied at once.
         assert!(!overhead.measure(46 * MIB, 40 * MIB, 0));
         assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
         for _ in 0..20_000 {

@@ -1,8 +1,8 @@
-//! What stands behind a connection: its origin, and the settings that go with it.
+//! The origin of a connection, and its settings.
 //!
-//! Behind most listeners stands one origin. A listener that was told `origin = "…://original"` serves
-//! connections which the kernel has diverted to it (`enroute intercept`); behind each stands the
-//! address its client believes to talk to.
+//! Most listeners have one origin. A listener with `origin = "…://original"` serves connections
+//! that the kernel has diverted to it (`enroute intercept`); the origin of each is its original
+//! destination.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use rustix::{io::Errno, net::sockopt};
 
 use super::{Origin, Protocol};
 
-/// What stands behind one connection.
+/// Origin and settings of one connection.
 #[derive(Clone)]
 pub(super) struct Behind {
     pub(super) protocol: Protocol,
@@ -30,7 +30,7 @@ impl Behind {
         let protocol = match &self.protocol {
             Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(mongo::Settings {
                 origin: name.clone(),
-                // Another origin's greeting must not be told here.
+                // The greeting of another origin must not be used here.
                 greetings: Arc::default(),
                 access: Arc::default(),
                 ..mongo::Settings::clone(settings)
@@ -54,7 +54,7 @@ impl Behind {
     }
 }
 
-/// Where the client wanted to go, when the kernel has diverted it to `listening`.
+/// Original destination of a client that the kernel has diverted to `listening`.
 ///
 /// # Errors
 /// It was not diverted: it connected to the listener itself, and forwarding it would come back here

@@ -31,22 +31,22 @@ pub(super) trait Served {
     /// The fill it waited for is over.
     fn filled(&mut self);
 
-    /// The way to its origin that it asked for, or why there is none; its events carry `token`.
+    /// The requested connection to its origin, or an error; its events carry `token`.
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
 
-    /// The origin was looked at since a connection to it was made.
+    /// The watch has confirmed the origin after a connection to it was made.
     fn confirmed(&mut self);
 
-    /// Reads what has come and acts on it.
+    /// Reads and handles input.
     fn read(&mut self, worker: &mut Worker);
 
-    /// Writes what has come of it.
+    /// Writes the results.
     fn write(&mut self, worker: &mut Worker);
 
-    /// Could it go on at once if it were called again?
+    /// Whether it could make progress at once if it were called again.
     fn can_go_on(&self) -> bool;
 
-    /// When it wants to be called whatever happens.
+    /// Time at which it must be called even without an event.
     fn alarm(&self) -> Option<Duration>;
 
     /// Bytes it keeps for its client, as they were counted last.
@@ -55,7 +55,7 @@ pub(super) trait Served {
     /// Tells the client that it is closed to make room, and gives up what it keeps.
     fn shed(&mut self, worker: &mut Worker);
 
-    /// Is there nothing left to do for it?
+    /// Whether it has finished.
     fn is_over(&self, worker: &Worker) -> bool;
 
     /// Gives back what it holds of storage, and its place.
@@ -71,35 +71,36 @@ pub(super) struct Connection<F: Filter> {
     client: Socket,
     client_state: ClientState,
     origin: Link,
-    /// The origin was told that nothing more comes.
+    /// The write side to the origin was shut down.
     origin_told: bool,
     address: Arc<Origin>,
     /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
     unconfirmed: usize,
     /// What it was counted for among [`Clients`](crate::memory::Clients).
     counted: usize,
-    /// The fill it waited for is over, and it does not know yet.
+    /// The fill it waited for has ended, which it has not handled yet.
     filled: bool,
     /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
     closing: Option<Duration>,
-    /// The client is gone; until this time the origin is waited for, which owes answers to its writes.
+    /// The client has disconnected; until this time, replies of the origin to its writes are
+    /// awaited.
     afterlife: Option<Duration>,
 }
 
-/// How far the client is.
+/// State of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientState {
-    /// It has said nothing; until it does the origin is not bothered.
+    /// It has sent nothing; until it does, no connection to the origin is made.
     Silent,
-    /// It speaks.
+    /// It has sent data.
     Speaking,
-    /// It has said that nothing more comes.
+    /// It has shut down its write side.
     Ended,
     /// Nothing can be read from it or written to it.
     Lost,
 }
 
-/// How long a client that is being let go may take to read what is left for it.
+/// Time for a client that is being closed to read the remaining output.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Clients that are gone and whose writes one worker still waits for; a write of any further one goes into
@@ -110,9 +111,9 @@ pub(super) const OUTLIVING_MAX: usize = 256;
 /// would leave the core's cache before it is written.
 const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
-/// The way to the origin.
+/// The connection to the origin.
 enum Link {
-    /// Not there, and nobody needs it now.
+    /// Not connected, and not needed now.
     Down,
     /// Asked for.
     Connecting,
@@ -288,14 +289,14 @@ impl<F: Filter> Connection<F> {
             || (worker.shared.is_draining() && self.session.is_drained())
     }
 
-    /// Goes on without the client while the origin owes answers to its writes: what they touch stays
-    /// closed until then, and not for the quarantine.
+    /// Continues without the client until the origin has answered its writes: their scopes stay
+    /// closed until then, instead of for the quarantine.
     fn outlive(&mut self, worker: &mut Worker) {
         let owes = self.afterlife.is_none()
             && matches!(self.origin, Link::Up(_))
             && self.is_client_done(worker)
             && self.session.awaits_writes()
-            // It would be given what is meant for others.
+            // It would consume data meant for other clients.
             && !self.session.waits();
         if owes && worker.outliving < OUTLIVING_MAX {
             worker.outliving += 1;
@@ -306,7 +307,7 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Logs a write whose answer will never come.
+    /// Logs a write whose reply was lost.
     fn tell_lost(&mut self) {
         if let Some(lost) = self.session.take_lost() {
             self.address.report_lost(self.peer, lost);
@@ -323,7 +324,7 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Looks at what it waited for.
+    /// Handles the end of its wait.
     fn wait(&mut self, worker: &mut Worker) {
         if std::mem::take(&mut self.filled) {
             let (ticket, now) = (self.ticket, worker.now());

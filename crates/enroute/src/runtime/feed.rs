@@ -1,5 +1,5 @@
-//! The origins' thread: a watch of each origin, and a connection to each that is to name the writes
-//! around the cache.
+//! The thread for origins: a watch of each origin, and a connection to each origin that reports
+//! writes that bypass the cache.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use super::{
     watch::{self, Watcher},
 };
 
-/// What a feed needs to know.
+/// Settings of a feed.
 pub(super) struct Source {
     pub(super) settings: Arc<Settings>,
     pub(super) origin: Arc<Origin>,
@@ -101,7 +101,7 @@ async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut fe
     }
 }
 
-/// Listens to the origin until it ends, falls silent or is not to be believed.
+/// Reads from the origin until it closes, is silent for too long, or violates the protocol.
 async fn listen(
     shared: &Shared,
     storage: &mut Handle,

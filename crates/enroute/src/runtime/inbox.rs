@@ -1,4 +1,4 @@
-//! What other threads have to say to a worker.
+//! Messages from other threads to a worker.
 
 use std::{io, net::TcpStream};
 
@@ -7,15 +7,15 @@ use reactor::Token;
 
 use super::worker::Accepted;
 
-/// One thing said to a worker.
+/// A message to a worker.
 pub(super) enum Note {
     /// A client to serve.
     Accepted(Box<Accepted>),
-    /// The way to an origin, for the connection of this ticket.
+    /// The connection to an origin, for the connection of this ticket.
     Connected(Ticket, io::Result<TcpStream>),
-    /// The watch has looked at the origin since the connection of this ticket was made.
+    /// The watch has confirmed the origin after the connection of this ticket was made.
     Confirmed(Ticket),
-    /// The fill is over that the connection of this ticket waited for.
+    /// The fill that the connection of this ticket waited for has ended.
     Filled(Ticket),
 }
 
@@ -26,7 +26,7 @@ pub(super) type Inbox = reactor::Inbox<Note>;
 /// The inboxes of all workers.
 pub(super) type Post = reactor::Post<Note>;
 
-/// Tells the connections of `tickets` that the fill they waited for is over.
+/// Notifies the connections of `tickets` that the fill they waited for has ended.
 pub(super) fn deliver(post: &Post, tickets: &mut Vec<Ticket>) {
     for ticket in tickets.drain(..) {
         let worker = worker_of(ticket);
@@ -37,8 +37,8 @@ pub(super) fn deliver(post: &Post, tickets: &mut Vec<Ticket>) {
 }
 
 /// The ticket of the connection with this token, and its worker in it. A connection with the same
-/// ticket, sixteen million later, that is told of a fill which another one waited for asks storage
-/// once too often.
+/// ticket, sixteen million later, that is notified of a fill which another one waited for queries
+/// storage once more than needed.
 pub(super) fn ticket(worker: u16, token: Token) -> Ticket {
     Ticket(token.tagged(worker))
 }

@@ -30,7 +30,7 @@ use super::{
     worker::Accepted,
 };
 
-/// What a listener's clients speak.
+/// Protocol of a listener's clients.
 #[derive(Clone)]
 pub enum Protocol {
     /// MongoDB.
@@ -55,9 +55,9 @@ pub struct Listener {
     pub protocol: Protocol,
     /// The origin.
     pub origin: Arc<Origin>,
-    /// Behind each connection stands the address its client wanted to reach, not `origin`.
+    /// The origin of each connection is its original destination, not `origin`.
     pub diverted: bool,
-    /// Asks a Redis origin to name the writes that go around the cache.
+    /// Lets a Redis origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
     /// Limits of each of its sessions.
     pub session: Arc<session::Config>,
@@ -107,7 +107,7 @@ impl Listener {
         Self { feed, ..self }
     }
 
-    /// What the listener's feed needs to know, if it has one.
+    /// Settings of the listener's feed, if it has one.
     pub(super) fn feed_source(&self) -> Option<Source> {
         match (&self.protocol, &self.feed) {
             (Protocol::Resp(settings), Some(config)) => Some(Source {
@@ -151,7 +151,7 @@ impl Listener {
         self.connections.fetch_sub(1, Relaxed);
     }
 
-    /// Counts a client in, if there is room.
+    /// Counts a client, unless the limit is reached.
     fn enter(&self) -> bool {
         let room = |count| (count < self.connections_max).then_some(count + 1);
         self.connections.fetch_update(Relaxed, Relaxed, room).is_ok()
@@ -204,7 +204,7 @@ pub(super) fn accept(
     Ok(())
 }
 
-/// Longest time between two looks whether draining has begun.
+/// Maximum interval of checks whether draining has begun.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Clients taken from one listener before the others have their turn.
 const ACCEPTED_AT_ONCE: usize = 64;

@@ -1,8 +1,8 @@
-//! The cache at work: sockets, threads and the clock around `cache`.
+//! The cache as a service: sockets, threads and the clock around `cache`.
 //!
 //! One thread accepts, one connects to origins, `workers` threads serve: each with an epoll of its own
 //! (`docs/decisions/0006-event-loops.md`), because a connection never needs another core.
-//! Storage is shared by all of them ([`Shards`]). One more thread looks after what time asks of
+//! Storage is shared by all of them ([`Shards`]). One more thread does the periodic maintenance of
 //! storage.
 //!
 //! **Read first:** `worker.rs`, then `connection.rs`, then [`Shards`].
@@ -47,7 +47,7 @@ use inbox::Post;
 /// Limits of the whole process.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long busy connections may go on after the end was asked for.
+    /// Timeout of busy connections after a shutdown is requested.
     pub drain_timeout: Duration,
 }
 
@@ -68,7 +68,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Was the end asked for?
+    /// Whether a shutdown is requested.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
     }
@@ -198,10 +198,10 @@ impl Runtime {
     }
 }
 
-/// Longest time between two looks at what time asks of storage.
+/// Maximum interval of storage maintenance.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Does what time asks of storage.
+/// Periodic maintenance of storage.
 fn keep(shared: &Shared) {
     let mut budget = Budget::new(&shared.clients);
     let mut measured = None;
@@ -222,7 +222,7 @@ fn keep(shared: &Shared) {
     }
 }
 
-/// Warns of nodes that clients were sent to and no listener stands for.
+/// Warns of nodes that clients were redirected to and that are the origin of no listener.
 fn tell_strangers(shared: &Shared) {
     for listener in &shared.listeners {
         let Protocol::Resp(settings) = &listener.protocol else { continue };

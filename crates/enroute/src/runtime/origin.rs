@@ -1,4 +1,4 @@
-//! The far side of a listener: where it is and how it is reached.
+//! The origin of a listener: its address, and connecting to it.
 
 use std::{
     fmt,
@@ -46,7 +46,7 @@ impl Origin {
         }
     }
 
-    /// From now on a watch is asked about each new connection; the tickets of the sessions come here.
+    /// Attaches a watch that confirms each new connection; it receives the tickets of the sessions.
     pub(super) fn watched(&self) -> mpsc::UnboundedReceiver<Ticket> {
         let (ask, questions) = mpsc::unbounded_channel();
         // Each listener has an origin of its own, and is started once.
@@ -116,7 +116,7 @@ impl Origin {
         self.lost.causes()
     }
 
-    /// What clients are told when it cannot be used because of `error`.
+    /// Error text for clients when it cannot be used because of `error`.
     pub(super) fn excuse(&self, error: &io::Error) -> String {
         match &*self.fault.lock() {
             Some(_) => error.to_string(),

@@ -25,10 +25,10 @@ use crate::memory::Stored;
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
-    /// What was asked for.
+    /// Configured limits.
     limits: Mutex<StorageLimits>,
     quarantine: Duration,
-    /// What of its memory the process can spare.
+    /// The part of its memory that the budget allows.
     granted_bytes: AtomicUsize,
 }
 
@@ -81,7 +81,7 @@ impl Shards {
         }
     }
 
-    /// Does what time asks for; says whether there is more to do at once.
+    /// Periodic maintenance; returns whether there is more to do at once.
     pub fn advance(&self, now: Duration) -> bool {
         let mut more = false;
         for shard in &self.shards {

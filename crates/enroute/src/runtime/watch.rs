@@ -1,9 +1,10 @@
-//! One connection to each origin that notices when it is not the one any more whose answers are stored.
+//! One connection to each origin that detects when it is no longer the server whose replies are
+//! stored.
 //!
-//! A session that has made a connection of its own reads nothing from it until the watch has asked the
-//! origin after that who it is; the session's request is on its way all the while. If the watch cannot
-//! tell in time, what is stored of the origin is dropped first. So the first answer of an origin that
-//! has lost its data comes after its stored answers are gone.
+//! A session with a new connection reads nothing from it until the watch has then queried the
+//! identity of the origin; the session's request is sent without waiting. If the watch gets no
+//! answer in time, the stored entries of the origin are dropped first. So entries are dropped
+//! before the first reply of an origin that has lost its data.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +28,7 @@ use super::{
     inbox::{self, Note},
 };
 
-/// Time between two questions that nobody waits for: how soon a loss is noticed that closes no
+/// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
 /// connection.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 /// An origin that has not answered for this long is taken for lost.
@@ -42,11 +43,12 @@ const RETRY: Duration = Duration::from_millis(250);
 const WRONG_RETRY: Duration = Duration::from_secs(5);
 /// Longest wait for an answer from an origin that has never given one.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(1);
-/// Sessions remembered that went on without the watch, to be told if the origin speaks another protocol.
+/// Maximum number of sessions that continued without the watch and are notified if the origin
+/// speaks another protocol.
 const LOOSE_MAX: usize = 1_024;
 const READ_BYTES: usize = 16 << 10;
 
-/// What a watch needs to know.
+/// Settings of a watch.
 pub(super) struct Source {
     /// Where clients connect, for the log.
     pub(super) listen: std::net::SocketAddr,
@@ -62,7 +64,7 @@ impl Source {
     }
 }
 
-/// A watch at work.
+/// State of a running watch.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
     storage: Handle,
@@ -176,12 +178,13 @@ impl Watcher {
         self.patience.get_or_insert_with(|| Instant::now() + longest);
     }
 
-    /// The origin has said who it is.
+    /// The origin has reported its identity.
     fn answered(&mut self, verdict: Verdict) {
         if self.source.origin.set_fault(None) {
             info!(origin = %self.source.origin, "the origin now speaks the expected protocol");
         }
-        // Who went on before the first answer may have stored what an earlier process said.
+        // Sessions that continued before the first answer may have stored replies of an earlier
+        // process.
         let loose = !std::mem::take(&mut self.loose).is_empty();
         if verdict == Verdict::Changed {
             warn!(
@@ -199,7 +202,7 @@ impl Watcher {
         self.patience = (!self.waiting.is_empty()).then(|| Instant::now() + CONFIRM_MAX);
     }
 
-    /// Nothing is known of the origin in time: nothing stays stored of it.
+    /// The identity of the origin is not known in time: its entries are dropped.
     fn let_go(&mut self) {
         self.patience = None;
         self.drop_stored();
@@ -217,7 +220,7 @@ impl Watcher {
         inbox::deliver(&self.shared.post, self.storage.woken());
     }
 
-    /// The origin speaks another protocol: says so, to those who wait for it, too.
+    /// The origin speaks another protocol: logs that and notifies waiting sessions.
     fn is_foreign(&mut self, fault: &wire::Error) {
         let origin = &self.source.origin;
         let why = format!("the origin {origin} speaks another protocol: {fault}");
@@ -233,7 +236,7 @@ impl Watcher {
         }
     }
 
-    /// Asks an origin that has never answered in the way of another protocol.
+    /// Queries an origin that has never answered in another protocol.
     async fn probe(&mut self) -> Option<wire::Error> {
         let expected = self.watch.speaks().protocol();
         let question = self.watch.speaks().foreign_question();

@@ -71,7 +71,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Lends the session buffers for what it has to say.
+    /// Lends the session buffers for its output.
     pub(super) fn lend<F: Filter>(&mut self, session: &mut Session<F>) {
         for side in [Side::Client, Side::Server] {
             self.spare_bytes -= session.output(side).borrow_from(&mut self.spare);
@@ -91,7 +91,7 @@ impl Worker {
         }
     }
 
-    /// Looks how much room clients have.
+    /// Updates the buffer limit of clients.
     pub(super) fn look_for_room(&mut self) -> usize {
         self.room = self.shared.clients.room();
         self.held_back |= self.room == 0;
@@ -103,7 +103,7 @@ impl Worker {
         self.shared.start.elapsed()
     }
 
-    /// Tells everybody whose wait was ended by what was done with storage.
+    /// Notifies the sessions whose wait was ended by a storage operation.
     pub(super) fn deliver(&mut self) {
         inbox::deliver(&self.shared.post, self.storage.woken());
     }
@@ -121,12 +121,12 @@ struct Seated {
     alarm: Option<Duration>,
 }
 
-/// All connections of a worker, and whose turn it is.
+/// All connections of a worker, and those to be served next.
 struct Round {
     index: u16,
     seats: Seats<Seated>,
     alarms: BTreeSet<(Duration, Token)>,
-    /// There was no room to read.
+    /// The buffer limit allowed no reading.
     full: bool,
 }
 
@@ -218,7 +218,7 @@ impl Round {
         }
     }
 
-    /// How long to wait for something to happen: not at all while somebody can go on.
+    /// Time to wait for events: zero while a connection can make progress.
     fn patience(&self, drain: &Drain, now: Duration) -> Option<Duration> {
         if self.seats.is_called() {
             return Some(Duration::ZERO);
@@ -247,7 +247,7 @@ impl Round {
         self.full = worker.room == 0;
         worker.held_back = self.full;
         if self.full {
-            // Clients of other workers keep it.
+            // Clients of other workers hold the bytes.
             worker.shared.post.wake_all();
         } else {
             self.seats.call_all();
@@ -260,7 +260,7 @@ impl Round {
             Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => ticket,
         };
         let (token, _) = Token::of(ticket.0);
-        // A connection that has left since is told nothing.
+        // A connection that has closed since gets no notification.
         let Some(Seated { served, .. }) = self.seats.call(token) else { return };
         match note {
             Note::Connected(_, connected) => {
@@ -308,7 +308,8 @@ impl Round {
         }
     }
 
-    /// Everybody who was called reads, then everybody writes; who can go on is called again.
+    /// All scheduled connections read, then all write; those that can make progress are scheduled
+    /// again.
     fn take_turns(&mut self, worker: &mut Worker) {
         let called = self.seats.take_called();
         for &token in &called {

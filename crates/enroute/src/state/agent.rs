@@ -1,7 +1,7 @@
-//! The agent at work: one thread between its clients and the nodes.
+//! The agent as a service: one thread between its clients and the nodes.
 //!
-//! A round reads every client and node that has something to say, then writes to the nodes, then to
-//! the clients: requests of many clients share a write to a node, and their answers a read.
+//! A round reads every client and node that has input, then writes to the nodes, then to the
+//! clients: requests of many clients share a write to a node, and their answers a read.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ use crate::{
     memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
 };
 
-/// What an agent needs to know.
+/// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The cluster.
@@ -37,7 +37,7 @@ pub struct Setup {
     pub name: String,
     /// How often it reports to the placer.
     pub report_period: Duration,
-    /// What is sampled is chosen by this.
+    /// Seed of the sampling.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ const EVENTS_MAX: usize = 256;
 const READ_BYTES: usize = 64 << 10;
 /// The longest wait before looking whether the end was asked for.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at what the process takes.
+/// Interval of memory measurements.
 const MEASURE_PERIOD: Duration = Duration::from_millis(50);
 /// How long clients are still served once the end was asked for.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ const LISTENER: u64 = u64::MAX;
 struct Seat {
     socket: Socket,
     peer: SocketAddr,
-    /// Its turn has come in this round.
+    /// It is served in this round.
     called: bool,
 }
 
@@ -70,16 +70,16 @@ pub struct Service {
     reactor: Reactor,
     events: Events,
     polling: BusyPolling,
-    /// One request has just gone to a node, and nothing else is to be done.
+    /// One request was just sent to a node, and nothing else is to be done.
     asked: bool,
     agent: Agent,
     seats: Vec<Option<Seat>>,
     clients: usize,
     budget: Budget,
     measure_due: Duration,
-    /// What all clients keep waiting.
+    /// Waiting data of all clients.
     kept: Clients,
-    /// They had no room, and some that may be read by now were not.
+    /// The buffer limit was reached, and some clients that may be readable now were not read.
     held_back: bool,
     links: Links,
     reporter: Reporter,
@@ -141,7 +141,7 @@ impl Service {
     /// Serves until `end` is set and all outstanding replies are written.
     ///
     /// # Errors
-    /// The system does not let it wait for its sockets.
+    /// The system call that waits for sockets fails.
     pub fn run(mut self, end: &Arc<AtomicBool>) -> io::Result<()> {
         let mut drain = Drain::new(DRAIN_LIMIT);
         loop {
@@ -165,14 +165,14 @@ impl Service {
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);
             let wrote = self.links.write(&mut self.agent, now);
-            // With many at once the next event is never far, and processor time is dear.
+            // With many clients the next event comes soon, so polling would waste processor time.
             self.asked = wrote && self.events.iter().count() == 1;
             self.write();
             self.make_room();
         }
     }
 
-    /// Lets copies give way to what else the process takes.
+    /// Shrinks copies if the rest of the process needs the memory.
     fn measure(&mut self, now: Duration) {
         if now < self.measure_due {
             return;
@@ -185,7 +185,7 @@ impl Service {
         self.agent.grant(copies.granted.get() as usize);
     }
 
-    /// Says how much room clients have, and closes those that keep the most while they have none.
+    /// Sets the buffer limit of clients, and closes those that use the most while it is zero.
     fn make_room(&mut self) {
         loop {
             self.kept.count(self.kept.bytes(), self.agent.held_bytes());
@@ -238,7 +238,7 @@ impl Service {
         self.reactor.wait(&mut self.events, Some(if busy { Duration::ZERO } else { due }))
     }
 
-    /// Takes what has come from clients and nodes.
+    /// Reads from clients and nodes.
     fn read(&mut self, ending: bool) {
         for (token, possible) in self.events.iter() {
             match (token, (token / 2) as usize) {
@@ -262,7 +262,8 @@ impl Service {
         for client in called.drain(..) {
             self.read_client(client);
         }
-        // Who was called meanwhile has another turn; the room is kept.
+        // Connections scheduled in the meantime are served in the next round; the allocation is
+        // kept.
         called.append(&mut self.called);
         self.called = called;
         let mut links = std::mem::take(&mut self.called_links);
@@ -280,7 +281,7 @@ impl Service {
     fn read_client(&mut self, client: usize) {
         let Some(Some(seat)) = self.seats.get_mut(client) else { return };
         seat.called = false;
-        // Always told to the agent's clients, so that whoever can be written to is.
+        // Always passed on, so that every writable client is written to.
         self.spoken.push(client);
         if !self.agent.listens_to(client) {
             return;
@@ -306,7 +307,7 @@ impl Service {
         }
     }
 
-    /// Writes what there is to be heard.
+    /// Writes waiting output.
     fn write(&mut self) {
         let mut spoken = std::mem::take(&mut self.spoken);
         self.agent.spoken_to(&mut spoken);
@@ -413,7 +414,7 @@ fn call(seat: &mut Seat, client: usize, called: &mut Vec<usize>) {
     }
 }
 
-/// Writes what there is room for.
+/// Writes as much as the socket accepts.
 pub(super) fn write(socket: &mut Socket, output: &mut state::agent::Output) -> io::Result<()> {
     while !output.is_empty() {
         match socket.write(output.bytes())? {

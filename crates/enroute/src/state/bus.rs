@@ -1,10 +1,11 @@
-//! Whether what nodes have said over their bus has arrived.
+//! Confirms that messages of nodes over the cluster bus have arrived.
 //!
-//! A node that takes a slot tells all others, and nobody answers that. It may be on its way for long: messages
-//! wait for each other while one is not acknowledged (40 ms by Nagle's algorithm, as Redis leaves it on), or for a network
-//! that has lost one. A target that takes the slot meanwhile may believe the old word and drop the keys
-//! (`docs/decisions/0102-slot-ownership-handover.md`). What is published goes the
-//! same way, behind everything its node has said before: who hears it at another node knows that it has arrived there.
+//! A node that takes a slot announces that to all others, without acknowledgement. The message may
+//! be delayed: by an unacknowledged one before it (40 ms by Nagle's algorithm, which Redis leaves
+//! enabled), or by packet loss. A target that takes the slot before then may act on the old message
+//! and drop the keys (`docs/decisions/0102-slot-ownership-handover.md`). A published message uses
+//! the same connection, after all earlier messages of its node: a subscriber that receives it at
+//! another node knows that those have arrived there.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +24,15 @@ use super::{
 };
 use crate::resp_client::blocking::Connection;
 
-/// How long what was published may take to every node.
+/// Timeout until a published message has reached every node.
 const LIMIT: Duration = Duration::from_secs(2);
-/// It is published again so often until then: a node says nothing to another that it is just connecting to anew.
+/// Interval of repetitions until then: a node drops messages to another node while it reconnects to
+/// it.
 const PERIOD: Duration = Duration::from_millis(300);
-/// What is there already is heard, however late it is.
+/// Messages that have arrived already are read even after the timeout.
 const AT_LEAST: Duration = Duration::from_millis(5);
 
-/// What nodes that are to be left have said before.
+/// Earlier messages of source nodes.
 pub(super) struct Bus<'a> {
     cluster: &'a Cluster,
     view: &'a View,
@@ -48,11 +50,11 @@ impl<'a> Bus<'a> {
         Self { cluster, view, sources, heard }
     }
 
-    /// Returns once all primaries have heard what `source` had said when this was first asked, of any of the
-    /// sources.
+    /// Returns after all primaries have received the messages that `source` had sent before the
+    /// first call for any of the sources.
     ///
     /// # Errors
-    /// Some have not, or may not be asked.
+    /// Some have not, or the user lacks the rights.
     pub(super) fn is_heard(&self, source: Number, turn: u64) -> anyhow::Result<()> {
         let heard = self.heard.get_or_init(|| self.hear(turn).map_err(|why| format!("{why:#}")));
         match heard {
@@ -66,7 +68,7 @@ impl<'a> Bus<'a> {
         }
     }
 
-    /// Sources that all primaries have heard.
+    /// Sources whose messages have reached all primaries.
     fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Number>> {
         let channel = bus::channel(turn);
         let listen = |&(_, member): &(Number, &Member)| -> anyhow::Result<Connection> {
@@ -101,7 +103,7 @@ impl<'a> Bus<'a> {
     }
 }
 
-/// Hears from so many sources, or until it is that time.
+/// Receives from the given number of sources, or until the given time.
 fn listen_until(
     (node, heard): &mut (Connection, BTreeSet<Number>),
     sources: usize,

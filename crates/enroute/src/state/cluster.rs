@@ -1,4 +1,4 @@
-//! The cluster as its nodes tell it, and a connection to each.
+//! The cluster as its nodes report it, and a connection to each.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,14 +33,14 @@ pub struct Access {
     pub login: Option<Login>,
 }
 
-/// How long a node may take to be connected to, and to answer.
+/// Timeout of connecting to a node, and of a reply.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
 
-/// Connections kept to one node while nobody uses them.
+/// Maximum number of idle connections to one node.
 const IDLE_MAX: usize = 4;
 
-/// How often nodes are looked at before a slot that none of them owns is taken for lost: one that changes
-/// its owner is nobody's for a moment.
+/// Number of queries after which a slot without an owner counts as lost: a slot that changes its
+/// owner has none for a moment.
 const LOOKS_MAX: usize = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     directory: Vec<String>,
 }
 
-/// What nodes say of slots that are not closed.
+/// Reports of nodes about slots that are not closed.
 pub(super) type Claims = Vec<(Slot, Vec<(Number, Claim)>)>;
 
 /// All primaries, each by what it says of itself.
@@ -62,9 +62,9 @@ pub(super) struct View {
     pub(super) members: Vec<Option<Member>>,
     /// By slot.
     pub(super) owners: Vec<Option<Number>>,
-    /// Each node says that another owns them, and none that it does.
+    /// Each node reports another owner, and none reports itself.
     pub(super) lost: BTreeSet<Slot>,
-    /// Every primary has heard of an epoch as high as this.
+    /// Every primary knows an epoch at least as high as this.
     heard: u64,
 }
 
@@ -163,8 +163,8 @@ impl Cluster {
             None => self.connect(address)?,
         };
         let outcome = act(&mut node);
-        // A refusal leaves the connection as it was; after anything else it is not used again, and
-        // nobody can tell the two apart by the error.
+        // An error reply leaves the connection usable; after any other error it must not be used
+        // again. The error does not distinguish the two.
         if outcome.is_ok() {
             let mut idle = self.idle.lock();
             let idle = idle.entry(address).or_default();
@@ -205,7 +205,7 @@ impl Cluster {
     /// Asks every primary what it owns.
     ///
     /// # Errors
-    /// No node answers, or a primary does not: then nobody knows what is open.
+    /// No node answers, or a primary does not: then the open slots are unknown.
     pub(super) fn view(&mut self) -> anyhow::Result<View> {
         let mut view = self.look()?;
         for _ in 1..LOOKS_MAX {
@@ -240,7 +240,7 @@ impl Cluster {
         let (gone, there): (Vec<&Member>, Vec<_>) = told.iter().partition(|one| one.failing);
         self.access.seeds = there.into_iter().chain(gone).map(|member| member.address).collect();
         let owners = members::owners(&found);
-        // What is a silent node's is not lost: one word for that is enough.
+        // Slots of an unreachable node are not lost: one report of an owner is enough.
         let silent = |member: &&Member| !found.iter().any(|asked| asked.id == member.id);
         let silents: BTreeSet<Slot> = told.iter().filter(silent).flat_map(Member::owned).collect();
         let unowned = (0..SLOTS).filter(|&slot| owners.get(slot).is_some_and(Option::is_none));
@@ -260,7 +260,8 @@ impl Cluster {
         Ok(View { members, owners, lost, heard })
     }
 
-    /// Those of `slots` of which nobody says that he owns them, nor that somebody does who was not asked.
+    /// Those of `slots` that no node claims, and that no node reports as owned by a node that was
+    /// not asked.
     fn lost(&self, found: &[Member], slots: &[Slot]) -> anyhow::Result<BTreeSet<Slot>> {
         let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
         if slots.is_empty() {
@@ -308,8 +309,8 @@ impl Cluster {
         self.query(address, members::nodes(address))
     }
 
-    /// What nodes say of slots that is more than "closed". Keys where nobody would look for them are asked for
-    /// of slots that are leaving or lost, or of `all`.
+    /// Reports of nodes about slots that are not "closed". Misplaced keys are queried for slots
+    /// that are leaving or lost, or for `all`.
     pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
         let leaving = view.primaries().flat_map(|(_, member)| &member.migrating);
         let mut looked: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
@@ -370,7 +371,7 @@ pub(super) fn query_all<T>(
     results.with_context(|| node.address().to_string())
 }
 
-/// Why nothing can be asked or moved.
+/// Error if a slot has no reachable owner.
 pub(super) fn nobodys(slot: Slot) -> String {
     let slot = slot.number();
     format!(

@@ -17,9 +17,9 @@ use tracing::{debug, info};
 
 use super::{cluster::Cluster, lease::Actor};
 
-/// Between two looks at a migration.
+/// Polling interval of a migration.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// How long a migration may take.
+/// Timeout of a migration.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Migrations that the node knows.
@@ -30,8 +30,8 @@ pub(super) fn jobs(cluster: &Cluster, node: SocketAddr) -> anyhow::Result<Vec<Jo
     cluster.query(node, engine::jobs())
 }
 
-/// Has `source` move the slot, and waits until it has, or has given up; `before` are the migrations it knew
-/// before.
+/// Starts the move at `source`, and waits for its end or failure; `before` are the migrations that
+/// the node listed before.
 pub(super) fn relocate(
     actor: Actor<'_>,
     source: SocketAddr,

@@ -1,4 +1,4 @@
-//! Why a slot is where it is, in words: what `enroute state why` shows.
+//! Explanation of the place of a slot, as `enroute state why` shows it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use state::{Node as Number, initiator::Stays, members::Member, placement::Demand
 
 use super::cluster::View;
 
-/// Hosts and nodes it names, those that matter most.
+/// Maximum number of hosts and nodes that it names.
 const NAMED_MAX: usize = 8;
 
-/// Who uses a slot, what that waits at each node, and what keeps it where it is.
+/// The hosts that use a slot, the waiting time at each node, and why it stays.
 pub(super) fn explanation(
     hosts: &[Option<String>],
     view: &View,
@@ -78,7 +78,8 @@ pub(super) fn explanation(
     lines.join("\n")
 }
 
-/// The nodes where accesses wait least, the best first, and the one where the slot is; with what they wait there.
+/// The nodes with the least waiting time, the best first, and the node of the slot; each with its
+/// waiting time.
 fn named<'a>(
     nodes: Vec<(Number, &'a Member)>,
     waits: &[f32],

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::resp_client::blocking::Connection;
 
-/// Between two looks at whether a fence of before has gone.
+/// Interval of checks whether an earlier fence has disappeared.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 /// A subscriber at each primary.
@@ -37,11 +37,12 @@ pub(super) enum Raised {
     Outranked(Token),
 }
 
-/// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher token that stands there.
+/// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher
+/// token found there.
 type AtNode = Result<(Connection, BTreeSet<String>), Token>;
 
 impl Fence {
-    /// Raises it at all primaries. After a failure it stands nowhere.
+    /// Raises it at all primaries. After a failure it is at none.
     ///
     /// # Errors
     /// A primary does not answer, or keeps a lower one.

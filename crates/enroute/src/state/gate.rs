@@ -1,12 +1,12 @@
-//! How many may be at something at once.
+//! Limit of concurrent operations per target.
 
 use std::collections::HashMap;
 
 use parking_lot::{Condvar, Mutex};
 use state::Node;
 
-/// Sources that one target takes slots from at once: the keys of each wait for those of the others, and while a
-/// source waits in MIGRATE it serves nobody.
+/// Sources that one target takes slots from at once: the keys of each wait for those of the others,
+/// and a source serves no client while it waits in MIGRATE.
 const SOURCES_MAX: usize = 16;
 
 /// Before each target.
@@ -17,7 +17,7 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    /// Does `act` once there is room at the target.
+    /// Runs `act` when the target is below the limit.
     pub(super) fn pass<T>(&self, target: Node, act: impl FnOnce() -> T) -> T {
         let mut busy = self.busy.lock();
         while busy.get(&target).is_some_and(|busy| *busy >= SOURCES_MAX) {
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn no_more_than_a_few_are_at_a_target_at_once() {
         let (gates, at_once, most) = (Gates::default(), AtomicUsize::new(0), AtomicUsize::new(0));
-        // So many are at each of two targets before anybody leaves.
+        // The limit is reached at both targets before any operation ends.
         let full = Barrier::new(2 * SOURCES_MAX);
         thread::scope(|scope| {
             for number in 0..6 * SOURCES_MAX {

@@ -1,4 +1,4 @@
-//! What people do by hand: mend, move, ask. Nothing moves but under the placer's lease.
+//! Manual commands: repair, move, query. Slots move only under the placer lease.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,10 +23,10 @@ use super::{
     report::{REPORTS, Report, STATUS, TAG},
 };
 
-/// How often the doctor looks again after it mended something.
+/// Number of checks after a repair.
 const ROUNDS_MAX: usize = 5;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long nodes may take to hear of each other's epochs before a move begins.
+/// Timeout until nodes know each other's epochs, before a move begins.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is open, one line each.
@@ -85,15 +85,15 @@ pub fn doctor(access: &Access, look: bool) -> anyhow::Result<(Vec<String>, Vec<S
             break;
         }
         mover::close(Actor { cluster: &cluster, view: &view, lease: &lease }, &left);
-        // Nodes may not have heard of each other's news yet.
+        // Nodes may not have received each other's updates yet.
         thread::sleep(PAUSE);
     }
     lease.release(&cluster, &view);
     Ok((found, findings(&view, &left)))
 }
 
-/// Has the slot in which the lease lies be somebody's. Who still has a lease can renew it no more: so it is waited for until it is
-/// over, and then nobody moves slots.
+/// Assigns an owner to the slot of the lease key. A holder cannot renew its lease without that
+/// slot, so this waits until the lease has expired; then no placer moves slots.
 fn with_lease_slot(cluster: &mut Cluster, lease: &Lease, view: View) -> anyhow::Result<View> {
     let ours = Slot::of(TAG.as_bytes());
     if !view.lost.contains(&ours) {
@@ -149,7 +149,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
     while !waiting.is_empty() {
         hold(&lease, &cluster, &view)?;
         view = cluster.view()?;
-        // Some of its keys are where somebody was moving it to: that move ends first.
+        // Some of its keys are at the target of an open move, which is completed first.
         let mut open = open(&mut cluster, &view, false)?;
         open.retain(|(slot, _)| waiting.contains(slot));
         if !open.is_empty() {

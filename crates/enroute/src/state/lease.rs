@@ -112,7 +112,7 @@ impl Lease {
 
     /// Raises a fence. Returns whether to go on.
     fn raise(&self, state: &mut State, token: Token, cluster: &Cluster, view: &View) -> bool {
-        // Closes what stands of the older one.
+        // Closes the remaining subscribers of the older one.
         state.fence = None;
         match Fence::raise(cluster, view, token, &self.name) {
             Ok(fence::Raised::Everywhere(fence)) => {

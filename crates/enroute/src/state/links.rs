@@ -14,14 +14,14 @@ use tracing::{debug, warn};
 
 use super::agent::write;
 
-/// How long a connection may take to be made.
+/// Timeout of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// A node that has not acknowledged what was sent for so long, or not answered, is taken for gone: one that hangs
-/// does the one and not the other.
+/// Time without acknowledgement of sent data, or without a reply, after which a node is considered
+/// down: a hung process acknowledges but does not reply.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
-/// How often is looked for nodes that are silent.
+/// Interval of checks for silent nodes.
 const SILENCE_PERIOD: Duration = Duration::from_secs(1);
-/// Times one connection is read before the others have their turn.
+/// Number of reads of one connection before the others are served.
 const READS_MAX: usize = 4;
 
 struct Link {
@@ -39,14 +39,14 @@ pub(super) struct Links {
     /// Links being made.
     young: Vec<usize>,
     spoken: Vec<usize>,
-    /// Nodes of which is known that they are not there: they are tried again and again.
+    /// Nodes known to be unreachable; connecting is retried.
     gone: HashSet<SocketAddr>,
-    /// When is looked next for nodes that are silent.
+    /// Time of the next check for silent nodes.
     silence_due: Duration,
 }
 
 impl Links {
-    /// Begins the connections the agent wishes for.
+    /// Starts the connections that the agent requests.
     pub(super) fn connect(&mut self, agent: &mut Agent, reactor: &Reactor, now: Duration) {
         for (link, address) in agent.wishes() {
             let socket =
@@ -93,7 +93,7 @@ impl Links {
         true
     }
 
-    /// Reads what a node has said; whether there may be more.
+    /// Reads from a node; returns whether there may be more.
     pub(super) fn read(
         &mut self,
         at: usize,
@@ -121,7 +121,7 @@ impl Links {
         true
     }
 
-    /// Writes what is to be said to nodes; whether there was anything.
+    /// Writes pending requests to nodes; returns whether there were any.
     pub(super) fn write(&mut self, agent: &mut Agent, now: Duration) -> bool {
         let mut spoken = std::mem::take(&mut self.spoken);
         agent.links_spoken(&mut spoken);
@@ -131,7 +131,7 @@ impl Links {
             let Some(output) = agent.link_output(at) else { continue };
             wrote |= !output.is_empty();
             if let Err(error) = write(&mut link.socket, output) {
-                // What it said before it hung up is not waited for: its requests are uncertain.
+                // Unread replies are not awaited: the outcome of its requests is unknown.
                 self.lose(at, &error.to_string(), agent, now);
             }
         }
@@ -144,7 +144,7 @@ impl Links {
         !self.spoken.is_empty()
     }
 
-    /// Gives up connections that are not made in time, and those to nodes that do not answer.
+    /// Closes connections that time out, and those to nodes that do not answer.
     pub(super) fn give_up_late(&mut self, agent: &mut Agent, now: Duration) {
         let mut late = Vec::new();
         self.young.retain(|&at| match self.links.get(at) {

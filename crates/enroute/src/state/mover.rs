@@ -19,20 +19,20 @@ use tracing::{info, warn};
 
 use super::{bus::Bus, cluster::Claims, engine, gate::Gates, lease::Actor, step::take, wave::wave};
 
-/// Between two looks at whether a failed step may be repeated.
+/// Interval of checks whether a failed step may be retried.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// No move of a batch begins later than this: then the next review says which are still worth it.
 const BATCH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Slots a node is told of at once.
+/// Number of slots announced to a node at once.
 const TOLD_MAX: usize = 512;
 
-/// What came of a move; nothing if it has not begun.
+/// Result of a move; `None` if it has not begun.
 pub(super) type Outcome = Option<anyhow::Result<End>>;
 
-/// Makes those of `moves` that can be made at once, the first before others, and tells all nodes. A slot that is
-/// on its way already has keys where that goes.
+/// Carries out those of `moves` that are possible now, in order of priority, and announces them to
+/// all nodes. A slot with an open move keeps its target, which holds some of its keys.
 pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome)> {
     let (start, view) = (Instant::now(), actor.view);
     let (settled, open) = (view.settled(), view.open());
@@ -62,7 +62,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     ended
 }
 
-/// Why a move did not come about; nothing if it did.
+/// Why a move failed; `None` if it succeeded.
 pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
     match ended {
         Ok(End::Moved) => None,
@@ -73,7 +73,7 @@ pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
     }
 }
 
-/// Ends moves that somebody has left in the middle; slots that came back to where they were, and why.
+/// Completes open moves; returns the slots that were rolled back, with the reasons.
 pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
     let Actor { cluster, view, .. } = actor;
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
@@ -108,8 +108,8 @@ pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
 /// A slot, the node it was at, and the one it is at now.
 type Moved = (Slot, Number, Number);
 
-/// Tells nodes where slots are now, but for the two that know. Each is told once: who does not hear it
-/// hears it from the others.
+/// Announces moved slots to all nodes except source and target. Each is informed once: a node that
+/// misses it learns it from the others.
 fn tell(actor: Actor<'_>, moved: &[Moved]) {
     let nodes: Vec<(Number, &Member)> = actor.view.primaries().collect();
     wave(&nodes, |&(node, member)| {
@@ -131,7 +131,7 @@ fn tell(actor: Actor<'_>, moved: &[Moved]) {
 fn relocate_one(actor: Actor<'_>, bus: &Bus<'_>, one: Move) -> anyhow::Result<End> {
     let Move { slot, from, to, .. } = one;
     let (source, target) = (actor.view.member(from)?, actor.view.member(to)?);
-    // A node that does not know the question moves slots step by step.
+    // A node without this command moves slots step by step.
     if let Ok(before) = engine::jobs(actor.cluster, source.address) {
         return engine::relocate(actor, source.address, target, slot, &before);
     }
@@ -139,7 +139,8 @@ fn relocate_one(actor: Actor<'_>, bus: &Bus<'_>, one: Move) -> anyhow::Result<En
     Ok(carry_out(actor, Migration::new(slot, from, to, turn())))
 }
 
-/// A turn later than all before, of whoever moved slots: of two placers one has to wait for the other's lease.
+/// An epoch later than all before, of any placer: of two placers, one has to wait for the other's
+/// lease.
 fn turn() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64

@@ -42,7 +42,7 @@ pub struct Config {
     pub period: Duration,
     /// Half-life of the access-rate average.
     pub half_life: Duration,
-    /// When a slot moves.
+    /// Settings that decide when a slot moves.
     pub initiator: initiator::Config,
     /// What a move costs.
     pub moving: MoveCost,
@@ -50,16 +50,16 @@ pub struct Config {
     pub load_max: f64,
     /// Slots that stay where they are.
     pub pins: BTreeSet<Slot>,
-    /// Nodes that no slot moves to; what they own stays where nothing better is to be had.
+    /// Nodes that no slot moves to; their own slots stay if no other node is better.
     pub excluded: BTreeSet<SocketAddr>,
-    /// Nothing moves; what would is said.
+    /// Dry run: moves are logged and not made.
     pub dry_run: bool,
 }
 
-/// A report that has not changed for so long is of an agent that is gone; it is deleted.
+/// Time after which an unchanged report counts as that of a stopped agent and is deleted.
 const GONE_AFTER: Duration = Duration::from_secs(600);
 
-/// What was heard of an agent last.
+/// Last report of an agent.
 struct Known {
     host: Host,
     sequence: u64,
@@ -72,16 +72,16 @@ pub struct Placer {
     cluster: Cluster,
     lease: Lease,
     start: Instant,
-    /// By number; nothing where it is for the next that comes.
+    /// By number; `None` for a free number.
     hosts: Vec<Option<String>>,
     reports: BTreeMap<String, Known>,
     accesses: Accesses,
     delays: Delays,
     initiator: Initiator,
     census: Census,
-    /// Slots that agents keep copies of; nothing known before the cluster was asked.
+    /// Slots that agents keep copies of; `None` before the cluster was asked.
     copied: Option<BTreeSet<Slot>>,
-    /// Why slots' latest moves did not come about.
+    /// Reasons of the latest failed moves, by slot.
     refusals: BTreeMap<Slot, String>,
     status: Status,
     leads: bool,
@@ -133,11 +133,11 @@ impl Placer {
     }
 
     fn round(&mut self, view: &View) -> anyhow::Result<()> {
-        // All placers listen, so that whoever leads next knows as much.
+        // All placers read reports, so that the next leader has the same data.
         self.listen(view)?;
         let leads = self.config.dry_run || self.lease.assure(&self.cluster, view);
         if leads && !self.leads {
-            // What another decided meanwhile is not known here.
+            // Decisions of another leader in between are unknown.
             self.initiator = Initiator::new(self.config.initiator.clone());
             self.copied = None;
             self.refusals.clear();
@@ -150,7 +150,7 @@ impl Placer {
             self.status.tell(format!("took over from {other}; nodes refuse its steps"));
         }
         if !view.open().is_empty() && !self.config.dry_run {
-            // The next round sees what came of it.
+            // The next round sees the result.
             return self.close(view);
         }
         self.census.renew(&self.cluster, view, &self.accesses)?;
@@ -182,7 +182,7 @@ impl Placer {
                     let host = known.host;
                     self.take(view, host, &report, now);
                 }
-                // What is there when the placer starts may be as old as can be.
+                // Reports found at the start may be arbitrarily old.
                 None => self.seat(name, report.sequence),
             }
         }
@@ -194,7 +194,7 @@ impl Placer {
         Ok(())
     }
 
-    /// Numbers a host that is heard of for the first time.
+    /// Assigns a number to a new host.
     fn seat(&mut self, name: String, sequence: u64) {
         let free = self.hosts.iter().position(Option::is_none).unwrap_or(self.hosts.len());
         if let Ok(number) = u16::try_from(free) {
@@ -205,7 +205,8 @@ impl Placer {
         }
     }
 
-    /// Numbers of hosts whose reports were deleted are for others: machines come and go under new names.
+    /// Numbers of hosts whose reports were deleted are reused, since machines may return under new
+    /// names.
     fn unseat(&mut self, present: &BTreeSet<String>) {
         self.reports.retain(|name, Known { host, .. }| {
             let stays = present.contains(name);
@@ -231,7 +232,7 @@ impl Placer {
         Actor { cluster: &self.cluster, view, lease: &self.lease }
     }
 
-    /// Ends moves that somebody has left in the middle.
+    /// Completes open moves.
     fn close(&mut self, view: &View) -> anyhow::Result<()> {
         let claims = self.cluster.claims(view, false)?;
         for (slot, why) in mover::close(self.actor(view), &claims) {
@@ -279,7 +280,7 @@ impl Placer {
         Ok(())
     }
 
-    /// Tells agents what to keep copies of.
+    /// Publishes the slots that agents keep copies of.
     fn choose_copies(&mut self, view: &View, problem: &Problem<'_>) -> anyhow::Result<()> {
         let before = match &self.copied {
             Some(before) => before.clone(),

@@ -1,5 +1,5 @@
-//! What agents tell the placer, and where they leave it: in the cluster itself, under a hash tag of
-//! ours, where every agent and placer finds it without knowing the others
+//! Reports of agents to the placer. They are stored in the cluster itself, under a fixed hash tag,
+//! where every agent and placer finds them without knowing the others
 //! (`docs/formats/state-reports.md`).
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};

@@ -1,5 +1,5 @@
 //! Leaves an agent's reports in the cluster, and finds there which slots are to be copied: as one more
-//! client of the agent, so that they take the way everything takes.
+//! client of the agent, so that reports use the same path as other commands.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -21,7 +21,7 @@ pub(super) struct Reporter {
     sequence: u64,
     warned: bool,
     pipeline: Pipeline,
-    /// What was to be copied when that was heard last.
+    /// Last known list of slots to copy.
     chosen: String,
 }
 
@@ -33,7 +33,7 @@ impl Reporter {
         period: Duration,
     ) -> Self {
         let client = agent.open(address);
-        // Starting again must not look like nothing new.
+        // A restart must not look like an unchanged report.
         let sequence = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
@@ -51,7 +51,7 @@ impl Reporter {
         self.due
     }
 
-    /// Hears what became of the last report, and reports again when that is due.
+    /// Reads the reply to the last report, and sends the next when it is due.
     pub(super) fn advance(&mut self, agent: &mut Agent, now: Duration) {
         if now < self.due {
             return;

@@ -21,10 +21,10 @@ use super::{
     lease::Actor,
 };
 
-/// How long a node that is to change a slot's owner may wait for an answer of the other: less than a lease has left beside
-/// what a step takes.
+/// Time that a node which changes the owner of a slot may wait for the other node: less than the
+/// rest of a lease minus the duration of a step.
 const BUS_LIMIT: Duration = Duration::from_millis(500);
-/// Between two questions whether it still waits, at first; twice as long each time, as many moves may ask one node.
+/// Initial polling interval while it waits; doubled each time, since many moves may poll one node.
 const BUS_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) fn take(
@@ -36,7 +36,7 @@ pub(super) fn take(
     let view = actor.view;
     let (slot, (from, to)) = (migration.slot(), migration.way());
     let (source, target) = (view.member(from)?, view.member(to)?);
-    // Where there is no third, clients are sent to the target all the same.
+    // Without a third node, clients are redirected to the target nevertheless.
     let bounces = |(node, member): &(Number, &Member)| {
         *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
     };

@@ -1,4 +1,4 @@
-//! The same done for many nodes, for some of them at a time.
+//! Runs an operation for many nodes, with limited concurrency.
 
 use std::{
     panic::resume_unwind,
@@ -6,11 +6,11 @@ use std::{
     thread,
 };
 
-/// Nodes spoken to at once, with a thread and a connection each. What is said to a node is little and
-/// waited for long, so these are more than there are cores.
+/// Number of nodes contacted at once, with a thread and a connection each. Requests are short and
+/// mostly waiting, so there are more threads than cores.
 const AT_ONCE_MAX: usize = 64;
 
-/// Does `act` for all `items`, [`AT_ONCE_MAX`] of them at once; what came of each, in their order.
+/// Runs `act` for all `items`, [`AT_ONCE_MAX`] at once; returns the results in order.
 pub(super) fn wave<T: Sync, R: Send>(items: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn many_are_done_at_once_and_answers_keep_their_order() {
         let all: Vec<usize> = (0..AT_ONCE_MAX * 3).collect();
-        // Nobody passes before that many are there.
+        // A barrier: all must be running at once.
         let barrier = Barrier::new(AT_ONCE_MAX);
         let doubled = wave(&all, |number| {
             barrier.wait();

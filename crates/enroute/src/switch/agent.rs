@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Serves `store` until `stop` is set; messages that `takes` refuses are dropped.
 ///
 /// # Errors
-/// The socket is gone, or the store cannot do what it is asked.
+/// The socket fails, or the store fails.
 pub fn serve(
     socket: &UdpSocket,
     switch: IpAddr,
@@ -56,7 +56,7 @@ pub fn serve(
             bail!(why);
         }
         while let Some((to, bytes)) = agent.poll_output() {
-            // Who cannot be reached asks again.
+            // An unreachable client retries.
             let _ = socket.send_to(&bytes, to);
         }
     }

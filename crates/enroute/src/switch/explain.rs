@@ -1,4 +1,4 @@
-//! One packet through the real program, told.
+//! Runs one packet through the real program and describes the result.
 
 use std::{fmt::Write, path::Path};
 
@@ -13,7 +13,7 @@ use wire::{memcache, netcache};
 /// Runs `frame` and says what the program did with it.
 ///
 /// # Errors
-/// The kernel refuses to run it.
+/// The kernel call fails.
 pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> anyhow::Result<String> {
     let before = plane.counts()?;
     let outcome = plane.run(frame, 1)?;

@@ -39,16 +39,16 @@ use wire::{
 /// The controller's port: this far above NetCache's.
 pub const CONTROL_PORT_ABOVE: u16 = 1;
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often something that is waited for is looked after.
+/// Polling interval.
 const TICK: Duration = Duration::from_millis(2);
 /// Reports taken before messages are.
 const REPORTS_MAX: usize = 1024;
 const DATAGRAM_BYTES: usize = 65_536;
-/// Room for answers that come together; the kernel may allow less.
+/// Receive buffer; the kernel may allow less.
 const SOCKET_BYTES: usize = 4 << 20;
 /// Keys asked for at once while the cache is filled beforehand.
 const WARM_AT_ONCE: usize = 64;
-/// Questions to memcached servers that may be under way.
+/// Maximum number of outstanding requests to memcached servers.
 const QUESTIONS_MAX: usize = 16_384;
 
 /// The kernel's monotonic clock, as the data plane reads it.
@@ -57,7 +57,7 @@ pub fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What nobody can guess.
+/// A random secret.
 fn secret() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -135,14 +135,14 @@ impl Switch {
             control,
             ask,
             questions: HashMap::new(),
-            // No answer to a controller of before is one to this.
+            // Answers to an earlier controller are ignored.
             question: secret(),
             period_ends: now() + PERIOD,
         })
         .inspect(Self::tell_wall_clock)
     }
 
-    /// A `flush_all` may name a second of the wall clock, which the program has not.
+    /// A `flush_all` may name a wall-clock time, which the program cannot read.
     fn tell_wall_clock(&self) {
         let wall = clock_gettime(ClockId::Realtime);
         let wall = Duration::new(wall.tv_sec as u64, wall.tv_nsec as u32);
@@ -152,7 +152,7 @@ impl Switch {
     /// Runs until `stop` is set.
     ///
     /// # Errors
-    /// The kernel refuses something it never should.
+    /// An unexpected error of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         while !stop.load(Relaxed) {
             self.turn()?;
@@ -160,7 +160,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes what there is, after waiting for it a while.
+    /// Waits for input for a while, and handles it.
     fn turn(&mut self) -> anyhow::Result<()> {
         self.wait()?;
         for _ in 0..REPORTS_MAX {
@@ -267,7 +267,8 @@ impl Switch {
         match command {
             // An address that cannot be reached answers nothing, which the controller expects.
             Command::Send(to, bytes) => drop(self.control.send_to(&bytes, to)),
-            // One that finds no room is not asked for, and leaves as the coldest.
+            // A request that does not fit into the socket buffer is not sent; its key is evicted as
+            // the coldest.
             Command::Admit(place, key, room, version) => {
                 self.plane.admit(place, &key, room, version);
             }
@@ -286,7 +287,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Asks for an item, unless a write is on its way to the server, or so late that it may be.
+    /// Requests an item, unless a write is in flight to the server, or may still be.
     fn question(&mut self, place: u32, server: SocketAddr, key: &[u8]) {
         if Counters(&self.plane).is_valid(place) {
             return;
@@ -325,7 +326,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> anyhow::Result<Option<(usiz
     match socket.recv_from(buffer) {
         Ok((bytes, from)) => Ok(Some((bytes, from))),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        // An earlier datagram found nobody.
+        // An ICMP error for an earlier datagram.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
         Err(error) => Err(error).context("cannot receive"),
     }

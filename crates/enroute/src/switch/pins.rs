@@ -1,5 +1,5 @@
-//! Where a data plane lives on when its controller ends: maps and links in a BPF file system, and
-//! what they were loaded with in a file.
+//! State that outlives the controller: maps and links in a BPF file system, and the load parameters
+//! in a file.
 
 use std::{
     fs, io,
@@ -14,13 +14,13 @@ use switch::plane::{Config, Values};
 
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// Raised whenever `bpf/layout.h` changes: maps of another layout are not taken over.
+/// Raised whenever `bpf/layout.h` changes: maps of another layout are not reused.
 pub const LAYOUT: u32 = 8;
 
-/// What a data plane was loaded with.
+/// Load parameters of a data plane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Saved {
-    /// [`LAYOUT`] of the build that did; 0 before there was one.
+    /// [`LAYOUT`] of the build that loaded it; 0 for older builds.
     #[serde(default)]
     pub layout: u32,
     /// UDP port of NetCache's protocol.
@@ -39,7 +39,7 @@ pub struct Saved {
     pub sketch_bits: u32,
     /// Bits in a row of the Bloom filter, as a power of two.
     pub filter_bits: u32,
-    /// Keys the hashes.
+    /// Secret of the hash functions.
     pub seed: u64,
 }
 

@@ -1,5 +1,5 @@
 //! The admin endpoint of the real binary: its counters move as the requests say, in JSON and as
-//! Prometheus metrics; wrong requests are told what is expected; nobody listens unasked.
+//! Prometheus metrics; errors state what is expected; without the option no port is open.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -115,7 +115,7 @@ fn the_same_numbers_are_prometheus_metrics() {
 
 fn check_with_promtool(metrics: &str) {
     let Some(promtool) = on_path("promtool") else {
-        eprintln!("SKIPPED: promtool is not on PATH, so nobody else has read the metrics");
+        eprintln!("SKIPPED: promtool is not on PATH, so it does not check the metrics");
         return;
     };
     let mut promtool = Command::new(promtool)

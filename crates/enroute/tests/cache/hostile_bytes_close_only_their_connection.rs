@@ -1,5 +1,5 @@
 //! Malformed, truncated and oversized frames: one clear log line with offset, expected and got;
-//! that connection is closed, a counter raised, and nobody else notices.
+//! that connection is closed, a counter is raised, and other connections are unaffected.
 
 use std::net::TcpListener;
 use std::thread;
@@ -15,7 +15,7 @@ fn of_redis_clients() {
     let cache = Cache::start("redis", redis.address(), options);
     let mut witness = Raw::connect(cache.address());
     witness.ask("SET k v", "+OK\r\n");
-    // What is said, what the client is told, what the log says.
+    // Input, reply to the client, log line.
     let hostile = [
         ("*1\r\n$x\r\n", "-ERR Protocol error: invalid bulk length\r\n", "expected"),
         ("*1\r\n+PING\r\n", "-ERR Protocol error: expected '$', got '+'\r\n", "got '+'"),
@@ -98,6 +98,6 @@ fn of_an_origin() {
         assert!(line.contains(logged) && line.contains("from the origin"), "{line}");
     }
     player.join().expect("the origin heard what it expected");
-    // It has not said a word, so it has not been given an origin that speaks nonsense.
+    // It has sent nothing, so it has no connection to an origin that sends invalid data.
     assert!(witness.is_open());
 }

@@ -1,6 +1,6 @@
 //! `enroute intercept` on a router between a client and its Redis, all three in namespaces of the
-//! test's own: the client connects to the server's address, believes it talks to it, and hits.
-//! Afterwards it talks to it, and the router is as it was.
+//! test's own: the client connects to the server's address, is diverted transparently, and gets
+//! hits. Afterwards it talks to it, and the router is as it was.
 
 use std::net::TcpStream;
 use std::process::{Command, Output};
@@ -236,12 +236,13 @@ fn an_interception_outlives_a_crash_and_is_still_removed() {
     path.intercept("--protocol redis --mode tproxy --to 0.0.0.0:6380 apply");
     set(&mut path.connect(ONE), "key", "value");
     drop(cache);
-    // TPROXY lets pass what nobody takes.
+    // TPROXY passes connections without a listener.
     let mut direct = path.connect(ONE);
     assert_eq!(get(&mut direct, "key"), "value");
     assert!(path.ask(ONE, "CLIENT LIST").contains("addr=10.78.1.2:"));
 
-    // A plan of the other kind replaces it. What is redirected to nobody is refused.
+    // A plan of the other kind replaces it. Connections redirected to a port without a listener are
+    // refused.
     path.intercept("--protocol redis --to 0.0.0.0:6380 apply");
     let status = String::from_utf8(path.intercept("status").stdout).unwrap();
     assert!(status.contains("redirect to :6380") && !status.contains("fwmark"), "{status}");

@@ -75,14 +75,15 @@ fn a_reply_of_200_megabytes_to_a_client_that_does_not_read_stays_at_the_origin()
     let mut client = Raw::connect(cache.address());
     let before = resident_bytes(&cache);
     client.say("GET k\r\n");
-    // The origin is stuck once nobody takes more.
+    // The origin blocks when its output is not read.
     let stuck = wait_until_still(&sent);
     let grown = resident_bytes(&cache).saturating_sub(before);
     eprintln!("the origin got rid of {stuck} bytes; the cache grew by {grown}");
     assert!(stuck < REPLY_BYTES / 4, "{stuck} bytes left the origin");
     assert!(grown < 16_000_000, "the cache grew by {grown} bytes");
 
-    // Others are served meanwhile, and the reply comes whole once it is read, even slowly.
+    // Other clients are served during that, and the reply arrives completely once it is read, even
+    // slowly.
     let mut heard = 0;
     let mut buffer = vec![0; 300_000];
     client.hear(format!("${REPLY_BYTES}\r\n"));

@@ -90,7 +90,7 @@ fn is_repeated_and_ages(origin: &Mongo, ttl: &str) -> bool {
     }
     assert_eq!(greeting.get_bool("isWritablePrimary").ok(), Some(true), "{greeting}");
     assert!(!greeting.contains_key("topologyVersion"), "{greeting}");
-    // Who logs in is not told what somebody else was told.
+    // A client that logs in does not get the greeting of another client.
     let known = doc! { "hello": 1, "saslSupportedMechs": "admin.user", "$db": "admin" };
     assert_eq!(refusal(&ask(&known)), Some(HOST_UNREACHABLE));
     assert_eq!(refusal(&ask(&doc! { "ping": 1, "$db": "admin" })), Some(HOST_UNREACHABLE));

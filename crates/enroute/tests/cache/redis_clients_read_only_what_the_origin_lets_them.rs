@@ -77,7 +77,7 @@ fn no_hit_after(rights: &str, change: &str, refusal: &str) {
     ask_until_hit(&cache, &mut alice, "GET k", VALUE);
     admin.command(change);
     admin.hear_line();
-    // Another user's hits renew nobody else's right.
+    // Hits of one user do not renew the rights of another.
     for _ in 0..3 {
         ask_until_hit(&cache, &mut other, "GET k", VALUE);
     }

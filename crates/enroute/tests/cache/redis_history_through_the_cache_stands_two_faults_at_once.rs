@@ -111,7 +111,7 @@ impl Machine {
     }
 }
 
-/// Has the origin end the connection that tells the cache of writes.
+/// Makes the origin close the feed connection.
 fn cut_feed(origin: SocketAddr) -> Option<()> {
     let limit = Duration::from_millis(200);
     let mut stream = TcpStream::connect_timeout(&origin, limit).ok()?;

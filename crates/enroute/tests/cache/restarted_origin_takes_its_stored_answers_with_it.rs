@@ -1,5 +1,5 @@
-//! When an origin has lost its data and is back, no client is told what it answered before: not one that
-//! only ever hits, and not once any client has heard the new origin.
+//! When an origin has lost its data and is back, no client gets what it answered before: not one
+//! that only ever hits, and not once any client has heard the new origin.
 
 use std::time::Instant;
 

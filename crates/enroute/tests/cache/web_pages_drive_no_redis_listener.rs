@@ -17,7 +17,7 @@ use crate::support::{
 };
 use redis::cmd;
 
-/// Heads of requests that a page may have a browser send without asking anybody.
+/// Heads of requests that a page can make a browser send without permission.
 const HEADS: [&str; 3] = [
     "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nOrigin: https://evil.example\r\n",
     "POST /x HTTP/1.0\r\nContent-Type: text/plain\r\n",

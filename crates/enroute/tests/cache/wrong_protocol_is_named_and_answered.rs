@@ -31,7 +31,7 @@ fn client_hello() -> Vec<u8> {
     [&[0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[0x5a; 505]].concat()
 }
 
-/// What a client is told, after which it is let go; and that the log names what was found and where.
+/// The reply to a client before it is closed; checks that the log names protocol and listener.
 fn told(process: &Process, listener: SocketAddr, said: &[u8], named: &[&str]) -> Vec<u8> {
     let told = answer(listener, said);
     let listens = format!("={listener}");
@@ -44,7 +44,7 @@ fn told(process: &Process, listener: SocketAddr, said: &[u8], named: &[&str]) ->
     told
 }
 
-/// What a client is told before it is let go.
+/// The reply to a client before it is closed.
 fn answer(listener: SocketAddr, said: &[u8]) -> Vec<u8> {
     let mut client = Raw::connect(listener);
     client.say(said);

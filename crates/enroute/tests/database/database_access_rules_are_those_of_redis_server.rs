@@ -1,6 +1,6 @@
-//! Who may do what with which keys: every command of the table, in the variants its options make, asked of
-//! redis-server and of `enroute db` by COMMAND INFO, COMMAND GETKEYSANDFLAGS, ACL CAT and ACL DRYRUN, and
-//! given by users themselves. What may differ is named below, with the reason.
+//! Access rules: every command of the table, in the variants its options make, asked of
+//! redis-server and of `enroute db` by COMMAND INFO, COMMAND GETKEYSANDFLAGS, ACL CAT and ACL
+//! DRYRUN, and given by users themselves. What may differ is named below, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -99,7 +99,7 @@ fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
             };
             ours[0] != b'-' && plain(ours) == plain(theirs)
         }
-        // The order of keys is nobody's promise.
+        // The order of keys is unspecified.
         "keys" => elements(ours).is_some() && elements(ours) == elements(theirs),
         _ => false,
     }
@@ -165,7 +165,7 @@ fn compare_random(seed: u64) {
     let mut conditions = 0;
     let mut present = |mut args: Vec<Vec<u8>>| match args[0].as_slice() {
         b"watch" => vec![vec![b"set".to_vec(), args[1].clone(), b"x".to_vec()], args],
-        // Keys whose time is over count until somebody looks at them.
+        // Expired keys count until they are looked up.
         b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
         // Which of two times is later must not depend on who got from one command to the next within a millisecond.

@@ -1,5 +1,5 @@
 //! Clients of `enroute db` that have not logged in are bounded as by redis-server: ten arguments of 16 KiB,
-//! and a few answers that nobody takes. So strangers take no memory worth naming.
+//! and a few unread answers. So clients before the login use very little memory.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -44,7 +44,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
     let long = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_385)].concat();
     let fits = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_384)].concat();
     let login = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".to_vec();
-    // What comes behind a login in one piece has the limits of those who have logged in.
+    // Data after a login in the same segment has the limits of logged-in clients.
     let behind = [login, long.clone(), b"*1\r\n$4\r\nQUIT\r\n".to_vec()].concat();
     for bytes in [&eleven, &long, &fits, &behind, &b"*1\r\n$16385\r\n".to_vec()] {
         let end = if bytes == &fits { 20 } else { usize::MAX };
@@ -52,7 +52,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
             [database.address(), redis.address()].map(|address| answer(address, bytes, end));
         assert_eq!(ours, theirs, "{}", bytes[..40.min(bytes.len())].escape_ascii());
     }
-    // Without a password nobody is a stranger.
+    // Without a password every client is logged in.
     let open = Database::start();
     assert!(answer(open.address(), &long, 16_390).starts_with("$16385\r\n"));
 }

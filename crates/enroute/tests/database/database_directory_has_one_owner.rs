@@ -1,4 +1,5 @@
-//! One process at a time serves a directory: a second one is told which has it, and what to do.
+//! One process at a time serves a directory: a second one fails with an error that names the holder
+//! and the remedy.
 
 use std::process::Command;
 

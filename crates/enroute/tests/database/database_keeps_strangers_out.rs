@@ -91,7 +91,7 @@ fn files_that_cannot_keep_strangers_out_are_refused() {
         std::fs::write(&path, text).expect("a file");
         std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its own file");
     };
-    // A file of users that is not there would let everybody in.
+    // A missing ACL file would admit every client.
     let told = refused(directory.path(), &["--users", file]);
     assert!(told.contains("cannot read the users file") && told.contains(file), "{told}");
     for mode in [0o666, 0o620, 0o602] {

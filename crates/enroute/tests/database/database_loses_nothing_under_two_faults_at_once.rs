@@ -41,7 +41,7 @@ enum Fault {
     Stop,
     Cut,
     FullDisk,
-    /// The database is told to do with less.
+    /// The memory budget of the database is reduced.
     LessMemory,
     /// The system takes memory away; it may kill for it.
     Pressure,

@@ -140,7 +140,7 @@ fn under_a_running_database() {
     assert!(read.errors.len() > 200, "damage was hardly met");
     assert_eq!(read.absent, 0, "a key is not gone because it cannot be read");
     assert_places(&read, &flipped);
-    // The operator hears of it without asking.
+    // The log reports it without a request.
     let (_, error) = read.errors.first_key_value().expect("there are many");
     let (name, offset) = place(error);
     let line = format!("{name} is damaged at offset {offset}");

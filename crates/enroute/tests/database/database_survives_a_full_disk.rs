@@ -1,5 +1,5 @@
 //! A disk that is full: the real process refuses writes and says why, goes on with reads and
-//! removals, and takes writes again when there is room, whoever made it.
+//! removals, and accepts writes again when there is space, however it was freed.
 
 use std::fs;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::support::origins::absent;
 use crate::support::process::PATIENCE;
 use redis::Connection;
 
-/// A small disk of its own for the database, of which somebody else takes a third.
+/// A small separate disk for the database, of which other files take a third.
 const BEFORE: &str =
     "mount -t tmpfs -o size=96m none \"$1\"; head -c 30000000 /dev/zero > \"$1/ballast\"";
 

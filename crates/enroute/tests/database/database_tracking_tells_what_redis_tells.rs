@@ -115,7 +115,7 @@ fn redirected(address: SocketAddr) -> Vec<String> {
     for key in ["a", "b"] {
         reader.words(&format!("get {key}"));
         writer.words(&format!("set {key} 1"));
-        // A round trip through the writer: what it wrote has been told.
+        // A round trip through the writer: its writes were reported.
         writer.words("ping");
         said.extend(ear.pushed());
     }

@@ -1,4 +1,4 @@
-//! Who comes while the origin is being asked waits for that answer, if it is for him, too.
+//! A request during a fetch waits for its response, if that may be used for it, too.
 use std::{
     sync::{
         Arc,
@@ -82,7 +82,7 @@ fn a_fetch_that_began_before_a_change_fills_nothing() {
             let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
             until("the fetch", || origin.asked("/").len() == 1);
             assert_eq!(edge.curl(SHOP, "/", &["-X", "DELETE"]).status, 200);
-            // Nor does who comes after the change wait for it.
+            // A request after the change does not wait for it either.
             let later = edge.curl(SHOP, "/", &[]);
             assert_eq!((&*later.body, later.cache()), ("answer 3", "fwd=miss; stored"));
             go.store(true, SeqCst);

@@ -120,7 +120,7 @@ const HEADERS: &[Attack] = &[
     ("an expectation", "/", "Host: shop.example\r\nExpect: evil\r\n", Served),
 ];
 
-/// Headers that origins believe, of which none is a client's.
+/// Headers that origins trust, none of which a client may set.
 const CLAIMS: &[&str] = &[
     "X-Forwarded-Host",
     "X-Forwarded-Port",
@@ -152,7 +152,7 @@ const CLAIMS: &[&str] = &[
     "SSL-Client-Verify",
 ];
 
-/// Says what it saw of the request, and that everybody may have it.
+/// Returns the request as it was received, as a publicly cacheable response.
 fn echo(_: &str, _: u64, asked: &Asked) -> (u16, String) {
     let saw = if asked.says("evil") { "evil" } else { "nothing" };
     (200, format!("cache-control: max-age=600\nx-saw: {saw}\nx-host: {}", asked.header("host")))
@@ -246,7 +246,7 @@ fn by_the_method() {
             assert!(told.is_none_or(|status| status >= 400), "{version}: {told:?}");
             check_next(edge, origin, version, "/");
         }
-        // A body that the key does not know: what comes of it is nobody else's.
+        // A body, which is not part of the key: the response must not be shared.
         let fat = "Content-Length: 4\r\n\r\nevil";
         assert_eq!(send(edge, &format!("GET /fat HTTP/1.1\r\n{PLAIN}{fat}")), Some(200));
         check_next(edge, origin, "a body of a GET", "/fat");

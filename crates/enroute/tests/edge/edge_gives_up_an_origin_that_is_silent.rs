@@ -1,5 +1,6 @@
-//! An origin's host is off, the path to it is cut, a firewall forgot a connection, and nobody says a word:
-//! clients need not wait until an answer would be late. Who is slow and there is left alone.
+//! An origin's host is off, the path to it is cut, or a firewall dropped a connection, without any
+//! packet about it: clients need not wait until an answer would be late. Who is slow and there is
+//! left alone.
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},

@@ -46,7 +46,7 @@ fn two_at_once(
     });
 }
 
-/// The page of whoever asks: its `ETag` is the user's.
+/// The page of the requesting user: its `ETag` contains the user.
 fn own_page(headers: &'static str) -> impl Fn(&Asked) -> (u16, String) + Send + Sync {
     move |asked| {
         let user = asked.header("cookie");

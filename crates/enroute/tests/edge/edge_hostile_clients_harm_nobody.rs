@@ -81,7 +81,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
                 edge.try_curl(SHOP, "/", &[&[protocol, "-d", body], options].concat())
             };
             assert_eq!(post(&"x".repeat(1024), &[]).expect("an answer").status, 200);
-            // A client in the middle of its sending hears why it is refused.
+            // A client that is still sending gets the reason of the rejection.
             for length in [1025, 100 << 10] {
                 assert_eq!(post(&"x".repeat(length), &[]).expect("an answer").status, 413);
             }
@@ -89,7 +89,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
             let asks = ["-H", "Expect: 100-continue"];
             assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
             assert!(post(&"x".repeat(1024), &asks).is_ok());
-            // Whose length nobody said beforehand is found out on the way.
+            // A body without a stated length is detected while it arrives.
             let unsaid = ["-H", "Transfer-Encoding: chunked"];
             let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
             assert!(!answer.is_ok_and(|answer| answer.status == 200), "{protocol}");
@@ -101,7 +101,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
     });
 }
 
-/// It is heard for a while, not for ever.
+/// It is read for a limited time.
 #[test]
 fn who_is_refused_and_never_ends_is_cut_off() {
     let Some(workshop) = workshop() else { return };

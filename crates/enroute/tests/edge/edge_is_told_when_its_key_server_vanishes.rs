@@ -1,5 +1,6 @@
-//! The key server's host is off, or the path to it is cut, and nobody says a word: new handshakes are told
-//! within the edge's timeout, sessions go on beside any number of them, and it recovers by itself.
+//! The key server's host is off, or the path to it is cut, without any packet about it: new
+//! handshakes fail within the edge's timeout, sessions go on beside any number of them, and it
+//! recovers by itself.
 use std::thread;
 
 use crate::support::{

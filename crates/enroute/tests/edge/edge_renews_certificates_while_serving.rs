@@ -114,7 +114,7 @@ fn new_handshakes_use_it_and_the_rest_goes_on() {
     assert_eq!(after, on_disk(&workshop, SHOP));
     assert_ne!(after, before);
     assert_eq!(served(&workshop, &edge, OTHER), other);
-    // It has another key, too; curl believes only what is on the disk.
+    // It has another key, too; curl trusts only the certificate on disk.
     assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
     for version in ["tls1_2", "tls1_3"] {
         let said = edge.openssl(SHOP, &format!("-{version} -ign_eof -sess_in {version}"), REQUEST);
@@ -228,7 +228,8 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert!(is_served() && is_served());
     assert_eq!(connected(), 6, "a new one of the edge");
 
-    // Another authority is to sign edges from now on: who is connected stays, nobody else gets in.
+    // Another authority signs edges from now on: existing connections stay, new ones of the old
+    // authority are rejected.
     site.sh("cp next.pem edges.pem");
     renew(server.process());
     assert!(is_served());

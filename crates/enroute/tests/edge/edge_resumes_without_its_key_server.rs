@@ -1,4 +1,4 @@
-//! The key server goes and returns: sessions go on without it, new ones are told, then they recover.
+//! The key server goes and returns: sessions resume without it, new ones fail, then they recover.
 use crate::support::{
     edge::{Origin, until},
     keyserver::Site,

@@ -1,5 +1,5 @@
 //! A certificate that ends is no surprise: edge and key server warn of it at the start and when it happens, the
-//! edge counts the days, and whoever is refused for it is told so, at both ends.
+//! edge reports the remaining days, and a rejection for this reason is logged at both ends.
 use crate::support::{
     edge::{Origin, until},
     keyserver::Site,
@@ -88,7 +88,7 @@ fn a_renewed_one_is_counted_and_watched() {
     assert!((2.0..3.1).contains(&days()), "{}", days());
     // Before it says that it has read it.
     assert!(process.stderr().contains("the certificate of shop.example ends in 2 days"));
-    // Its end is not an hour away, when somebody would have looked for the one before.
+    // Its expiry is less than an hour away, before the next check for the previous one.
     let is_told = |lives_s: i64| {
         let over = || process.stderr().matches("shop.example ended less than a day ago").count();
         let before = over();
@@ -102,7 +102,7 @@ fn a_renewed_one_is_counted_and_watched() {
     assert!(days() > 363.0);
     let metric = "not_after_seconds{certificate=\"shop.example\"}";
     assert_eq!(edge.metrics().matches(metric).count(), 1);
-    // Each thing is said once, however often somebody looks.
+    // Each warning is logged once, however often it is checked.
     assert_eq!(process.stderr().matches("ends in 2 days").count(), 1, "{}", process.stderr());
 }
 

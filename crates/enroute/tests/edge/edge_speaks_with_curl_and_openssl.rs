@@ -79,7 +79,7 @@ fn http_by_curl() {
     edge.curl("shop.example", "/c", &[&cookies[..], &claimed].concat());
     let asked = &origin.asked("/c")[0];
     assert_eq!(asked.header("cookie"), "a=1; b=2");
-    // What a client claims of itself is not believed.
+    // A client's claims about itself are not trusted.
     assert_eq!(asked.header("x-forwarded-for"), "127.0.0.1");
     assert_eq!(asked.header("x-forwarded-proto"), "https");
     let long = format!("x: {}", "y".repeat(64 << 10));

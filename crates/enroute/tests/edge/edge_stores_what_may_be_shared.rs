@@ -1,4 +1,5 @@
-//! The rules of an HTTP cache, seen from outside: who asks the origin when, and who is told what.
+//! The rules of an HTTP cache, seen from outside: which requests reach the origin, and which
+//! responses are returned.
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpListener,

@@ -1,5 +1,6 @@
-//! One key server at a time writes an audit log: a second one is told which does, and what to do. SIGHUP goes
-//! on with the same file or with a new one, and the chain is unbroken.
+//! One key server at a time writes an audit log: a second one fails with an error that names the
+//! holder and the remedy. SIGHUP goes on with the same file or with a new one, and the chain is
+//! unbroken.
 
 use std::fs;
 

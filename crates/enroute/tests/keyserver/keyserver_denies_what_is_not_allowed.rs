@@ -46,7 +46,7 @@ fn what_no_rule_allows_is_denied() {
 
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
     assert_eq!(ask("edge1.example", &two), DENIED);
-    // Whether a key exists is told to whom may use it, and to nobody else.
+    // Only an edge that may use a key can learn whether it exists.
     assert_eq!(ask("edge1.example", &unknown()), NOT_FOUND);
     assert_eq!(ask("edge1.example", &"1".repeat(64)), DENIED);
     assert_eq!(ask("edge3.example", &one), DENIED);
@@ -65,7 +65,7 @@ fn what_no_rule_allows_is_denied() {
     assert_eq!(ask("edge2.example", &unknown()), NOT_FOUND);
     assert_eq!(ask("edge2.example", &unknown()), DENIED);
 
-    // Every one of them is in the log, with the reason the edge was not told.
+    // Every one of them is in the log, with the reason, which the edge does not get.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     for reason in [
         "no rule of the edge allows it",

@@ -1,5 +1,5 @@
-//! While nobody answers where the key server should be, one request looks for it and the others are told at once.
-//! Once somebody has answered, whoever comes while a connection is being made waits for it.
+//! While the key server is unreachable, one request tries to connect and the others fail at once.
+//! After a success, requests that arrive while a connection is being made wait for it.
 
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
@@ -49,7 +49,7 @@ fn one_looks_for_it_and_then_all_wait() {
         let joined = join(found, server.address);
         search.await.expect("no panic").expect("a signature");
 
-        // The connection breaks; whoever makes another knows of nobody who waited in vain.
+        // The connection breaks; the next attempt follows no failed one.
         joined.abort();
         let search = ask();
         let found = connected().await;

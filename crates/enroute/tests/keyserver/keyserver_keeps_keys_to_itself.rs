@@ -45,7 +45,7 @@ fn the_key_encryption_key_rotates_while_serving() {
         ended.stderr
     );
     assert!(rotate().stderr.contains("0 records sealed under the first key, 5 were"));
-    // The old key is needed by nobody any more, and opens nothing.
+    // The old key is no longer needed, and opens nothing.
     site.write("kek", &format!("{new}\n"));
     server.reload();
     all_sign();

@@ -109,7 +109,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     let server = site.serve(&[]);
     site.certificate("other-ca", "ec");
     site.signed("stranger.example", "other-ca");
-    // By the right authority, but for nobody.
+    // Signed by the right authority, but without a name.
     site.sh(
         "echo basicConstraints=CA:FALSE >extensions && openssl req -new -key edge1.example.key \
          -out nobody.csr -subj /CN=edge1.example && openssl x509 -req -in nobody.csr -CA ca.pem \
@@ -144,7 +144,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     }
     let said = server.process().stderr_line("expected a DNS name (subjectAltName)");
     assert!(said.is_some(), "{}", server.process().stderr());
-    // Nobody without a name is logged as somebody.
+    // A client without a name is not logged under another name.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert!(!log.contains("stranger"), "{log}");
 }
@@ -210,7 +210,8 @@ fn rsa_answers_do_not_tell_good_padding_from_bad() {
             assert!(alike < 8, "{fault}: {alike} bytes as in another answer");
         }
     }
-    // Another process with the same key answers the same, so that nobody learns by comparing.
+    // Another process with the same key gives the same answer, so that a comparison reveals
+    // nothing.
     let another = site.serve(&["--audit", "another.log"]);
     for ((fault, encrypted), (_, answer)) in faults.iter().zip(&answers[1..]) {
         let body = premaster_request(&id, encrypted);

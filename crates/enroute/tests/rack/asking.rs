@@ -13,7 +13,7 @@ use wire::{
 
 use super::super::support::history::What;
 
-/// No answer for so long, and it is asked again; TCP does so by itself.
+/// Time without an answer after which a query is retried; TCP retries by itself.
 const AGAIN: Duration = Duration::from_millis(25);
 /// Then it is given up.
 const GIVEN_UP: Duration = Duration::from_secs(8);
@@ -51,7 +51,7 @@ fn exchange<T>(
     let mut buffer = [0; 4096];
     let begin = Instant::now();
     while begin.elapsed() < GIVEN_UP {
-        // While the path is away there is nobody to send to.
+        // While the path is down, sending fails.
         let _ = socket.send(datagram);
         let sent = Instant::now();
         while let left = AGAIN.saturating_sub(sent.elapsed())

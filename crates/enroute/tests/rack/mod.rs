@@ -23,7 +23,7 @@ pub(crate) struct Rack {
     id: String,
     pub(crate) pins: PathBuf,
     children: Vec<Child>,
-    /// What controllers say, which would end if nobody could hear it.
+    /// Output of controllers, which would end if it were not read.
     said: Vec<BufReader<ChildStderr>>,
     paths: Vec<LinkHandle>,
 }

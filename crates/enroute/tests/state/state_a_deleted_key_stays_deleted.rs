@@ -1,5 +1,5 @@
 //! A MIGRATE whose answer never comes leaves its keys at both ends. A key that a client then deletes does
-//! not come back when the slot has moved, whoever is still there to move it.
+//! not come back when the slot has moved, whichever placer completes the move.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -27,7 +27,7 @@ const LATE: Duration = Duration::from_secs(8);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Time,
-    /// And keys arrive when nobody waits for them any more.
+    /// And keys arrive after their MIGRATE has timed out.
     TimeAndTheyAreLate,
     SourceDies,
     SourceAndMoverDie,
@@ -180,7 +180,7 @@ fn count(node: &Redis, tag: &str) -> usize {
     command.query(&mut node.connection()).expect("a number")
 }
 
-/// What a client finds that follows where the node sends it; nothing if nobody tells it.
+/// Value that a client finds by following redirections; `None` without an answer.
 fn at_source_or_where_it_sends(source: SocketAddr, key: &str) -> Option<Option<usize>> {
     let asked = cmd("GET").arg(key).query::<Option<usize>>(&mut connection(source));
     let Err(error) = asked else { return asked.ok() };
@@ -211,7 +211,7 @@ fn is_importing(node: &Redis, tag: &str) -> bool {
     told.contains(&format!("[{}-<-", slot_of(tag)))
 }
 
-/// Whether it answers nobody.
+/// Whether it does not answer.
 fn is_waiting(node: &Redis) -> bool {
     let address: SocketAddr = node.address();
     let client = redis::Client::open(format!("redis://{address}/")).expect("a URL");

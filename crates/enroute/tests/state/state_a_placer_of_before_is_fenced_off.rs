@@ -58,7 +58,7 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
 }
 
 /// A replica that has not heard of the lease takes the place of its node, and the mover cannot reach that node any more: it still
-/// believes its lease, and another has it.
+/// considers its lease valid, while another placer holds it.
 #[test]
 fn a_failover_that_loses_the_lease_lets_no_two_act() {
     let Some(linked) = Linked::start(&[]) else { return };
@@ -128,7 +128,7 @@ fn a_node_that_starts_again_takes_steps_again_from_who_leads() {
     linked.nodes[1].bring_down();
     linked.nodes[1].bring_up();
     linked.agree();
-    // A slot that somebody left open: it goes on with it.
+    // A slot with an open move: it resumes the move.
     let id = |node: usize| -> String {
         cmd("CLUSTER").arg("MYID").query(&mut linked.nodes[node].connection()).expect("an id")
     };

@@ -90,7 +90,8 @@ impl Cluster<'_> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let _ends = Ends(&over);
-            // Whoever reads meanwhile reads what is there. Writes may be refused where there is no room.
+            // Concurrent reads return the current value. Writes may be refused where there is no
+            // room.
             scope.spawn(|| {
                 let mut client = connection(agent);
                 for number in (0..KEYS).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {

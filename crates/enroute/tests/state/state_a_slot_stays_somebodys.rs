@@ -1,5 +1,6 @@
-//! A slot that moves is its new node's, with its keys, whatever a node still hears of its owner of before. One that is nobody's all the
-//! same goes to who has its keys.
+//! A moved slot belongs to its new node, with its keys, even if a node still receives old messages
+//! of the earlier owner. A slot that has no owner nevertheless is assigned to the node with its
+//! keys.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -41,7 +42,7 @@ fn a_claim_that_comes_late_takes_no_slot_away() {
     has_keys(&addresses, &tag, TARGET);
 }
 
-/// The same with what the source told everybody, and nobody answers, when it took another slot a moment ago.
+/// The same with the unacknowledged broadcast of the source when it took another slot just before.
 #[test]
 fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
@@ -83,7 +84,7 @@ fn disowned(nodes: &[Redis], tag: &str) {
         cmd("SET").arg(&key).arg(1).exec(&mut source).expect("it is set");
     }
     let [source_id, other_id] = [SOURCE, OTHER].map(|node| id(&mut connection(addresses[node])));
-    // Else it would tell the target who owns it.
+    // Otherwise it would send the owner to the target.
     nodes[SOURCE].process().stop();
     set(&mut target, slot_of(tag), "NODE", &other_id);
     hears(&addresses, TARGET, OTHER);
@@ -91,7 +92,7 @@ fn disowned(nodes: &[Redis], tag: &str) {
     nodes[SOURCE].process().signal("CONT");
 }
 
-/// Waits until one node hears another's answer.
+/// Waits until one node receives the answer of another.
 fn hears(nodes: &[SocketAddr], one: usize, another: usize) {
     let another = id(&mut connection(nodes[another]));
     let heard = || -> u64 {
@@ -116,7 +117,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
     assert!(output.status.success(), "{text}");
     has_keys(&addresses, &tag, 1);
 
-    // Whoever moves one, mends it.
+    // Moving one repairs it.
     lose(&addresses, &other);
     let (output, text) = said(&addresses, &["move", &other, "--to", &addresses[2].to_string()]);
     assert!(output.status.success(), "{text}");
@@ -138,7 +139,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
 }
 
-/// A key at a node that nobody asks for it, as its slot is closed and another's.
+/// A key at a node that gets no requests for it, as its slot is closed and owned by another.
 #[test]
 fn a_key_where_nobody_looks_for_it_is_found() {
     let Some(nodes) = cluster(&[]) else { return };

@@ -1,5 +1,5 @@
-//! Clients of an agent speak to it as to a single Redis, which knows no MOVED, ASK or TRYAGAIN: where a slot is nobody's, or
-//! on its way for ever, they are told that it is not served.
+//! Clients use an agent like a single Redis, which has no MOVED, ASK or TRYAGAIN: where a slot has
+//! no owner, or migrates for ever, they get an error that it is not served.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,8 @@ fn a_slot_without_an_owner_is_not_served_and_the_client_is_told_so() {
     assert_eq!(client.hear_line(), "+QUEUED\r\n");
     is_told(&mut client, "EXEC", &unserved(&lost, "has no owner"));
 
-    // Its owner has it no more, the others do not know. With a slot that is nobody's the whole cluster is down.
+    // Its owner no longer has it, and the others do not know that. With a slot without an owner the
+    // whole cluster is down.
     let mut delete = cmd("CLUSTER");
     delete.arg("DELSLOTS").arg(slot_of(&deleted)).exec(&mut connection(addresses[0])).expect("OK");
     is_told(&mut client, &format!("GET {deleted}"), "-CLUSTERDOWN Hash slot not served");

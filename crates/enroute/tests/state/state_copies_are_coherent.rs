@@ -34,8 +34,8 @@ fn get(connection: &mut redis::Connection) -> String {
     cmd("GET").arg(KEY).query(connection).expect("a value")
 }
 
-/// Reads until the agent answers with a value that was written just now: who asks when a lease is over
-/// is told of it.
+/// Reads until the agent answers with a value that was written just now: a read after the end of a
+/// lease gets an error.
 fn until_it_reads(client: &mut redis::Connection, value: &str) {
     let written = Instant::now();
     loop {
@@ -116,7 +116,7 @@ fn coherent(nodes: &[SocketAddr]) {
             until_it_reads(&mut elsewhere, &number);
         }
     }
-    // The slot moves away and back, written at its new node meanwhile.
+    // The slot moves away and back, and is written at its new node in between.
     let owner = nodes
         .iter()
         .position(|node| cmd("GET").arg(KEY).query::<String>(&mut connection(*node)).is_ok());
@@ -162,7 +162,7 @@ fn a_copy_expires_with_its_key() {
     assert!(lives.into_iter().any(is_read_often), "a hundred reads take 20 s");
 }
 
-/// A way to a node that can be cut: then nothing passes, and nobody is told.
+/// A path to a node that can be cut: then nothing passes, without a reset.
 struct Wire {
     node: SocketAddr,
     address: SocketAddr,
@@ -205,7 +205,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
 
 #[test]
 fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
-    // The node tells everybody that it is where the wire begins.
+    // The node announces the address of the wire as its own.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
     let options = ["--cluster-enabled", "yes", "--cluster-announce-port", &port];
@@ -216,7 +216,7 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
     let wire = Wire::new(listener, node);
     let agent = Agent::start(&[wire.address]);
     choose(agent.address(), &slot_of(KEY, node));
-    // On a busy machine the lease may be over before anybody has asked.
+    // On a busy machine the lease may end before the first request.
     let is_answered = |_| is_answered_for_a_while(&agent, &wire, &mut direct);
     assert!((0..10).any(is_answered), "no copy is answered from once the agent is cut off");
 }
@@ -255,7 +255,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     let (owner, others): (Vec<&Redis>, Vec<&Redis>) = redis.iter().partition(|node| has(node));
     let [owner] = owner[..] else { panic!("one node owns {KEY}") };
 
-    // The others could choose a new owner now, whose writes nobody here would hear of.
+    // The others could elect a new owner now, whose writes would not be seen here.
     others.iter().for_each(|node| node.process().stop());
     let mut direct = owner.connection();
     let cut = Instant::now();
@@ -277,7 +277,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     others.iter().for_each(|node| node.process().signal("CONT"));
 }
 
-/// Nobody says which: the placer finds it, and agents hear of it.
+/// It is not configured: the placer finds it, and informs the agents.
 #[test]
 fn what_is_read_everywhere_is_found_and_copied() {
     let Some(linked) = Linked::start(&[]) else { return };

@@ -1,5 +1,5 @@
-//! Nodes that ask who is there are told: agents, movers and placers are one user everywhere, whom the
-//! nodes' access control list names; others are told what is wrong.
+//! On nodes with authentication agents, movers and placers log in as the same user everywhere,
+//! which the nodes' access control list names; others get an error.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -66,7 +66,7 @@ fn one_user_serves_moves_and_copies() {
     let value: usize = cmd("GET").arg("{foo}7").query(&mut third).expect("a value");
     assert_eq!(value, 7);
 
-    // Nodes let nobody move keys between them but who logs in at both.
+    // Nodes allow moving keys between them only to a client that logs in at both.
     for _ in 0..2 {
         let to = (owner(&nodes) + 1) % NODES;
         let target = nodes[to].to_string();
@@ -85,7 +85,7 @@ fn one_user_serves_moves_and_copies() {
     cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut client).expect("it is set");
     until_copied(&mut client, "{foo}0", &nodes, direct);
 
-    // The placer hears what the agent reports.
+    // The placer receives the agent's reports.
     let why = || said(&nodes, &[&["why", "{foo}0"][..], &login].concat()).1;
     let placer = placer_with(&nodes, "placer", &login);
     assert!(placer.stderr_line("this placer leads").is_some(), "{}", placer.stderr());
@@ -96,7 +96,7 @@ fn one_user_serves_moves_and_copies() {
         assert!(started.elapsed() < PATIENCE, "{}\n{}", why(), placer.stderr());
     }
 
-    // Who has no password, or another one, is told.
+    // A missing or wrong password is an error.
     for options in [vec![], vec!["--user", "mover", "--password-file", &wrong]] {
         let (output, text) = said(&nodes, &[&["status"], &options[..]].concat());
         let tells = text.contains("NOAUTH") || text.contains("WRONGPASS");

@@ -44,8 +44,8 @@ fn counters_end_where_they_must_on_valkey() {
     counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfAgent, INCREMENTS);
 }
 
-/// The same for those that speak to the nodes themselves: for a moment nobody has a slot, and they are sent
-/// to and fro.
+/// The same for clients of the nodes themselves: for a moment a slot has no owner, and they are
+/// redirected to and fro.
 #[test]
 fn counters_of_a_cluster_client_end_where_they_must_while_slots_move() {
     let Some(nodes) = cluster(&[]) else { return };
@@ -179,7 +179,7 @@ fn one_placer_acts_and_another_takes_over_what_it_left() {
     assert!(second.stderr_line("waiting for reports of agents").is_some());
     let (output, text) = said(&addresses, &["status"]);
     assert!(output.status.success() && text.contains("placer: first"), "{text}");
-    // Nobody moves or mends behind its back.
+    // No other process moves or repairs slots.
     let (output, text) = said(&addresses, &["move", "foo", "--to", &addresses[0].to_string()]);
     assert!(!output.status.success() && text.contains("first holds the placer lease"), "{text}");
     assert!(!second.stderr().contains("this placer leads"), "{}", second.stderr());
@@ -224,7 +224,7 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
     assert!(tries.any(|unknown| unknown), "no write has left for its node");
 }
 
-/// Kills a node that has heard a write and not answered: whether the write had left for it.
+/// Kills a node that has received a write and not answered: whether the write had left for it.
 fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Agent) -> bool {
     let mut client = Raw::connect(agent.address());
     client.ask("SET foo 1", "+OK\r\n");
@@ -277,7 +277,7 @@ fn a_node_that_hangs_is_given_up() {
     let told = client.hear_line();
     assert!(told.starts_with("-ERR cannot reach"), "{told}");
     nodes[home].process().signal("CONT");
-    // It is executed after all, as nobody could know.
+    // It is executed after all, which cannot be known.
     let value = || cmd("GET").arg("foo").query::<usize>(&mut connection(addresses[home]));
     wait_for(|| value() == Ok(2), || format!("{:?}", value()));
     client.ask("GET foo", "$1\r\n");

@@ -25,7 +25,7 @@ fn state_slots_move_to_a_node_that_joins() {
     thread::scope(|scope| {
         let _ends = Ends(&over);
         scope.spawn(|| use_keys(agent.address(), &keys, &over));
-        // Used evenly for so long that the placer has looked at it and found nothing better.
+        // Used evenly until the placer has reviewed it and found nothing better.
         let why = |nodes: &[SocketAddr]| said(nodes, &["why", "{joined}"]).1;
         wait_for(|| why(&nodes).contains("stays: "), || why(&nodes));
         let Some(joins) = joined(&linked) else { return };

@@ -1,4 +1,4 @@
-//! Clients that ask for random operations on few keys, in Redis's protocol, and record what they are told.
+//! Clients that ask for random operations on few keys, in Redis's protocol, and record the replies.
 
 use std::net::SocketAddr;
 use std::thread;

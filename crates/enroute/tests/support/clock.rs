@@ -76,8 +76,8 @@ impl Clock {
         Some(clock)
     }
 
-    /// From now on the process believes that it is so many seconds later than it is. A process that is gone
-    /// believes nothing.
+    /// Sets the clock of the process ahead by this many seconds. No effect on a process that has
+    /// ended.
     pub fn set_ahead(&self, seconds: i64) {
         for function in self.functions {
             let _ = self.memory.write_all_at(&seconds.to_le_bytes(), function + OFFSET_AT);

@@ -48,7 +48,7 @@ pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// Three nodes, each behind a link of its own: its address is all that anybody learns of a node, so
+/// Three nodes, each behind a link of its own: only its address is announced for a node, so
 /// clients, movers and MIGRATE all take it. Only the nodes' own bus does not.
 pub struct Linked {
     pub nodes: Vec<Redis>,

@@ -1,4 +1,4 @@
-//! A connection that asks in commands and hears whole replies, as they came.
+//! A connection that sends commands and returns whole replies, unchanged.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

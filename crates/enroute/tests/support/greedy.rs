@@ -1,4 +1,4 @@
-//! Clients that want a server to keep as much as they can make it keep.
+//! Clients that make a server buffer as much as possible.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};

@@ -27,7 +27,8 @@ pub fn handovers(log: &str, start: SystemTime) -> Vec<Handover> {
     for line in log.lines() {
         let Some(at) = time_of_day_ms(line).map(|at| since(start, at)) else { continue };
         if line.contains(STARTS) {
-            // Killed before it heard. It serves nobody for two seconds once it is back, and hears in that time.
+            // Killed before it was informed. After its restart it serves no client for two seconds,
+            // and is informed in that time.
             found.extend(open.drain().map(|(_, granted)| until(granted, at)));
         }
         let Some((job, slots)) = export(line) else { continue };

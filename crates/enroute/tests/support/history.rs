@@ -1,7 +1,7 @@
 //! Histories of reads, writes and deletes, and the checker's verdict on them.
 //!
-//! Each client records what it asked and what it was told, with times of one clock; `checker`
-//! (porcupine) says whether one copy of the data could have answered so.
+//! Each client records its requests and replies, with times of one clock; `checker` (porcupine)
+//! says whether one copy of the data could have answered so.
 
 use std::env;
 use std::fs::File;

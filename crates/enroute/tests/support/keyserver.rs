@@ -158,7 +158,7 @@ impl Site {
         KeyServer::started(Process::start(&mut command))
     }
 
-    /// The lines of `[edge.identity]` for `edge1.example`, which waits so long for an answer.
+    /// The lines of `[edge.identity]` for `edge1.example`, with this timeout.
     pub fn identity(&self, timeout: &str) -> String {
         let file = |name: &str| self.path(name).display().to_string();
         format!(

@@ -237,7 +237,7 @@ impl Message {
     }
 }
 
-/// A client that sends exactly what it is told to.
+/// A client that sends exactly the given bytes.
 pub struct Client {
     connection: TcpStream,
     request_id: i32,

@@ -1,4 +1,4 @@
-//! Many MongoDB clients on few documents: what they were told.
+//! Many MongoDB clients on few documents: their replies.
 
 use std::net::SocketAddr;
 use std::thread;

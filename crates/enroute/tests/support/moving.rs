@@ -1,5 +1,5 @@
 //! Many clients of agents, few keys, slots that never rest, and everything dies now and then: nodes, agents, links,
-//! whoever moves slots. What clients are told is a history.
+//! the movers of slots. The replies of clients form a history.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

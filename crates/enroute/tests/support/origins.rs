@@ -44,7 +44,7 @@ impl Redis {
         let address = free_address();
         let said = String::new();
         let mut redis = Self { program, process: None, address, options, directory, said };
-        // It cannot choose its port, and the one chosen for it may be taken meanwhile.
+        // It cannot choose its port, and the chosen one may be taken in between.
         for _ in 0..5 {
             if redis.up() {
                 return redis;
@@ -120,7 +120,7 @@ impl Redis {
     }
 }
 
-/// A server that speaks MongoDB's protocol.
+/// A server with the MongoDB protocol.
 pub struct Mongo {
     process: Process,
     address: SocketAddr,

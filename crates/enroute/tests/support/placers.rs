@@ -1,4 +1,4 @@
-//! Who moves slots, by what nodes see (MONITOR), and a slot that takes long to move.
+//! Which placer moves slots, as seen by nodes (MONITOR), and a slot that takes long to move.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -104,7 +104,7 @@ impl Process {
                 self.stdout(),
                 self.stderr()
             );
-            // The kernel has no event for "somebody listens there now", so ask again.
+            // The kernel has no event for a new listener, so poll.
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -186,8 +186,9 @@ pub fn at_once<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T>
     })
 }
 
-/// A loopback address nothing listens on, and which nobody is given who lets the kernel choose: what was
-/// started there finds its place free when it starts again. Redis's bus, 10,000 ports above, does too.
+/// A loopback address without a listener that the kernel never picks as a free port: what was
+/// started there finds its place free when it starts again. Redis's bus, 10,000 ports above, does
+/// too.
 pub fn free_address() -> SocketAddr {
     const FIRST: u32 = 10_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);

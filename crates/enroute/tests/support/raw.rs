@@ -1,4 +1,4 @@
-//! A connection that says exactly what a test wants and hears exactly what comes.
+//! A connection that sends exactly the given bytes and returns exactly what it receives.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -35,7 +35,7 @@ impl Raw {
         self.say(bytes);
     }
 
-    /// Says a Redis command and hears exactly this reply.
+    /// Sends a Redis command and expects exactly this reply.
     pub fn ask(&mut self, words: &str, reply: &str) {
         self.command(words);
         self.hear(reply);

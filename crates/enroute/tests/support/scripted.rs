@@ -66,7 +66,7 @@ impl ScriptedOrigin {
         assert!(state.reached.contains(hold), "hold {hold} not reached; {}", state.describe());
     }
 
-    /// Lets whoever stands, or will stand, at `hold NAME` go on.
+    /// Releases scripts that wait, or will wait, at `hold NAME`.
     pub fn release(&self, hold: &str) {
         self.stage.lock().released.insert(hold.to_owned());
         self.stage.changed.notify_all();

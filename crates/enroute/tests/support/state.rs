@@ -100,8 +100,8 @@ pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
     (output, String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Which node says that it owns the slot. Nodes are asked in turn, so one that moves meanwhile is owned
-/// by nobody that was asked; then they are asked again.
+/// The node that claims the slot. Nodes are queried one by one, so a slot that moves during that
+/// may have no owner in the replies; then they are queried again.
 pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
     let mut asked = (0..100).map(|_| owner_now(nodes, slot));
     asked.find_map(|owner| owner).expect("somebody owns it")

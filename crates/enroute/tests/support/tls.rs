@@ -1,5 +1,5 @@
-//! A TLS connection that says exactly what a test wants: requests of HTTP/1.1 byte for byte, one after
-//! another, and frames of HTTP/2.
+//! A TLS connection that sends exactly the given bytes: requests of HTTP/1.1 byte for byte, one
+//! after another, and frames of HTTP/2.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

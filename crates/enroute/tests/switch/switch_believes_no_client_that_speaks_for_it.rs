@@ -1,5 +1,5 @@
 //! A client sends tagged writes, updates and answers as if it were the switch or a server, through the attached program
-//! and past it: whoever reads is told what the server stores, writes go on, and no flood begins.
+//! and past it: reads return what the server stores, writes go on, and no flood begins.
 
 use std::{
     net::UdpSocket,

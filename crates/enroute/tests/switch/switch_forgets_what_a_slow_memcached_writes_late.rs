@@ -1,5 +1,5 @@
 //! A memcached that takes seconds to apply a write whose segments have long arrived: what it says of the key
-//! meanwhile is old, and nobody is told so once the write is acknowledged.
+//! in between is old, and is not returned after the write is acknowledged.
 
 use std::{
     io::{Read, Write},

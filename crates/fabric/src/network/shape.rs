@@ -1,4 +1,4 @@
-//! Arithmetic of a fat tree: who is whose neighbour, over which port.
+//! Arithmetic of a fat tree: neighbours and ports.
 
 use policy::v2p::Role;
 

@@ -1,4 +1,4 @@
-//! What a scheme may decide.
+//! Decisions of a scheme.
 
 use policy::v2p::{Emit, Header};
 
@@ -35,7 +35,7 @@ impl Departure {
     pub(crate) const DIRECT: Self = Self { resolved: true, delay_ns: 0 };
 }
 
-/// What comes of a packet at a switch.
+/// Decision about a packet at a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Step {
     /// A cache resolved it.

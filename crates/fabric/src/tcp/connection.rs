@@ -1,4 +1,4 @@
-//! A connection: the client's end, and whoever listens or answers at the server's.
+//! A connection: the client's end, and the listener or connection at the server's.
 
 use super::{NEVER, Receiver, Sender, Tuning};
 use crate::packet::{Later, Segment, flag};
@@ -6,14 +6,14 @@ use crate::packet::{Later, Segment, flag};
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     client: Sender,
-    /// Nobody yet: a SYN finds the listener.
+    /// None yet: a SYN reaches the listener.
     server: Option<Receiver>,
 }
 
 /// What comes of a segment besides segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// It counts as received: data that is wholly old, and what nobody takes, does not.
+    /// It counts as received: duplicate data, and segments without a receiver, do not.
     pub counted: bool,
     /// Every byte has now been acknowledged.
     pub completed: bool,
@@ -32,8 +32,8 @@ impl Connection {
         Self { client: Sender::connect(segments, bytes, tuning, now_ns), server: None }
     }
 
-    /// One that is closed, and whose SYN comes once more: whoever listens answers it, the client hears
-    /// nothing of it until it has forgotten the connection, and then ends it by a reset.
+    /// A closed connection whose SYN arrives again: the listener answers it; the client ignores
+    /// that until it has dropped the connection, and then resets it.
     pub(crate) fn gone(tuning: &Tuning, now_ns: u64) -> Self {
         Self { client: Sender::gone(tuning, now_ns), server: None }
     }
@@ -77,15 +77,16 @@ impl Connection {
         self.client.write(segments, now_ns);
     }
 
-    /// When an end wants to be woken: client, server.
+    /// Wake-up times of the ends: client, server.
     pub(crate) fn dues_ns(&self) -> [u64; 2] {
-        // Nobody waits for a closed client to forget, but a server that still wants its answer.
+        // A closed client's timeout need not be awaited, unless a server still waits for its
+        // answer.
         let awaited = !self.client.closed() || self.server.as_ref().is_some_and(Receiver::answers);
         let client_ns = if awaited { self.client.due_ns() } else { NEVER };
         [client_ns, self.server.as_ref().map_or(NEVER, Receiver::due_ns)]
     }
 
-    /// A time that an end wanted has come, or passed.
+    /// The wake-up time of an end has come or passed.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, client: bool, now_ns: u64) {
         if client {
             self.client.wake(segments, now_ns);

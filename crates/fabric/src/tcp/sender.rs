@@ -19,7 +19,7 @@ enum State {
     FinWait1,
     FinWait2,
     TimeWait,
-    /// Gave up, or forgot: whatever comes finds nobody.
+    /// Gave up, or dropped the connection: segments are not accepted.
     Dropped,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Sender {
     resent: Ranges,
     rate: Reduction,
     timer_due_ns: u64,
-    /// The handshake is over, and the application does not know yet.
+    /// The handshake has ended, and the application is not notified yet.
     connected: bool,
 }
 
@@ -137,7 +137,7 @@ impl Sender {
         self.timer_due_ns
     }
 
-    /// Whether the application is to be told that it may write; true once.
+    /// Whether to notify the application that it may write; true once.
     pub(crate) fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.connected)
     }
@@ -147,7 +147,7 @@ impl Sender {
         self.send_pending(segments, now_ns);
     }
 
-    /// A segment from the server arrived. `false`: nobody is left to take it.
+    /// A segment from the server arrived. `false`: the connection no longer exists.
     pub(crate) fn receive(
         &mut self,
         segments: &mut Vec<Segment>,

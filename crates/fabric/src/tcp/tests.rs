@@ -135,7 +135,7 @@ impl World {
 
 fn say(said: &mut String, segment: &Segment, now_ns: u64) {
     if segment.flags & (flag::RST | flag::REVERSE) == flag::RST {
-        // Sent for an end that is gone: ns-3's socket, which is what speaks there, is gone too.
+        // Sent for an end that is gone: the socket of ns-3 is gone there, too.
         return;
     }
     let who = if segment.flags & flag::REVERSE == 0 { 'c' } else { 's' };

@@ -187,7 +187,7 @@ impl<R: Resolver> World<R> {
         let flow = packet.cold.flow as usize;
         let asks = packet.cold.segment.flags & (flag::SYN | flag::REVERSE) == flag::SYN;
         if asks && self.connection_of[flow] == CLOSED {
-            // A repeated SYN that comes after everything: whoever listens answers it, and goes on.
+            // A repeated SYN after the end of a connection: the listener answers it.
             self.open(flow, Connection::gone(&self.settings.tuning, self.now_ns));
         }
         let place = self.connection_of[flow];
@@ -247,7 +247,7 @@ impl<R: Resolver> World<R> {
         self.settle(place);
     }
 
-    /// Sends what a connection wants sent, sets its timers, forgets it once both ends are done.
+    /// Sends the segments of a connection, sets its timers, and drops it when both ends are done.
     fn settle(&mut self, place: u32) {
         if !self.segments.is_empty() {
             self.send_segments(place);
@@ -343,7 +343,7 @@ impl<R: Resolver> World<R> {
         self.settings.tunnel_bytes + INNER_IP_BYTES + transport + segment.payload
     }
 
-    /// Sums over flows, once the run is over.
+    /// Sums over flows, after the run.
     pub(super) fn finish(&mut self) {
         let metrics = &mut self.metrics;
         let sent = metrics.per_flow.iter().filter(|flow| flow.first_sent_ns != NEVER);

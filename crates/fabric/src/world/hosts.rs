@@ -7,7 +7,7 @@ use crate::{
     scheme::resolver::Resolver,
 };
 
-/// A server takes so long to send on what is for a virtual machine that left (§5.2).
+/// Time in which a server forwards a packet for a virtual machine that has moved (§5.2).
 const FOLLOW_ME_NS: u64 = 10_000;
 
 impl<R: Resolver> World<R> {

@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct ControlPlane {
     waiting: VecDeque<PacketId>,
     waiting_bytes: u64,
-    /// When it has done with what it does, and the event that says so; 0: it never did anything.
+    /// Time and event of the end of its current work; 0: it never worked.
     free_ns: u64,
     free_event: u32,
 }
@@ -105,7 +105,7 @@ impl<R: Resolver> World<R> {
         }
     }
 
-    /// A packet has its turn there.
+    /// A packet is processed there.
     pub(super) fn in_control_plane(&mut self, id: PacketId) {
         let packet = &mut self.packets[id];
         packet.stage = Stage::FromSwitch;

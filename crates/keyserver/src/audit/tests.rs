@@ -49,7 +49,7 @@ fn every_changed_bit_is_found() {
         for bit in 0..8 {
             let mut changed = whole.clone();
             changed[at] ^= 1 << bit;
-            // The chain value of a line may be written in capitals: it says the same.
+            // The chain value of a line may be in upper case: it is equivalent.
             if changed.eq_ignore_ascii_case(&whole) && bit == 5 && is_in_chain(&whole, at) {
                 continue;
             }
@@ -78,7 +78,7 @@ fn removed_repeated_and_reordered_lines_are_found() {
         swapped.swap(at, at + 1);
         assert!(verify(&mut Chain::default(), &swapped.concat()).is_err(), "line {at} later");
     }
-    // Cut off at a line's end, only count and head tell; elsewhere the chain does.
+    // A cut at the end of a line shows only in count and head; elsewhere in the chain.
     let mut cut = Chain::default();
     verify(&mut cut, &lines[..4].concat()).unwrap();
     assert_eq!(cut.count, 4);
@@ -106,7 +106,7 @@ fn lines_are_numbered_without_a_gap() {
     assert!(error.to_string().contains("number 3"), "{error}");
 }
 
-/// Who knows the format can make one line right in itself; the next one then is not.
+/// A forger can make a single line consistent; the next line then is not.
 #[test]
 fn a_forged_line_breaks_the_chain_behind_it() {
     let mut chain = Chain::default();

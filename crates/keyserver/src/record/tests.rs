@@ -58,7 +58,7 @@ fn a_record_opens_under_no_other_name_and_no_other_kek() {
     let keyring = Keyring::parse(OLD).unwrap();
     let (id, record, _) = sealed(&keyring);
     let (other, ..) = sealed(&keyring);
-    // The seal says whose it is; and where it lied, the key would.
+    // The seal contains the owner; if the seal were wrong, the key would differ.
     let error = open(other, &record, &keyring).unwrap_err().to_string();
     assert!(error.contains("was changed since it was sealed"), "{error}");
     assert!(open(id, &record, &Keyring::parse(NEW).unwrap()).is_err());

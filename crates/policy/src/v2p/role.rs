@@ -1,4 +1,4 @@
-//! Who learns what from whom: Table 1, and the rules of one run.
+//! Learning rules by role: Table 1, and the rules of one run.
 
 use super::Quirks;
 
@@ -81,7 +81,7 @@ impl Role {
     }
 }
 
-/// What is switched on, and whose rules are followed.
+/// Enabled features, and the rules in use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     /// The probability of a learning packet (§3.2.2, `P_learn`); 0 sends none.

@@ -34,7 +34,7 @@ pub struct Header {
     pub promotion: bool,
 }
 
-/// What a switch wants sent besides the packet.
+/// Further packets that a switch sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emit {
     /// A learning packet to the ToR of the packet's first sender.
@@ -43,7 +43,7 @@ pub enum Emit {
     Invalidation(Mapping, u16),
 }
 
-/// What came of a packet at one switch.
+/// Result of a packet at one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The cache resolved it.
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub emit: Option<Emit>,
 }
 
-/// A switch that speaks SwitchV2P: one line of a processor's cache, and its own lines.
+/// A SwitchV2P switch: one line of a processor's cache, and its own lines.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub struct Switch {

@@ -1,4 +1,4 @@
-//! How a thread that sleeps until its sockets are ready is told things by other threads.
+//! Messages from other threads to a thread that sleeps until its sockets are ready.
 
 mod notes;
 

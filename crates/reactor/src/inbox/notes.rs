@@ -29,14 +29,14 @@ impl<N, E: Event> Notes<N, E> {
         &self.event
     }
 
-    /// Leaves a note.
+    /// Adds a note.
     #[inline]
     pub fn send(&self, note: N) {
         self.notes.lock().push(note);
         self.wake();
     }
 
-    /// Makes the thread look around.
+    /// Wakes the thread without a note.
     #[inline]
     pub fn wake(&self) {
         if !self.raised.swap(true, SeqCst) {
@@ -44,11 +44,11 @@ impl<N, E: Event> Notes<N, E> {
         }
     }
 
-    /// Moves what there is to `notes`, which is empty. The thread calls this whenever it was woken.
+    /// Moves all notes to `notes`, which is empty. The thread calls this after every wake-up.
     #[inline]
     pub fn take(&self, notes: &mut Vec<N>) {
         if self.raised.load(SeqCst) {
-            // Before looking, so that a note left behind that raises the event again.
+            // Before taking the notes, so that a note added later raises the event again.
             self.raised.store(false, SeqCst);
             mem::swap(&mut *self.notes.lock(), notes);
         }

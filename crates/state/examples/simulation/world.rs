@@ -121,7 +121,7 @@ impl World {
         Self { size, delays, longitudes, groups }
     }
 
-    /// The node at which `group` waits least as it is in second `at`; `elsewhere` if nobody is in it.
+    /// The node at which `group` waits least as it is in second `at`; `elsewhere` if it is empty.
     pub(crate) fn best(&self, group: &Group, elsewhere: Node, at: u32, hours: &[f64]) -> Node {
         let mut costs = vec![0.0; self.size.hosts];
         for (place, &(host, _)) in group.places.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What becomes of the nodes' answers: told to who asked, followed where they point, or asked again.
+//! Handling of replies of nodes: forward to the client, follow a redirection, or retry.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Agent {
                     self.any += 1;
                     self.hurry_slots(now);
                 }
-                // Who was sent to a node that was not known goes there now, all of them in their order.
+                // Requests redirected to an unknown node are sent now, in their order.
                 let delayed = std::mem::take(&mut self.delayed).into_iter();
                 self.delayed = delayed.map(|((_, number), asked)| ((now, number), asked)).collect();
                 let links = &self.links_of;
@@ -119,7 +119,7 @@ impl Agent {
             Purpose::Copies => in_version(answer, version),
             Purpose::Requests(_) => answer,
         };
-        // Which of its commands was at fault says more than that one was.
+        // The error of the failed command is more specific than that of EXEC.
         let aborted = refusal.map(|refusal| aborted(&refusal));
         self.tell(&asked, aborted.as_deref().unwrap_or(answer), now);
     }
@@ -145,12 +145,12 @@ impl Agent {
         let mut at_once = asked.redirects <= REDIRECTS_AT_ONCE;
         if let Some(client) = self.asker(&asked) {
             client.alone = true;
-            // Who is delayed must not be overtaken by what was said after it.
+            // A delayed request must not be overtaken by later ones.
             at_once &= client.delayed == 0;
         }
         let node = match redirect {
             Redirect::Moved(slot, address) => {
-                // Found by a node where our table of commands had nothing to say.
+                // Reported by a node for a command that is not in our table.
                 let slot = *asked.slot.get_or_insert(slot);
                 let node = self.map.member(address);
                 if let Some(node) = node {
@@ -182,7 +182,7 @@ impl Agent {
         }
     }
 
-    /// Sends a request again later, or tells its client `answer` if that was tried for long enough.
+    /// Retries a request later, or sends `answer` to its client after the retry limit.
     pub(super) fn delay(
         &mut self,
         asked: Asked,
@@ -206,7 +206,7 @@ impl Agent {
         self.delayed.insert((until, self.delayed_ever), (asked, version, request));
     }
 
-    /// Who asked, unless it has gone.
+    /// The client, unless it has disconnected.
     pub(super) fn asker(&mut self, asked: &Asked) -> Option<&mut Client> {
         self.clients.get_mut(asked.client).filter(|client| client.id == asked.id)
     }
@@ -229,15 +229,15 @@ impl Agent {
         let goes_on = !client.input.is_empty();
         self.spoken_to.push(asked.client);
         if goes_on {
-            // What it said wrongly it hears; who writes to it sees that it is over.
+            // It gets the error; the writer sees that it is closed.
             let _ = self.proceed(asked.client, now);
         }
         self.count(asked.client);
     }
 }
 
-/// What a client is told instead of a redirection that led nowhere for as long as it was followed. The first word is Redis's
-/// own for a slot that no node serves, and no client follows it anywhere.
+/// Error for a client whose request was redirected without success until the retry limit. The first
+/// word is Redis's own for a slot that no node serves, and no client follows it anywhere.
 fn unserved(asked: &Asked, redirect: Redirect) -> Vec<u8> {
     let slot =
         asked.slot.map_or_else(|| "of the command".to_owned(), |slot| slot.number().to_string());

@@ -1,4 +1,4 @@
-//! A client of the agent: what it asked, in order, and what it is told.
+//! A client of the agent: its requests, in order, and their replies.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
@@ -12,9 +12,9 @@ pub(super) const PIPELINE_MAX: usize = 1_024;
 pub(super) const ASKED_BYTES_MAX: usize = 16 << 20;
 /// Bytes a client has not taken; nothing more is executed for it until it does.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
-/// Room that its output keeps while it is empty: there may be many clients.
+/// Capacity that its empty output buffer keeps: there may be many clients.
 const ROOM_BYTES: usize = 2 << 10;
-/// Answers that may wait in room that is kept.
+/// Number of waiting answers for which capacity is kept.
 const PLACES_KEPT: usize = 16;
 
 /// An answer in its place.
@@ -61,9 +61,9 @@ pub(super) struct Client {
     pub(super) delayed_until: Duration,
     /// Bytes it asked since all was answered.
     pub(super) asked_bytes: usize,
-    /// It is told what is due, and then no more.
+    /// It gets its due replies and is then closed.
     pub(super) closing: bool,
-    /// What it was counted for in [`super::Agent::held_bytes`].
+    /// Its contribution to [`super::Agent::held_bytes`].
     pub(super) counted: usize,
 }
 
@@ -96,7 +96,7 @@ impl Client {
         self.places.is_empty()
     }
 
-    /// Whether one more request may be looked at, where each client may keep `room` bytes waiting.
+    /// Whether one more request may be handled, with `room` bytes of waiting data per client.
     pub(super) fn may_ask(&self, room: usize) -> bool {
         !self.closing
             && self.places.len() < PIPELINE_MAX

@@ -1,26 +1,27 @@
-//! Coherent copies of what is read everywhere, by CLIENT TRACKING.
+//! Coherent copies of data that many hosts read, by CLIENT TRACKING.
 //!
-//! Slots that the placer has chosen ([`crate::replicas`]) are read over a connection of their own to
-//! their node, which tells on it of every key that was read there and changed. What it tells and what
-//! it answers come in one order, so an answer is stored where it stands between changes, and a change
-//! that comes after it drops it. A change drops all copies of its slot: the slot is the unit here too.
+//! Slots that the placer has chosen ([`crate::replicas`]) are read over a separate connection to
+//! their node, which reports on it every change of a key that was read there. Reports and replies
+//! arrive in order, so a reply is stored at its place among the changes, and a later change drops
+//! it. A change drops all copies of its slot: the slot is the unit here too.
 //!
-//! **Writes through this agent** take the same connection where they can, and drop the copies of their
-//! slot when they are answered, before anybody hears it: what was answered before is as old, and what
-//! is answered after is as new as the write. Others (transactions, scripts, pipelines, answers that
-//! differ between versions of the protocol) drop the copies when they are sent, and nothing is copied of
-//! their slot or answered from a copy before they are answered. So who hears that a write was done finds
-//! it done here.
+//! **Writes through this agent** use the same connection where possible, and drop the copies of
+//! their slot when they are answered, before the reply is forwarded: reads answered before precede
+//! the write, and reads answered after follow it. Others (transactions, scripts, pipelines, answers
+//! that differ between versions of the protocol) drop the copies when they are sent, and nothing is
+//! copied of their slot or answered from a copy before they are answered. So a client that knows of
+//! a completed write reads its result here.
 //!
-//! **A copy lives on proof.** The agent asks on that connection whether the cluster is well; once the
-//! node has said so, everything that changed there before the question was sent has been heard of. A
-//! copy is answered from only while the last such question was sent less than [`COPY_LEASE`] ago: an
-//! agent that is cut off stops by itself, also with a node that is cut off beside it, and what it answers
-//! is never older than that.
+//! **Copies have a lease.** The agent pings on that connection with a query of the cluster state;
+//! after a positive reply, all changes at the node before the query was sent have been received. A
+//! copy is used only while the last such query was sent less than [`COPY_LEASE`] ago: an agent that
+//! is partitioned from the cluster, alone or together with a node, stops using copies, and its
+//! answers are never older than that.
 //!
-//! Only keys that are there are copied: of one that is not, nobody tells when its slot moves and it is
-//! written at the new node. Only commands whose answer follows from strings, lists and sets are copied, and the same for both
-//! versions of the protocol: fields of hashes may expire without a word.
+//! Only existing keys are copied: for a missing key no change is reported when its slot moves and
+//! it is written at the new node. Only commands whose answer follows from strings, lists and sets
+//! are copied, and the same for both versions of the protocol: fields of hashes may expire without
+//! a report.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -36,7 +37,7 @@ const COPY_BYTES_MAX: usize = 64 << 10;
 const COPIES_BYTES_MAX: usize = 64 << 20;
 /// What a copy takes beside its request and its answer.
 const ENTRY_BYTES: usize = 256;
-/// A node no longer tells of any key that was read before.
+/// A node no longer reports changes of keys that were read before.
 pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
 /// Commands whose answers are copied: of one key, in its first argument.
 const COPIED: &[&str] =
@@ -74,9 +75,9 @@ const IN_ORDER: &[&str] = &[
     "srem",
     "unlink",
 ];
-/// What a node says that is in touch with the cluster.
+/// `cluster_state` of a node that is connected to the cluster.
 const WELL: &[u8] = b"cluster_state:ok";
-/// What PTTL says of a key that does not exist.
+/// Reply of PTTL for a key that does not exist.
 const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
@@ -94,7 +95,7 @@ struct Copy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expires {
-    /// The node has not said yet; not answered from.
+    /// The expiry is not known yet; not used for answers.
     Unknown,
     Never,
     At(Duration),
@@ -129,7 +130,7 @@ pub(super) struct Copies {
     writes: Box<[u32]>,
     /// By connection: when the last question was sent that was answered well.
     proofs: HashMap<usize, Duration>,
-    /// A node does not tell of changes: nothing is copied.
+    /// A node does not report changes: nothing is copied.
     refused: bool,
 }
 
@@ -163,7 +164,7 @@ impl Copies {
         }
     }
 
-    /// A node will not tell of changes.
+    /// A node refuses to report changes.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.choose(&[]);
@@ -277,7 +278,7 @@ impl Copies {
         }
     }
 
-    /// A node tells over `link` of keys that have changed; null: of all.
+    /// A node reports changed keys over `link`; null: all keys.
     pub(super) fn told(&mut self, link: usize, push: &[u8]) {
         let Ok(Some((push, _))) = frame::decode(push, &Limits::default()) else { return };
         let mut parts = push.elements();
@@ -302,7 +303,7 @@ impl Copies {
         }
     }
 
-    /// A connection is gone.
+    /// A connection was lost.
     pub(super) fn lost(&mut self, link: usize) {
         self.proofs.remove(&link);
         self.of_link(link).into_iter().for_each(|slot| self.begin_anew(slot));

@@ -1,4 +1,4 @@
-//! A connection to a node: what was said, in order, until it is answered.
+//! A connection to a node: sent requests, in order, until they are answered.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::slot::Slot;
 /// A request of a client, wherever it is on its way.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
-    /// Where the client sits, and who it is: the seat may have gone to another.
+    /// Seat and identity of the client: the seat may have been reused.
     pub(super) client: usize,
     pub(super) id: u64,
     /// Its number among the client's requests.
@@ -27,28 +27,29 @@ pub(super) struct Asked {
     pub(super) redirects: u32,
 }
 
-/// Who is to be told.
+/// The recipient of the reply.
 #[derive(Debug)]
 pub(super) enum Asker {
     Client(Asked),
     /// A client of this version, over the connection that copies come over; its answer is to be copied there.
     Copied(Asked, Version, Option<Fill>),
-    /// The agent wants to know when what was just read by this request expires; asked at that time.
+    /// The agent's query of the expiry of the key just read by this request, with the time of the
+    /// query.
     Expiry(Fill, Vec<u8>, Duration),
-    /// The agent wants to know who owns what.
+    /// The agent's query of slot owners.
     Slots,
-    /// The agent wants to know how long this takes.
+    /// The agent's round-trip measurement.
     Ping(Duration),
-    /// The agent wants to have heard of all changes there were at that time.
+    /// The agent's confirmation that all changes up to that time were reported.
     Proof(Duration),
 }
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// What clients of this version ask.
+    /// Requests of clients with this protocol version.
     Requests(Version),
-    /// Reads that leave copies, and writes that end them: the node tells of what changes.
+    /// Reads that create copies, and writes that end them: the node reports changes.
     Copies,
 }
 
@@ -71,7 +72,7 @@ impl Purpose {
     }
 }
 
-/// Something that was said to a node and is not fully answered.
+/// A request to a node that is not fully answered.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) asker: Asker,
@@ -100,7 +101,7 @@ pub(super) struct Link {
     pub(super) scanner: Scanner,
     /// Bytes of `input` that were scanned.
     pub(super) scanned: usize,
-    /// Bytes of each command the agent itself said first that is not answered.
+    /// Lengths of the agent's own unanswered set-up commands.
     pub(super) greetings: VecDeque<usize>,
     /// Bytes of the answer that is coming which were not kept: it is too long.
     pub(super) dropped: usize,
@@ -113,9 +114,9 @@ const ROOM_BYTES: usize = 64 << 10;
 /// Requests that may be unanswered in room that is kept.
 const FLIGHTS_KEPT: usize = 1_024;
 
-/// Said ahead of a request that was redirected by ASK.
+/// Sent before a request that was redirected by ASK.
 pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
-/// Said ahead of a read whose key the node is to watch.
+/// Sent before a read whose key the node must track.
 pub(super) const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 impl Link {
@@ -161,7 +162,7 @@ impl Link {
         self.greetings.push_back(greeting.len());
     }
 
-    /// Says `request`, of which `answers` answers will come, and what is to be said ahead of it.
+    /// Sends `request`, which gets `answers` replies, preceded by the required prefix command.
     pub(super) fn say(&mut self, asker: Asker, ahead: &[u8], request: &[u8], answers: u32) {
         self.output.extend(ahead);
         self.output.extend(request);
@@ -176,7 +177,7 @@ impl Link {
         self.output.held_bytes() + self.input.capacity() + flights
     }
 
-    /// Gives back room for what has passed.
+    /// Frees capacity of completed requests.
     pub(super) fn shrink(&mut self) {
         if self.input.is_empty() {
             self.input.shrink_to(ROOM_BYTES);

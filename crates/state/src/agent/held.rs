@@ -1,4 +1,4 @@
-//! What the agent keeps in memory for its clients, as it changes, and how it gives it up.
+//! Accounting of the agent's memory for clients, and releasing it.
 //!
 //! Counted are the buffers of clients and of connections to nodes, requests under way among them. Copies have
 //! a budget of their own ([`Agent::grant`]).
@@ -80,7 +80,7 @@ impl Agent {
         clients.chain(links).chain(delayed).sum()
     }
 
-    /// How much is kept of the answer that is coming over a connection.
+    /// Buffered bytes of the reply that is arriving on a connection.
     pub(super) fn answer_bytes_max(&self, link: usize) -> usize {
         let front = self.links.get(link).and_then(|link| link.flights.front());
         let is_asked = |asker: &Asker| matches!(asker, Asker::Client(_) | Asker::Copied(..));
@@ -90,7 +90,7 @@ impl Agent {
         }
     }
 
-    /// An answer of so many bytes has come of which no part was kept.
+    /// A reply of the given length has arrived of which no part was kept.
     pub(super) fn dropped(
         &mut self,
         link: usize,

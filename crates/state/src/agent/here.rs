@@ -1,4 +1,4 @@
-//! What the agent answers by itself: everything about the connection to it.
+//! Commands that the agent answers: everything about the client's connection.
 
 use wire::resp::{Request, Version, response};
 

@@ -1,4 +1,4 @@
-//! Who owns which slot, as far as is known: the paper's address cache.
+//! Known owners of slots: the paper's address cache.
 
 use std::{
     collections::HashSet,
@@ -19,9 +19,9 @@ const NOBODY: u16 = u16::MAX;
 /// The map.
 #[derive(Debug)]
 pub(super) struct Map {
-    /// By number; nothing where one is gone.
+    /// By number; `None` for removed nodes.
     nodes: Vec<Option<SocketAddr>>,
-    /// The first so many are those the agent was told of; they stay.
+    /// Number of configured nodes, at the beginning; they stay.
     seeds: usize,
     owners: Box<[u16]>,
     /// How many slots each node owns.
@@ -35,7 +35,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Nobody owns anything; `seeds` are nodes to ask.
+    /// Without known owners; `seeds` are the nodes to ask.
     pub(super) fn new(seeds: &[SocketAddr]) -> Self {
         let owners = vec![NOBODY; SLOTS].into();
         let mut map = Self {
@@ -77,7 +77,7 @@ impl Map {
         self.owned.iter().enumerate().filter(|(_, owned)| **owned > 0).map(|(node, _)| node)
     }
 
-    /// Nodes whose delay is worth knowing: slots are there, or could be.
+    /// Nodes whose delay is measured: they own slots, or could.
     pub(super) fn places(&self) -> impl Iterator<Item = usize> {
         let all = self.owned.iter().zip(&self.primaries).enumerate();
         all.filter(|(_, (owned, primary))| **owned > 0 || **primary).map(|(node, _)| node)
@@ -109,7 +109,7 @@ impl Map {
         is_known.then(|| self.node(address)).flatten()
     }
 
-    /// Forgets nodes that are no primaries any more and that nobody uses: their numbers are for others.
+    /// Drops nodes that are no longer primaries and are unused; their numbers are reused.
     pub(super) fn forget(&mut self, is_used: impl Fn(usize) -> bool) {
         for node in self.seeds..self.nodes.len() {
             if self.owned[node] == 0 && !self.primaries[node] && !is_used(node) {
@@ -163,7 +163,8 @@ fn host_of(host: &[u8], asked: SocketAddr) -> Option<IpAddr> {
     }
 }
 
-/// What a node said instead of executing a command. Clients of a single Redis know none of these words.
+/// Replies of a node instead of executing a command. Clients of a single Redis know none of these
+/// errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// The slot is that node's.
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(learnt(&mut map, "master,fail"), [0]);
         assert_eq!(learnt(&mut map, "slave"), [0]);
         assert_eq!(learnt(&mut map, "master"), [0, 1]);
-        // It has left, and who owns slots does not answer.
+        // It has left, and the owners of slots do not answer.
         let left = "a 127.0.0.1:1@2 myself,master,fail - 0 0 1 connected 0-16383\n";
         map.learn(format!("${}\r\n{left}\r\n", left.len()).as_bytes(), at(1));
         assert_eq!(map.places().collect::<Vec<_>>(), [0]);

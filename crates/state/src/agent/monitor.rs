@@ -1,5 +1,5 @@
-//! What one agent sees: how much of which slot its clients use, which keys are hot, and how long a
-//! round trip to each node takes. [`Report`] is what it tells the placer.
+//! Measurements of one agent: accesses of its clients by slot, hot keys, and round-trip times to
+//! nodes. [`Report`] is sent to the placer.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -18,7 +18,7 @@ const HOT_KEYS_MAX: usize = 32;
 const ROUND_TRIPS_MAX: usize = 64;
 /// One access of so many is looked at for hot keys.
 const SAMPLED_OF: u32 = 16;
-/// A key is a candidate from so many sampled accesses on.
+/// Number of sampled accesses that make a key a candidate.
 const CANDIDATE_FROM: u16 = 4;
 const KEY_BYTES_MAX: usize = 256;
 
@@ -80,7 +80,7 @@ impl Monitor {
         }
     }
 
-    /// A read was answered from a copy: nobody waited for a node.
+    /// A read was answered from a copy, without a request to a node.
     pub(super) fn copied(&mut self, slot: Slot) {
         if let Some(counts) = self.counts.get_mut(slot.number()) {
             counts.copied += 1;

@@ -9,9 +9,9 @@ use super::{
     flight::{Asked, Asker, CACHING, Link, Purpose},
 };
 
-/// Before a request is sent again whose connection was lost.
+/// Delay before a request is retried whose connection was lost.
 const LOST_PAUSE: Duration = Duration::from_millis(100);
-/// How often the agent asks who owns what although nothing tells that it has changed.
+/// Interval of periodic queries of slot owners.
 const SLOTS_PERIOD: Duration = Duration::from_secs(5);
 /// The least time between two such questions.
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
@@ -35,12 +35,12 @@ impl Agent {
         mem::take(&mut self.wishes).into_iter().filter_map(wish).collect()
     }
 
-    /// What is to be said on a connection; nothing before it is there.
+    /// Output of a connection; empty before it is established.
     pub fn link_output(&mut self, link: usize) -> Option<&mut Output> {
         self.links.get_mut(link).filter(|link| link.connected).map(|link| &mut link.output)
     }
 
-    /// Connections on which something is to be said; some perhaps twice, some perhaps gone.
+    /// Connections with pending output; possibly with duplicates and closed ones.
     pub fn links_spoken(&mut self, into: &mut Vec<usize>) {
         into.append(&mut self.links_spoken);
     }
@@ -53,13 +53,13 @@ impl Agent {
         }
     }
 
-    /// Whether a node still owes answers on a connection.
+    /// Whether replies are outstanding on a connection.
     #[must_use]
     pub fn is_waiting(&self, link: usize) -> bool {
         self.links.get(link).is_some_and(|link| !link.flights.is_empty())
     }
 
-    /// A connection is gone, or never came.
+    /// A connection was lost, or could not be established.
     pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
         let Some(mut lost) = self.links.try_remove(link) else { return };
         self.held -= lost.counted;
@@ -99,10 +99,10 @@ impl Agent {
         }
     }
 
-    /// A node has said `bytes`.
+    /// A node has sent `bytes`.
     ///
     /// # Errors
-    /// It does not speak the protocol, or not in turn: the connection is to be given up as lost.
+    /// A protocol violation: the connection must be closed.
     pub fn node_receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
         let Some(link) = self.links.get_mut(at) else { return Ok(()) };
         let mut input = mem::take(&mut link.input);
@@ -157,7 +157,7 @@ impl Agent {
         delayed.unwrap_or(Duration::MAX).min(asked).min(self.pings_due)
     }
 
-    /// Does what time asks for.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Duration) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
@@ -202,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// Sends a request to whom the map says.
+    /// Sends a request to the owner in the map.
     pub(super) fn dispatch(&mut self, asked: Asked, version: Version, request: &[u8]) {
         let owner = asked.slot.and_then(|slot| self.map.owner(slot));
         let node = owner.unwrap_or_else(|| self.any_node());

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// Room that it keeps while it is empty.
+    /// Capacity that it keeps while it is empty.
     room: usize,
     /// Before it: forgotten.
     start: usize,
@@ -54,12 +54,12 @@ impl Output {
         }
     }
 
-    /// Forgets what is written.
+    /// Drops written bytes.
     pub(super) fn forget_written(&mut self) {
         self.forget(self.written - self.start);
     }
 
-    /// Written or not, what was not forgotten.
+    /// All kept bytes, written or not.
     pub(super) fn kept(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }

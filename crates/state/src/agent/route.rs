@@ -16,19 +16,19 @@ pub(super) enum Route {
         slot: Slot,
         /// Values may have changed when it was executed.
         write: bool,
-        /// It names more than one key: it may be told to try again.
+        /// It names more than one key: it may get TRYAGAIN.
         many: bool,
         /// It may take the connection that copies come over.
         in_order: bool,
     },
     /// Every node answers the same, or nearly.
     AnyNode,
-    /// The agent answers by itself.
+    /// The agent answers.
     Here(&'static str),
     Multi,
     Exec,
     Discard,
-    /// Nobody is asked; why.
+    /// It is rejected, with the reason.
     Refused(String),
 }
 
@@ -194,7 +194,7 @@ mod tests {
             Route::Slot { slot, write: false, many: false, in_order: false }
         );
         assert_eq!(of("EVAL x 0"), Route::AnyNode);
-        // A node says what is wrong with it.
+        // A node reports its error.
         assert_eq!(of("GET"), Route::AnyNode);
         assert_eq!(of("INFO"), Route::AnyNode);
         assert_eq!(of("CONFIG GET save"), Route::AnyNode);

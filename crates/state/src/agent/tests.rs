@@ -38,7 +38,7 @@ struct Wire {
     from_node: Vec<u8>,
     asking: bool,
     queued: Option<(Vec<Vec<String>>, bool)>,
-    /// The next read is remembered, and its client told of changes.
+    /// The next read is tracked, and its client notified of changes.
     caching: bool,
     tracked: BTreeSet<String>,
 }

@@ -81,7 +81,7 @@ fn a_slot_that_is_used_as_before_goes_to_a_node_that_has_come() {
     }
     assert_eq!(cluster.review([0.0, 55.0, 0.0], S), Some(Stays::Best));
     assert_eq!(cluster.review([0.0, 55.0, 0.0], 2 * S), Some(Stays::Unchanged));
-    // That nobody was heard of for a while makes no difference.
+    // A while without reports makes no difference.
     cluster.delays = Matrix::unknown(3, 3);
     assert_eq!(cluster.review([0.0, 55.0, 0.0], 3 * S), Some(Stays::Unchanged));
     cluster.delays = all;
@@ -188,7 +188,7 @@ fn who_has_to_stay_stays_where_it_is_used_most_on_average() {
     );
 }
 
-/// Who goes back after long was right to go: however often, it is followed within seconds.
+/// A return after a long time is no oscillation: however often, it is followed within seconds.
 #[test]
 fn day_and_night_are_followed_at_once_each_time() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
@@ -205,7 +205,7 @@ fn day_and_night_are_followed_at_once_each_time() {
 
 #[test]
 fn what_measuring_cannot_tell_from_nothing_moves_nothing() {
-    // Far from everybody: two nodes that differ by one hundredth, and by three.
+    // Far from all hosts: two nodes that differ by 1 %, and by 3 %.
     for (us, moves) in [(49_500, 0), (48_500, 1)] {
         let delays = [[us, 50_000, 90_000]; 3];
         let mut cluster = Cluster::new(&delays, Config::default());

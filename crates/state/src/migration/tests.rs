@@ -84,7 +84,7 @@ fn no_claim_is_on_its_way_when_a_target_takes_a_slot() {
         cluster.is_whole()
     };
     assert!((0..1_000).all(|seed| is_right(seed, true, true)));
-    // If nobody waits, what an owner of before has said is believed; so it is with what it told everybody.
+    // Without waiting, an old message of an earlier owner is accepted; so are its broadcasts.
     assert!(!(0..1_000).all(|seed| is_right(seed, false, true)));
     assert!(!(0..1_000).all(|seed| is_right(seed, true, false)));
 }

@@ -9,14 +9,14 @@ use crate::Node;
 /// Choices remembered for each slot; behind them all nodes are looked at again.
 const CHOICES: usize = 8;
 
-/// Who chooses first where room is short.
+/// Order of choice when capacity is short.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Order {
-    /// Who has most to lose by its second choice.
+    /// The largest loss by the second choice.
     Regret,
-    /// Who has most to lose for each access a second it brings.
+    /// The largest loss per access per second.
     RegretByLoad,
-    /// Who has most to lose for each byte it brings.
+    /// The largest loss per byte.
     RegretByBytes,
 }
 
@@ -34,7 +34,7 @@ struct Exchange {
     other: Option<(usize, usize)>,
 }
 
-/// A slot that waits for its place; who has most to lose by waiting comes first.
+/// A slot that waits for its place; the one with the largest loss by waiting comes first.
 struct Waiting {
     regret: f32,
     demand: usize,
@@ -138,7 +138,7 @@ impl<'p> Planner<'p> {
         choices
     }
 
-    /// The cheapest node that has room for a demand, and how much worse the one after it is.
+    /// The cheapest node with capacity for a demand, and the extra cost of the next one.
     fn next(&mut self, number: usize) -> Option<Waiting> {
         let fits = |planner: &Self, choices: &[Choice]| {
             let mut with_room = choices

@@ -1,17 +1,17 @@
 //! Holding a latency with the least memory: a pure controller.
 //!
 //! It looks at the 99th percentile and at the miss-ratio curve, and answers with a budget. The
-//! curve says where to go; the percentile says whether to. It grows soon and shrinks late, in steps,
-//! and learns: a size that had to be left upwards is not tried again for a time that doubles with
-//! every failure, so a target between two sizes is met from above, and never swung around. And
-//! growing after it had shrunk puts off the next way down, for a time that doubles too: a load that
-//! comes and goes faster than that has the memory of its worst moments.
+//! curve gives the target; the percentile decides whether to change. It grows soon and shrinks
+//! late, in steps, and learns: a size that had to be left upwards is not tried again for a time
+//! that doubles with every failure, so a target between two sizes is met from above, and never
+//! swung around. And growing after it had shrunk puts off the next way down, for a time that
+//! doubles too: a load that comes and goes faster than that has the memory of its worst moments.
 
 use std::time::Duration;
 
 use super::reuse::Advice;
 
-/// What to hold, and within which limits.
+/// The target, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// Lookups shall take no longer, 99 of 100.
@@ -43,11 +43,11 @@ const FAST: f64 = 0.7;
 const STEP: f64 = 0.2;
 /// No step shrinks by more than this.
 const STEP_DOWN: f64 = 0.3;
-/// Room left above what the curve asks for.
+/// Reserve above the size from the curve.
 const MARGIN: f64 = 1.1;
 /// 99 of 100 lookups are from memory.
 const HIT_RATIO: f64 = 0.99;
-/// Sampled lookups before the curve is believed.
+/// Number of sampled lookups before the curve is used.
 const LOOKUPS_MIN: u64 = 2_000;
 /// A size found too small is not tried again for this long at first.
 const AVOID_FIRST: Duration = Duration::from_secs(600);
@@ -122,7 +122,7 @@ impl Autoscale {
     }
 
     fn grow(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
-        // Found too small again: it is believed for longer.
+        // Found too small again: the finding is kept for longer.
         let again = current <= self.too_small;
         self.avoid_for = if again { (self.avoid_for * 2).min(AVOID_MAX) } else { AVOID_FIRST };
         self.too_small = self.too_small.max(current);

@@ -1,4 +1,4 @@
-//! Compaction: room held by dead records is won back while serving.
+//! Compaction: reclaims the space of dead records while serving.
 //!
 //! When the files take some two fifths more than what is live, the segment with the least live data
 //! for its length is emptied: its lines say which records there were, the table which are still
@@ -43,7 +43,7 @@ pub(super) const DEAD_MIN_FULL: u64 = 10;
 /// On a full disk writers wait for the end of a compaction that wins this much of its segment, in
 /// thousandths; if the best there is wins less, they are refused.
 pub(super) const DEAD_AWAITED: u64 = 250;
-/// Between two looks for something to win on a full disk.
+/// Interval of checks for reclaimable space on a full disk.
 const REST_FULL: Duration = Duration::from_millis(10);
 /// Bytes read at once.
 const RUN_BYTES: usize = PORTION_BYTES;
@@ -108,8 +108,8 @@ impl Elastic {
         self.passes(bytes, SLACK, SEGMENTS_SLACK)
     }
 
-    /// Will a full disk soon have room that compaction wins, if what it wins is at least this much
-    /// of a segment, in thousandths?
+    /// Whether a full disk will soon have space reclaimed by compaction, if what it wins is at
+    /// least this much of a segment, in thousandths?
     pub(super) fn is_room_near(&self, dead_min: u64) -> bool {
         if self.log.is_write_refused() || self.compaction_stuck == Some(self.log.churn()) {
             return false;
@@ -231,7 +231,7 @@ impl Elastic {
             let page = self.table.page_of(line.hash);
             if !self.table.is_resident(page) {
                 if self.missing_page(page).is_some_and(Missing::is_for_good) {
-                    // What of it is alive nobody can tell: it stays until the table is built anew.
+                    // Its live records are unknown: it stays until the table is rebuilt.
                     self.log.segments.at_mut(compaction.slot).damaged = true;
                     return true;
                 }
@@ -291,7 +291,7 @@ impl Elastic {
         self.table.find(line.hash, self.log.segments.location(segment, line.offset))
     }
 
-    /// Takes what tells the next lines, or a run of records.
+    /// Takes the completed read of the next lines, or of a run of records.
     pub(super) fn compaction_read(
         &mut self,
         slot: usize,
@@ -299,7 +299,7 @@ impl Elastic {
         now: Duration,
     ) {
         self.log.segments.at_mut(slot).reads -= 1;
-        // The store may have been cleared meanwhile.
+        // The store may have been cleared in between.
         let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
         else {
             return;
@@ -360,7 +360,7 @@ impl Elastic {
                 }
             };
             let Ok((location, class)) = self.log.append(Who::Mover, line.hash, record, now) else {
-                // No room: look at this record again when there is.
+                // No space: retry this record later.
                 compaction.next = at;
                 compaction.stalled = true;
                 break;

@@ -12,7 +12,7 @@ use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
-    /// A record, read for who waits for it.
+    /// A record, read for the commands that wait for it.
     Record {
         key: StagedKey,
         slot: Slot,
@@ -27,11 +27,11 @@ pub(super) enum Purpose {
         page: u32,
         epoch: u64,
     },
-    /// What tells lines of the segment being compacted, or a run of its records.
+    /// The read of lines of the segment being compacted, or of a run of its records.
     Compaction {
         slot: usize,
     },
-    /// What tells lines of the segment looked through for expired entries.
+    /// The read of lines of the segment that is searched for expired entries.
     Sweep {
         slot: usize,
     },

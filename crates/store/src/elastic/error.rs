@@ -2,7 +2,7 @@
 
 use crate::device::FileName;
 
-/// What went wrong, where, and what to do next.
+/// Errors of the store: cause, place and remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -49,7 +49,7 @@ pub enum Error {
     WriteFailed {
         /// The file being written.
         file: FileName,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// Reading failed.
@@ -59,7 +59,7 @@ pub enum Error {
         file: FileName,
         /// Where, in bytes.
         offset: u64,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// What was read is not what was written.
@@ -122,7 +122,7 @@ pub enum Error {
     },
 }
 
-/// Names them, and says that they are.
+/// Formats a list of missing files.
 fn missing(files: &[FileName]) -> String {
     let names: Vec<String> = files.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     let more = files.len() - names.len();

@@ -2,7 +2,7 @@
 //!
 //! Everything goes through here in the order it was decided, what compaction moves included, so a
 //! crash leaves a beginning of that order and never a gap. One device write is under way at a time;
-//! what is appended meanwhile shares the next one. A segment is filled, sealed by its footer and
+//! records appended during a sync share the next one. A segment is filled, sealed by its footer and
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
 //! Read `appending` first; `commands` is what the device is asked for, `segments` what there is, `spares`
@@ -35,8 +35,9 @@ use spares::Spares;
 pub(super) use spares::{CLEARS_MAX, Spare, Who};
 use step::Step;
 
-/// Written when this part of the budget waits, if nobody waits for it: each write costs the processor as much as tens of
-/// kilobytes of it. Small budgets have no room for long ones.
+/// Part of the budget that may wait before it is written, if no command waits for it: each write
+/// costs the processor as much as tens of kilobytes of it. Small budgets have no room for long
+/// ones.
 const WRITE_SHARE: usize = 64;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BYTES_MIN: usize = 256 << 10;
@@ -125,7 +126,7 @@ pub(super) struct Log {
     is_closing: bool,
     /// Why nothing is appended, if so.
     refusal: Option<Error>,
-    /// When the disk had no room for a write that is tried again.
+    /// Time at which the disk was full for a write that is retried.
     write_refused: Option<Since>,
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
@@ -203,7 +204,7 @@ impl Log {
         self.segments.file_bytes() + self.spares.bytes() + self.listing.made_bytes()
     }
 
-    /// What waits for the device fits a store of that budget, from now on.
+    /// Sets the limit of data waiting for the device for that budget.
     pub(super) fn fit(&mut self, memory_bytes: usize) {
         self.buffered_bytes_max =
             (memory_bytes / BUFFERED_SHARE).clamp(BUFFERED_BYTES_MIN, BUFFERED_BYTES_MAX);
@@ -332,7 +333,7 @@ impl Log {
         Err(self.why_not(is_behind))
     }
 
-    /// Why nothing is accepted: the device is behind, or else there is no room or an error.
+    /// Reason why nothing is accepted: the device is behind, the disk is full, or an error.
     #[cold]
     fn why_not(&self, is_behind: bool) -> Error {
         let full = (is_behind && self.is_write_refused()).then(|| self.full());
@@ -361,7 +362,7 @@ impl Log {
         self.spares.is_full() || self.write_refused.is_some()
     }
 
-    /// True while even what was accepted waits for room.
+    /// True while even accepted writes wait for space.
     pub(super) fn is_write_refused(&self) -> bool {
         self.write_refused.is_some()
     }

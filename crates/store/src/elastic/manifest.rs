@@ -19,7 +19,7 @@ pub(super) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 7] = *b"enrtman";
 const VERSION: u8 = b'1';
 
-/// What one copy says.
+/// Contents of one copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
     /// Counts the writing of either copy.
@@ -121,7 +121,7 @@ impl Manifest {
         Ok(Self { sequence, next, closed: closed != 0, segments, given_up })
     }
 
-    /// Writes the copy whose turn it is, and makes it safe.
+    /// Writes the older copy, and syncs it.
     pub(super) fn store(&self, device: &(impl Device + ?Sized)) -> Result<(), Error> {
         let file = self.file();
         let failed = super::recovery::write_failed(file);

@@ -34,15 +34,15 @@ const SPILL_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Paging {
     /// What waits for each page that is to come back.
     awaited: HashMap<u32, Vec<StagedKey>>,
-    /// Those of them for which there was no room yet.
+    /// Those of them for which no memory was free yet.
     wanted: VecDeque<u32>,
     /// Those of them being read.
     reading: usize,
-    /// What is being written to the spill file.
+    /// Pages being written to the spill file.
     leaving: HashMap<u32, Arc<Blocks>>,
     /// The table the pages leaving belong to is there no more: a new one's have the same places.
     is_stale: bool,
-    /// When the spill file had no room, or failed.
+    /// Time at which the spill file was full, or failed.
     refused: Since,
     /// Pages that did not come back.
     missing: HashMap<u32, Missing>,
@@ -142,8 +142,8 @@ impl Elastic {
         went > 0
     }
 
-    /// Pages that the share is of: in memory or being read, and held by nobody who waits. If those
-    /// held counted, a command that holds as many would wait for its others one at a time.
+    /// Pages that the share is of: in memory or being read, and not held by waiting commands. If
+    /// those held counted, a command that holds as many would wait for its others one at a time.
     fn pages_counted(&self) -> usize {
         (self.table.pages_resident() + self.paging.reading)
             .saturating_sub(self.table.pages_pinned())

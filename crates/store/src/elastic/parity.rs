@@ -1,4 +1,4 @@
-//! One block that tells what every other block of a segment was, as long as only one is damaged.
+//! One parity block, from which any single damaged block of a segment can be restored.
 //!
 //! A segment without footer lines has it in their place: the exclusive or of all blocks before it.
 //! Without either, a restart could not know whose record a damaged one is, nor what that one kills,

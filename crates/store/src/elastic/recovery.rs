@@ -1,13 +1,14 @@
 //! Opening a store: finding out which entries there are.
 //!
-//! Every record names the record it kills, so what is alive is simply every record nobody kills, in
-//! whatever order segments are read. Sealed segments say it in their footers, 24 bytes a record, or
-//! are read if their records are short; the one that was open is read record by record, and cut where
-//! the crash tore it.
+//! Every record names the record it kills, so the live records are those that no record kills, in
+//! any order of reading segments. Sealed segments say it in their footers, 24 bytes a record, or
+//! are read if their records are short; the one that was open is read record by record, and cut
+//! where the crash tore it.
 //!
 //! Cut or damaged? Every record says up to where its segment was durable when it was appended. Bytes
 //! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
-//! offset, and reading goes on behind it. Otherwise nobody was promised anything, and the log ends.
+//! offset, and reading goes on behind it. Otherwise none of these writes was acknowledged as
+//! durable, and the log ends.
 
 mod beginning;
 mod filling;
@@ -33,7 +34,7 @@ use crate::memory::Memory;
 use crate::replacement::Sketch;
 use crate::retired::Retired;
 
-/// What opening a store found.
+/// Findings of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Entries there are.
@@ -69,7 +70,7 @@ struct Opening<'a, D: Device + ?Sized> {
     device: &'a D,
     hasher: SipHasher13,
     segment_bytes: u64,
-    /// Which segments there are to be; nothing if only those that are found can tell.
+    /// Expected segments; `None` if they are known only from the files found.
     manifest: Option<Manifest>,
     /// The store was closed, so no end of a segment is torn.
     was_closed: bool,

@@ -1,4 +1,4 @@
-//! What commands wait for: entries and table pages on their way from disk.
+//! Entries and table pages being read from disk, for which commands wait.
 //!
 //! A staged entry stays readable until its last ticket is released, whatever memory has room for;
 //! so a command whose keys do not fit memory together still runs.
@@ -86,7 +86,7 @@ impl Elastic {
     pub fn release(&mut self, ticket: Ticket) {
         let Some(key) = self.tickets.remove(&ticket) else { return };
         if self.loaded.len() > 2 * self.tickets.len() + 64 {
-            // Nobody asks for them.
+            // They are not requested.
             self.loaded.retain(|ticket| self.tickets.contains_key(ticket));
         }
         let Some(staged) = self.staged.get_mut(&key) else { return };
@@ -120,7 +120,7 @@ impl Elastic {
         self.staged.get(&StagedKey::Key(key.into())).map(|staged| &staged.state)
     }
 
-    /// Begins to wait, or joins those who do.
+    /// Begins to wait, or joins an existing wait.
     pub(super) fn stage(&mut self, key: &StagedKey, hash: u64) -> Ticket {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
@@ -236,7 +236,7 @@ impl Elastic {
             Err(broken) => {
                 let error = Error::Damaged { file, offset, found: broken.to_string() };
                 self.report(error.clone());
-                // Who only asks for the name may have it, if its hash says that it is whole.
+                // A request for the name only can be served, if its hash shows that it is intact.
                 if let StagedKey::Slot { hash, .. } = *key
                     && let Some(name) = Record::name(&bytes).filter(|name| self.hash(name) == hash)
                 {
@@ -299,7 +299,7 @@ impl Elastic {
         }
     }
 
-    /// Tells a staged key that it was written or removed.
+    /// Informs a staged key of a write or removal.
     pub(super) fn restage(&mut self, key: &[u8], entry: Option<(Body<'_>, Location)>) {
         if self.staged_state(key).is_none() {
             return;
@@ -311,7 +311,7 @@ impl Elastic {
         self.resolve(&StagedKey::Key(key.into()), state);
     }
 
-    /// Tells staged entries that a record has moved.
+    /// Informs staged entries that a record has moved.
     pub(super) fn restage_moved(&mut self, from: Location, to: Location) {
         for staged in self.staged.values_mut() {
             match &mut staged.state {
@@ -321,7 +321,7 @@ impl Elastic {
         }
     }
 
-    /// Tells staged entries that a record is gone.
+    /// Informs staged entries that a record was dropped.
     pub(super) fn unstage_location(&mut self, gone: Location) {
         for staged in self.staged.values_mut() {
             if matches!(&staged.state, State::Body { location, .. } if *location == gone) {

@@ -1,4 +1,4 @@
-//! Finding expired entries nobody asks for.
+//! Finding expired entries that are not looked up.
 //!
 //! Every segment knows when its first entry expires, and its lines say which entries those are; so
 //! what is over is removed without reading a record that is not short. Entries expire to the second here; a load
@@ -81,7 +81,7 @@ impl Elastic {
         self.sweep = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
     }
 
-    /// Takes what tells the next lines.
+    /// Takes the completed read of the next lines.
     pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
         let segment = self.log.segments.at_mut(slot);
         segment.reads -= 1;
@@ -109,7 +109,7 @@ impl Elastic {
 
     fn look_for_expired(&mut self, mut sweep: Sweep, now: Duration) -> bool {
         let now_s = seconds(now);
-        // Compaction may have emptied it meanwhile.
+        // Compaction may have emptied it in between.
         if !self.log.segments.has(sweep.number) {
             return true;
         }

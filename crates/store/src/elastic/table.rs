@@ -2,8 +2,8 @@
 //!
 //! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash (extendible hashing):
 //! a full page splits in two, alone, so that growing never stalls. A slot keeps 40 bits of the hash
-//! and no byte of the key; whether a record is the one looked for, the record itself has to say.
-//! Pages stay in the order of hashes, which is what a scan goes by.
+//! and no byte of the key; only the record itself shows whether it is the one looked for. Pages
+//! stay in the order of hashes, which is what a scan goes by.
 //!
 //! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
 //! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a page
@@ -109,7 +109,7 @@ impl Table {
         self.pages_used
     }
 
-    /// The memory of a table nobody uses any more, and how far it may be resident.
+    /// The memory of an unused table, and how far it may be resident.
     pub(super) fn retire(self) -> [(Mapping<u8>, usize); 3] {
         let (pages, directory) = (self.pages_used, 4usize << self.depth);
         [

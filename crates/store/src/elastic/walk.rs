@@ -2,7 +2,7 @@
 //!
 //! Hashes do not change as the table grows or shrinks, so a cursor is simply the next hash, and a
 //! scan returns every key that is there from its beginning to its end. What the disk does not give
-//! as it was written holds up nobody: it is reported like all damage, and passed over.
+//! as it was written does not stop a walk: it is reported like all damage, and skipped.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use crate::device::{FileName, Operation};
 /// Which entries are read ahead when memory grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Warming {
-    /// None: only what is asked for.
+    /// None: only requested entries are read.
     Off,
     /// Those looked up most, lately.
     #[default]
@@ -102,7 +102,7 @@ impl Elastic {
         let mut looked = false;
         while walk.may_read() {
             if let Some((hash, slot)) = walk.found.pop() {
-                // It may be gone since, or somebody has asked for it.
+                // It may have been removed since, or requested by a command.
                 if self.is_there(hash, slot) && self.is_worth_reading(walk.seen_min, hash, slot) {
                     self.read_to_warm(hash, slot);
                     walk.reads += 1;
@@ -163,7 +163,7 @@ impl Elastic {
         if let Some(walk) = &mut self.walk {
             walk.reads = walk.reads.saturating_sub(1);
         }
-        // What cannot be read is reported when somebody asks for it.
+        // A read error is reported when the entry is requested.
         let Ok(bytes) = result else { return };
         if !self.is_there(hash, slot) || !self.has_room_to_warm() {
             return;

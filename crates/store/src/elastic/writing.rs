@@ -178,7 +178,7 @@ impl Elastic {
         Ok(())
     }
 
-    /// Takes an entry out of the table, and says so in the log.
+    /// Removes an entry from the table, and records that in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
         self.known.forget();
         let address = self.log.segments.address(slot.location);
@@ -223,7 +223,7 @@ impl Elastic {
     /// Removes everything.
     ///
     /// # Errors
-    /// When there is no room to record it. Then nothing changed.
+    /// The removal cannot be recorded for lack of space. Then nothing changed.
     pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
         self.log.clear(now)?;
         self.known.forget();

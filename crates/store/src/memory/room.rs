@@ -1,4 +1,4 @@
-//! Making room: evicting, compacting, expiring, shrinking; each in bounded portions.
+//! Freeing memory: eviction, compaction, expiry, shrinking; each in bounded portions.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Memory {
         }
     }
 
-    /// What every insert does besides: a share of compacting and shrinking.
+    /// Additional work of every insert: a share of compacting and shrinking.
     pub(super) fn tidy(&mut self, inserted_bytes: usize, now: Duration) {
         self.retired.release_some();
         if self.log.is_compacting() || self.log.begin_compaction() {

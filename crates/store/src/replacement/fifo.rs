@@ -1,7 +1,7 @@
 //! FIFO: the item that came first leaves first.
 //!
 //! **Idea.** No bookkeeping on a hit at all, and items die in the order they were stored, which
-//! suits the log below. It forgets the popular as fast as the rest, so it is the floor the other
+//! suits the log below. It evicts popular items as fast as the rest, so it is the floor the other
 //! policies are measured from, not a good default.
 //!
 //! **Source.** Folklore; measured against by every paper named in this directory.

@@ -1,4 +1,4 @@
-//! Remembers which items were evicted lately, without their values.
+//! Keeps the hashes of recently evicted items, without their values.
 
 use crate::index::Index;
 use crate::mapping::{Mapping, PAGE_BYTES, pages};

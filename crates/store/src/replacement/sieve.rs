@@ -3,10 +3,11 @@
 //! **Idea.** A hit sets one bit. The hand wanders from the tail to the head and around again; what
 //! it finds read loses the bit and keeps its place, the first unread item leaves. As new items
 //! enter at the head while the hand stands somewhere behind, old popular items gather at the tail
-//! and items nobody asks for twice are sifted out soon after they came. The authors find it better
-//! than LRU on most web and key-value traces, most clearly where many items are read only once, and
-//! call it not scan-resistant, for block traces. A plain scan does it no harm: while nothing else is
-//! read the hand keeps its distance from the head and sifts out one scanned item for each that comes.
+//! and items that are requested only once are evicted soon after their insertion. The authors find
+//! it better than LRU on most web and key-value traces, most clearly where many items are read only
+//! once, and call it not scan-resistant, for block traces. A plain scan does it no harm: while
+//! nothing else is read the hand keeps its distance from the head and sifts out one scanned item
+//! for each that comes.
 //!
 //! **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU: an efficient
 //! turn-key eviction algorithm for web caches", NSDI 2024, algorithm 1.

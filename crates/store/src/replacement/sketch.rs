@@ -8,9 +8,9 @@
 //! halved and the doorkeeper cleared, so that old fame fades.
 //!
 //! Aging, and widening or narrowing the sketch when the cache has grown or shrunk, run over the
-//! table in portions, a few words with every sighting: nobody waits for them. A place is a hash
-//! modulo the width, so widening copies the lower half to the upper and narrowing keeps the larger
-//! of two counters: what was counted stays counted.
+//! table in portions, a few words with every sighting: so no request waits for them. A place is a
+//! hash modulo the width, so widening copies the lower half to the upper and narrowing keeps the
+//! larger of two counters: what was counted stays counted.
 
 use crate::mapping::{Mapping, PAGE_BYTES, pages};
 
@@ -80,7 +80,7 @@ impl Sketch {
         let counts = places.map(|place| self.count(place));
         let least = counts.into_iter().min().unwrap_or(0);
         for ((word, shift), count) in places.into_iter().zip(counts) {
-            // Without a branch: which counters are the smallest nobody can foresee.
+            // Without a branch, as the smallest counters are unpredictable.
             self.counters[word] += u64::from((count == least) & (least < 15)) << shift;
         }
     }

@@ -99,7 +99,7 @@ impl Cache {
             let to = self.slots.0.len() as Id;
             let slot = self.slots.0[*id as usize];
             self.slots.0.push(slot);
-            // Whoever still follows the old place goes astray.
+            // A stale reference to the old place would fail.
             self.slots.0[*id as usize] = Slot { prev: 1 << 30, next: 1 << 30, marks: 15, key: 0 };
             self.policy.on_move(&mut self.slots, *id, to);
             *id = to;

@@ -16,12 +16,13 @@ pub(super) struct Write {
     pub(super) value: Option<Vec<u8>>,
 }
 
-/// What the switch, or the controller, has to answer before the key's writes go on.
+/// The reply of the switch or the controller that the key's writes wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum Waiting {
     #[default]
     Nothing,
-    /// The value was told; is it installed? If not, the version is what it was before; 0: there was none.
+    /// The value was sent; a reply on its installation is awaited. The version is the one before;
+    /// 0: there was none.
     Installed { before: u64 },
     /// The value was sent; was it taken?
     Ack,
@@ -36,12 +37,12 @@ pub(super) struct Cached {
     pub(super) version: u64,
     pub(super) flags: Flags,
     pub(super) waiting: Waiting,
-    /// When it is asked for again, and how long that is after the last time.
+    /// Time of the next retry, and the interval since the last.
     pub(super) again: Duration,
     pub(super) pause: Duration,
     pub(super) tries: u32,
     pub(super) held: VecDeque<Write>,
-    /// Somebody wrote around the agent since the switch was sent a value.
+    /// A write bypassed the agent after a value was sent to the switch.
     pub(super) changed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent is told, and what it counts.
+//! Settings and counters of an agent.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use wire::netcache::TAGS_AHEAD_MAX;
 /// Limits and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// How long the switch may serve this server's keys after it asked.
+    /// Lease: how long the switch may serve this server's keys after its request.
     pub lease: Duration,
-    /// How much longer nothing is assumed of it: clocks, and a packet on a processor.
+    /// Safety margin after the lease: clock differences, and a packet in processing.
     pub margin: Duration,
     /// Without an answer of the switch, it is asked again after this time, then each time after
     /// twice the previous time,
@@ -57,7 +57,7 @@ pub struct Stats {
     pub repeated: u64,
     /// Values sent to the switch, again included.
     pub updates: u64,
-    /// Times the lease ended, or the switch did not answer, and every key was forgotten.
+    /// Number of times the lease ended, or the switch did not answer, and every key was dropped.
     pub lapses: u64,
     /// Messages dropped that their senders may not send.
     pub forged: u64,

@@ -4,16 +4,16 @@
 //! invalid and arrives tagged (1); the agent applies it and answers at once (2), sends the new value
 //! to the switch and holds later writes *to that key* until the switch acknowledges (3), sends again
 //! until it does (4), and lets writes to other keys proceed (5). A key enters the cache under the
-//! same rule: from the moment its value is told until it is installed, its writes are held.
+//! same rule: from sending its value until it is installed, its writes are held.
 //!
 //! Beyond the paper: the tag is a version, and only the value of the write that carries the entry's
-//! newest version makes it valid, so nothing that is late can. A write without a tag, or with one
-//! older than what was sent to the switch, first asks the switch for one. And what the switch may
-//! serve ends with a lease, so that a switch that stays away blocks no write for longer.
+//! newest version makes it valid, so late messages cannot. A write without a tag, or with one older
+//! than what was sent to the switch, first asks the switch for one. The switch may serve keys only
+//! under a lease, so that an unreachable switch blocks writes no longer than that.
 //!
-//! Whoever can send datagrams here, under whatever address, changes none of this unless it can read what agent,
-//! switch and controller say to each other: versions begin where nobody can guess, so that a tag or an answer that
-//! fits comes from the switch (decision 130).
+//! A host that can send datagrams here, from any address, cannot break this unless it can read the
+//! messages between agent, switch and controller: versions begin at a random number, so that a
+//! matching tag or answer comes from the switch (decision 130).
 //!
 //! `tests/every_interleaving_is_coherent.rs` explores this very code.
 
@@ -42,11 +42,11 @@ use cached::{Cached, Waiting, Write};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agent {
     config: Config,
-    /// Who controls the switch; nobody else is believed.
+    /// Address of the controller; messages of others are ignored.
     controller: SocketAddr,
     /// Where packets reach the switch's data plane.
     data_plane: SocketAddr,
-    /// By this the controller knows that it was heard by this agent, and by nobody before it.
+    /// Identifies this agent to the controller, as opposed to an earlier one.
     generation: u64,
     /// Questions are numbered by it, so that only the receiver of a question can answer it.
     secret: u64,
@@ -62,8 +62,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that knows nothing: an earlier one may have left keys in the switch, so writes wait
-    /// until the controller knows this one's generation or until what it was promised has ended.
+    /// A new agent: an earlier one may have left keys in the switch, so writes wait until the
+    /// controller knows this one's generation or until the lease of the earlier one has ended.
     /// `secret` is an unpredictable number that no earlier agent used.
     pub fn new(
         config: Config,
@@ -155,7 +155,7 @@ impl Agent {
         self.output.pop_front()
     }
 
-    /// When [`Agent::handle_timeout`] wants to be called at the latest.
+    /// Latest time for the next call of [`Agent::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Duration> {
         let resend = self.due.first().map(|(again, _)| *again);
         let lapse = (!self.cached.is_empty()).then_some(self.served_until);
@@ -170,7 +170,7 @@ impl Agent {
         for key in late {
             let tries = self.cached.get(&key).map_or(0, |cached| cached.tries);
             if self.known && tries >= self.config.tries_max {
-                // The controller hears of it with its next question, and then serves nothing of before.
+                // The controller gets it with its next request, and then serves no older keys.
                 self.begin_anew();
             }
             self.send(key, store, now);
@@ -366,7 +366,7 @@ impl Agent {
         } else if before == 0 {
             self.forget(key, store);
         } else {
-            // Who asked may have been nobody, and the key be served as before.
+            // The request may have been forged, and the key still be served.
             cached.version = before;
             self.resume(key, store, now);
         }
@@ -413,8 +413,8 @@ impl Agent {
         self.output.push_back((self.controller, grant.bytes()));
     }
 
-    /// Once the lease is over nothing is served: every key is forgotten, and whoever still knows
-    /// this generation has to begin anew.
+    /// After the lease nothing is served: every key is dropped, and a peer that still knows this
+    /// generation has to begin anew.
     fn lapse(&mut self, store: &mut impl Store, now: Duration) {
         if now < self.served_until || (!self.known && self.cached.is_empty()) {
             return;

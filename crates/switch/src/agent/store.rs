@@ -18,18 +18,19 @@ pub trait Store {
     /// The writer's last write to the key.
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;
 
-    /// Keys whose values others changed since this was asked last: [`Agent::changed`](super::Agent::changed).
+    /// Keys whose values other writers changed since the last call:
+    /// [`Agent::changed`](super::Agent::changed).
     fn changed(&self) -> Vec<Key> {
         Vec::new()
     }
 
-    /// Why something could not be done, if so: nothing the agent said since is to be sent.
+    /// The error of a failed operation: no later output of the agent may be sent.
     fn failure(&self) -> Option<String> {
         None
     }
 }
 
-/// Writers a [`Memory`] remembers; then the oldest is forgotten.
+/// Maximum number of writers in a [`Memory`]; above it the oldest is dropped.
 pub const WRITERS_MAX: usize = 65_536;
 
 /// A store in memory.

@@ -25,7 +25,8 @@ impl Controller {
             if self.servers.len() >= LEASES_MAX {
                 return None;
             }
-            // Clients ask whom they like: what does not answer has its place for a while only.
+            // Clients may address any host: an address that does not answer keeps its place only
+            // for a while.
             let taken = |lease: &u32| self.servers.values().any(|server| server.lease == *lease);
             let lease = (0..LEASES_MAX as u32).find(|lease| !taken(lease))?;
             let asked = (0, now, 0);
@@ -57,7 +58,7 @@ impl Controller {
             self.ready.push_back(Command::Lease(lease, asked + self.config.lease));
             return;
         }
-        // Another agent, or one that has not heard from us for too long: it knows of no key.
+        // A new agent, or one whose lease has ended: it knows no key.
         server.generation = message.version;
         server.granted = false;
         server.since = now;
@@ -79,7 +80,7 @@ impl Controller {
         let is_used = |address: SocketAddr| {
             cached.iter().flatten().any(|cached| cached.key.server == address)
         };
-        // What it granted before is over, too.
+        // Its earlier grants have ended, too.
         self.servers.retain(|address, server| {
             server.granted || now < server.since + lease || is_used(*address)
         });

@@ -2,9 +2,9 @@
 //!
 //! NetCache (SOSP 2017, section 4.4): a key reported as hot is compared with a few cached ones, drawn
 //! at random, and takes the coldest one's place if it is asked for more often. A key of NetCache's
-//! protocol enters by its agent, which holds its writes meanwhile; one of memcached's is asked for
-//! like any client would. [`Controller::step`] takes what happened, [`Controller::ready`] gives what
-//! is to be done.
+//! protocol enters by its agent, which holds its writes during that; one of memcached's is
+//! requested by a normal get. [`Controller::step`] takes events, [`Controller::ready`] returns
+//! actions.
 
 mod items;
 mod leases;
@@ -36,11 +36,11 @@ pub struct Config {
     pub values: Values,
     /// Cached keys a hot one is compared with.
     pub compared: usize,
-    /// Keys waited for at once; more reports are forgotten and come again.
+    /// Maximum number of awaited keys; further reports are dropped and come again.
     pub waiting_max: usize,
-    /// How long a server may be waited for.
+    /// Timeout of a server's answer.
     pub wait: Duration,
-    /// How long a server is promised to be served under what it said.
+    /// Duration of a lease.
     pub lease: Duration,
     /// memcached: nothing is asked for so soon after an admission.
     pub fill_wait: Duration,
@@ -95,7 +95,7 @@ pub enum Event<'a> {
     Report(Report),
     /// A message of an agent's.
     Message(SocketAddr, Message<'a>),
-    /// What a memcached said of the key in this place; `None`: there is no such item.
+    /// The reply of a memcached server for the key in this place; `None`: no such item.
     Item {
         /// Which entry.
         place: u32,
@@ -108,13 +108,13 @@ pub enum Event<'a> {
         /// The answer.
         item: Option<wire::memcache::item::Item>,
     },
-    /// A second is over: the counters are about to be cleared.
+    /// A period has ended: the counters are about to be cleared.
     Period,
     /// Time has passed.
     Tick,
 }
 
-/// What is to be done, in this order.
+/// Actions, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Send a message.
@@ -133,7 +133,7 @@ pub enum Command {
     ClearStatistics,
 }
 
-/// What the controller wants to know of the data plane.
+/// Queries of the controller to the data plane.
 pub trait View {
     /// Sampled accesses to the key in a place, this period.
     fn count(&self, place: u32) -> u16;
@@ -288,8 +288,9 @@ impl Controller {
         self.insert(key, is_long, now);
     }
 
-    /// Nobody can guess it: who names it, or one counted up from it, has it from here (decision 130). Half of all
-    /// numbers are left to an entry that is evicted, and half of the rest to be counted up to.
+    /// It is random: a message with it, or with a number counted up from it, proves that its sender
+    /// got it from here (decision 130). Half of all numbers are left to an entry that is evicted,
+    /// and half of the rest to be counted up to.
     fn next_version(&mut self) -> u64 {
         (self.draw() >> 2).max(1)
     }
@@ -393,7 +394,7 @@ impl Controller {
                 _ => gone.push(place as u32),
             }
         }
-        // A report was lost, or everything was forgotten at once.
+        // A report was lost, or everything was dropped at once.
         for place in asked {
             self.ask_later(place, now);
         }

@@ -1,4 +1,4 @@
-//! Places in the data plane: who gets one, and who leaves for it.
+//! Places in the data plane: allocation and eviction.
 
 use std::time::Duration;
 

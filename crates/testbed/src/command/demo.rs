@@ -1,4 +1,4 @@
-//! `enroute demo`: see it work.
+//! `enroute demo`: demonstrations on one machine.
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
@@ -56,7 +56,7 @@ impl Arguments {
     /// Runs the demonstration and prints its table.
     ///
     /// # Errors
-    /// A part of it could not be started, or did not do what it is there for.
+    /// A process could not be started, or did not behave as expected.
     #[allow(clippy::print_stdout, reason = "the table is the output")]
     pub fn run(&self, stop: Stop) -> anyhow::Result<()> {
         let stop = stop()?;
@@ -73,7 +73,7 @@ impl Arguments {
     }
 }
 
-/// Why a build without the feature `edge` refuses what needs it.
+/// Error of a command that needs the feature `edge` in a build without it.
 pub const EDGE_ABSENT: &str = "this build does not include the TLS edge; build it with \
     cargo build --release -p enroute --features edge (needs cmake, g++, git and libclang; \
     ./deps.sh installs them)";

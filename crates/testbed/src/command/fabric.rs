@@ -1,4 +1,4 @@
-//! `enroute fabric`: experiments with simulated fabrics. One file for each thing to do.
+//! `enroute fabric`: experiments with simulated fabrics. One file for each subcommand.
 
 use clap::{Args, Subcommand};
 
@@ -51,10 +51,10 @@ enum Command {
 }
 
 impl Arguments {
-    /// Does what was typed.
+    /// Runs the subcommand.
     ///
     /// # Errors
-    /// What was typed cannot be run, or `stop` ended it.
+    /// The arguments are invalid, the run failed, or `stop` ended it.
     pub fn run(&self, stop: Stop) -> anyhow::Result<()> {
         match &self.command {
             Command::Run(arguments) => run::run(arguments, stop),

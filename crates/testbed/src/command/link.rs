@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, requires = "tun", value_name = "NAMESPACE")]
     namespace_a: Option<String>,
 
-    /// Network namespace of the far side, by name or path [default: the one enroute runs in]
+    /// Network namespace of the server side, by name or path [default: the one enroute runs in]
     #[arg(long, requires = "tun", value_name = "NAMESPACE")]
     namespace_b: Option<String>,
 
@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, requires = "tun", value_name = "ADDRESS")]
     address_a: Option<Address>,
 
-    /// Address and prefix of the far side, for example 10.0.0.2/30
+    /// Address and prefix of the server side, for example 10.0.0.2/30
     #[arg(long, requires = "tun", value_name = "ADDRESS")]
     address_b: Option<Address>,
 
@@ -85,7 +85,7 @@ pub struct Arguments {
     #[arg(long, value_parser = parse_duration, default_value = "0", value_name = "TIME")]
     rtt: Duration,
 
-    /// One-way delay towards the far side [default: half of --rtt]
+    /// One-way delay towards the server [default: half of --rtt]
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     delay_up: Option<Duration>,
 
@@ -190,7 +190,7 @@ impl Arguments {
         Ok(TunnelConfig { up, down, cuts, seed, ..TunnelConfig::new(a, b) })
     }
 
-    /// Emulates a path until `wait` is true, which waits for the end at most as long as it is told.
+    /// Emulates a path until `wait` returns true; `wait` blocks for at most the given time.
     ///
     /// # Errors
     /// The path cannot be made.
@@ -217,12 +217,12 @@ impl Arguments {
     }
 }
 
-/// Where a namespace is found: by the name `ip netns` gave it, or as a path.
+/// File of a namespace, given by its name in `ip netns` or by a path.
 fn namespace_file(name: &str) -> PathBuf {
     if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) }
 }
 
-/// Waits for the end, and shows what crosses meanwhile if asked to.
+/// Waits for the end signal; prints the counters every second if requested.
 fn follow(wait: impl Fn(Option<Duration>) -> bool, progress: bool, stats: impl Fn() -> LinkStats) {
     let (mut then, mut at) = (stats(), Instant::now());
     while !wait(progress.then_some(Duration::from_secs(1))) {

@@ -1,4 +1,4 @@
-//! The laboratory's subcommands: what may be typed, and what it does.
+//! The laboratory's subcommands: arguments and execution.
 //!
 //! A subcommand is one file with `Arguments` and `Arguments::run`. The program that has the
 //! subcommands (`enroute/src/cli.rs`) names them, and listens for the signals that end them.
@@ -11,6 +11,6 @@ pub mod link;
 pub mod measure;
 pub mod rack;
 
-/// Starts to listen for the signal that ends a command; the flag is set once it came. Before a
-/// command calls it, the signal kills the process.
+/// Starts to listen for the signal that ends a command; the signal sets the flag. Before a command
+/// calls it, the signal kills the process.
 pub type Stop = fn() -> anyhow::Result<Arc<AtomicBool>>;

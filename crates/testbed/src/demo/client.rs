@@ -47,7 +47,7 @@ impl Client {
             let found = document.element("phrase")?.and_then(|phrase| phrase.str());
             ensure!(
                 found == Some(&phrase(key.into())),
-                "key {key} has another's phrase: {found:?}"
+                "key {key} has the phrase of another key: {found:?}"
             );
             Ok(())
         })

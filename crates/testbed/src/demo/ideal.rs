@@ -1,11 +1,11 @@
-//! What nobody could do better.
+//! Lower bound of the mean latency.
 
 use super::{KEYS, ROUND_TRIP};
 use crate::workload::Summary;
 
-/// The mean, in milliseconds, nobody can beat with this capacity: the first read of each key and a
-/// share `1 − capacity/keys` of the others take one round trip, the rest what a hit takes here.
-/// `distinct` keys were read at all.
+/// Lower bound of the mean, in milliseconds, for this capacity: the first read of each key and a
+/// share `1 − capacity/keys` of the other reads take one round trip; the rest take the time of a
+/// hit on this machine. `distinct` is the number of keys that were read at least once.
 pub(super) fn mean_ms(capacity: usize, distinct: usize, summary: &Summary) -> f64 {
     let reads = summary.reads as f64;
     let first = distinct as f64;

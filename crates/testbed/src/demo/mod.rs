@@ -1,10 +1,10 @@
 //! `enroute demo`: the paper's scenario B, on one machine, in under two minutes.
 //!
 //! A client reads keys 1..=100 in random order from a database 164 ms away, through caches that hold
-//! 0, 10, 30, 70 and 100 of them (VNF-Cache §4.2, Table 2, Ohio). Everything is real but the
-//! distance: an origin that speaks MongoDB ([`origin`]), the emulated path of `enroute link`,
-//! `enroute cache` as a process of its own ([`program`]), a client that speaks MongoDB ([`client`]).
-//! The five rows are bound by the path, not by the processor, so they run side by side.
+//! 0, 10, 30, 70 and 100 of them (VNF-Cache §4.2, Table 2, Ohio). Only the distance is emulated: a
+//! MongoDB origin ([`origin`]), the emulated path of `enroute link`, `enroute cache` as a separate
+//! process ([`program`]), a MongoDB client ([`client`]). The latency of the path limits the five
+//! rows, not the processor, so they run in parallel.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(164);
 const KEYS: u32 = 100;
 /// Reads of one row in the paper: 30 batches of 1,000.
 const READS_MAX: u64 = 30_000;
-/// Time between two looks at the rows.
+/// Interval at which the rows are polled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capacity, and the paper's mean for it in milliseconds.
@@ -59,18 +59,18 @@ const ROWS: [Row; 5] = [
     Row { capacity: 100, paper_mean_ms: 8.08 },
 ];
 
-/// What one row came to.
+/// Result of one row.
 struct Measured {
     summary: Summary,
     /// Keys that were read at least once.
     distinct: usize,
 }
 
-/// Runs the demonstration, no read of which starts after `run_max`; `stop` ends it early with what it has.
-/// Progress goes to standard error.
+/// Runs the demonstration; no read starts after `run_max`. `stop` ends it early, with the result so
+/// far. Progress goes to standard error.
 ///
 /// # Errors
-/// A process, socket or thread could not be had, or a reply was wrong.
+/// A process, socket or thread could not be created, or a reply was wrong.
 pub fn run(run_max: Duration, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     show::introduce(run_max);
     let paths = ROWS.iter().map(Path::start);
@@ -99,7 +99,7 @@ pub fn run(run_max: Duration, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     Ok(show::table(&measured))
 }
 
-/// One cache beside its client, with its own path to its own origin.
+/// One cache and its client on this machine, with a separate path and origin.
 struct Path {
     origin: Origin,
     link: RelayHandle,
@@ -138,7 +138,7 @@ impl Path {
         load.drive(recorder, stop, |key| {
             client.find(key as i32)?;
             seen.insert(key);
-            // A miss reaches the origin before it is answered, and nothing else does.
+            // Only misses reach the origin, each before it is answered.
             let before = std::mem::replace(&mut forwarded, self.origin.finds());
             Ok(if forwarded > before { Outcome::Miss } else { Outcome::Hit })
         })?;

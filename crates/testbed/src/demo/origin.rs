@@ -1,6 +1,7 @@
-//! The embedded origin: a database of a hundred phrases that speaks enough MongoDB for the demo.
+//! The embedded origin: a database of a hundred phrases with the part of the MongoDB protocol that
+//! the demo uses.
 //!
-//! It is no test double: the tests run against real servers (`origins/`).
+//! Tests do not use it: they run against real servers (`origins/`).
 
 use std::{
     io::{self, Read, Write},
@@ -37,7 +38,7 @@ impl Origin {
             for client in socket.incoming().flatten() {
                 let finds = Arc::clone(&counted);
                 let serve = move || {
-                    // A client that breaks off ends its own thread only.
+                    // A client that disconnects ends only its own thread.
                     let _ = serve(client, &finds);
                 };
                 let _ = thread::Builder::new().name("origin".into()).spawn(serve);
@@ -50,7 +51,7 @@ impl Origin {
         self.address
     }
 
-    /// The `find` commands that have come so far.
+    /// Number of `find` commands received.
     pub(super) fn finds(&self) -> u64 {
         self.finds.load(Relaxed)
     }
@@ -144,7 +145,7 @@ fn cursor(
     });
 }
 
-/// The phrase under `key`: the same in every run, as long as the paper's.
+/// The phrase under `key`: the same in every run, with the length of the paper's phrases.
 pub(super) fn phrase(key: i64) -> String {
     const WORDS: [&str; 8] =
         ["river", "window", "seven", "copper", "north", "paper", "quiet", "signal"];

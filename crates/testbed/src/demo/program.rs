@@ -1,4 +1,4 @@
-//! The program itself, as a child: a demonstration shows what a user would run.
+//! Runs this program as a child process, with the commands that a user would type.
 #![allow(unsafe_code)]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// A process that ends with us.
+/// A child process that is ended when this one ends.
 pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
@@ -22,10 +22,10 @@ impl Drop for Running {
     }
 }
 
-/// This program, to be started with arguments. The calling thread has to outlive the process.
+/// This program, to be started with arguments. The calling thread must outlive the process.
 pub(super) fn ourselves() -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    // Ctrl-C in a terminal is for the demonstration, which ends the others in its own order.
+    // Ctrl-C in a terminal must reach only the demonstration, which ends its processes in order.
     command.process_group(0).stdin(Stdio::null());
     // SAFETY: between fork and exec there is one system call, which allocates nothing.
     unsafe {
@@ -34,8 +34,8 @@ pub(super) fn ourselves() -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Starts a service and waits for the line in which it says where it listens: `SCHEME://ADDRESS -> …`.
-/// What it says after that goes to standard error.
+/// Starts a service and waits for the line with its address: `SCHEME://ADDRESS -> …`. Later output
+/// goes to standard error.
 pub(super) fn serving(
     command: &mut Command,
     scheme: &str,

@@ -1,4 +1,4 @@
-//! What the demonstration shows while it runs and when it is over.
+//! Output of the demonstration, while it runs and at its end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     workload::Recorder,
 };
 
-/// What the last two columns of the table mean.
+/// Legend of the last two columns of the table.
 pub const EXPLANATION: &str = "
 ideal: every unavoidable miss one round trip (the first read of each key, then a share
 1 - capacity/keys), every hit the median hit. paper: VNF-Cache Table 2, Ohio, 30,000 reads;
@@ -36,7 +36,7 @@ pub(super) fn live(recorders: &[Mutex<Recorder>]) -> Vec<String> {
     .collect()
 }
 
-/// The rows when they are over.
+/// The rows at the end.
 pub(super) fn table(measured: &[Measured]) -> Table<9> {
     let mut table = Table::new([
         "capacity",

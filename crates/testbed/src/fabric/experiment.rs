@@ -1,4 +1,4 @@
-//! One run: what goes in, how it is watched and stopped, what comes out.
+//! One run: its inputs, progress, cancellation and result.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::controller::{Controller, Solve};
 
-/// Events between two looks at the clock and at whether to stop.
+/// Number of events between checks of the clock and of `stop`.
 const EVENTS_PER_STEP: u64 = 200_000;
 
-/// How often progress is looked at.
+/// Interval of progress reports.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a run is made of, by name. Equal inputs give equal results, byte for byte.
+/// Inputs of a run, by name. Equal inputs give equal results, byte for byte.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
     /// How virtual addresses are resolved.
@@ -35,32 +35,33 @@ pub struct Inputs {
     pub topology: String,
     /// The trace's file, or the workload's name.
     pub trace: String,
-    /// Of what the topology and the trace hold: another file under the same name is another run.
+    /// Digest of the contents of topology and trace: a changed file under the same name is another
+    /// run.
     pub digest: String,
-    /// Cache memory as it was asked for: a share of all addresses, or entries.
+    /// Cache memory as given: a share of all addresses, or a number of entries.
     pub cache: String,
     /// The same in entries of all switches together; 0 for a scheme without caches in switches.
     pub cache_entries: u64,
     /// `paper` or `published`.
     pub model: String,
-    /// Quirks set otherwise than the model has them.
+    /// Quirks that differ from the model.
     pub quirks: BTreeMap<String, bool>,
-    /// What carries the flows.
+    /// Transport protocol of the flows.
     pub transport: String,
     /// VMs that move.
     pub migrations: Vec<String>,
-    /// Of a learning packet, for each packet a gateway ToR sees.
+    /// Probability of a learning packet, for each packet that a gateway ToR sees.
     pub learn_probability: f64,
-    /// How often the controller solves, µs of simulated time; 0 without one.
+    /// Interval of the controller, in µs of simulated time; 0 without a controller.
     pub controller_interval_us: f64,
-    /// What repeats the run.
+    /// Seed of the run.
     pub seed: u64,
 }
 
-/// A run, ready to go.
+/// A run, ready to start.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// What it is made of, by name.
+    /// Its inputs, by name.
     pub inputs: Inputs,
     /// The same for the simulator.
     pub config: Config,
@@ -68,31 +69,31 @@ pub struct Experiment {
     pub scheme: Scheme,
     /// The fabric.
     pub topology: Arc<Topology>,
-    /// What its VMs send.
+    /// The traffic of its VMs.
     pub workload: Arc<Workload>,
 }
 
-/// What a run found, and what it cost.
+/// Results and cost of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What it found: the same on any machine.
+    /// Results: the same on any machine.
     pub metrics: Metrics,
     /// The controller's solves, in order.
     pub solves: Vec<Solve>,
-    /// What it cost: different each time.
+    /// Cost: different on each run.
     pub cost: Cost,
 }
 
-/// What a run cost.
+/// Cost of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Cost {
-    /// Seconds of this thread's processor, building the simulation included.
+    /// Processor time of this thread in seconds, including the construction of the simulation.
     pub cpu_s: f64,
-    /// Seconds on the wall.
+    /// Elapsed time in seconds.
     pub wall_s: f64,
-    /// Packets that hosts sent, for each of `cpu_s`.
+    /// Packets sent by hosts, per second of `cpu_s`.
     pub packets_per_cpu_s: f64,
-    /// Packets at switches, for each of `cpu_s`.
+    /// Packets at switches, per second of `cpu_s`.
     pub packet_hops_per_cpu_s: f64,
 }
 
@@ -100,7 +101,7 @@ pub struct Cost {
 ///
 /// # Errors
 ///
-/// Says which there are.
+/// The error lists the valid names.
 pub fn model(name: &str, quirks: &BTreeMap<String, bool>) -> anyhow::Result<Model> {
     let mut model = match name {
         "paper" => Model::paper(),
@@ -119,16 +120,16 @@ pub fn model(name: &str, quirks: &BTreeMap<String, bool>) -> anyhow::Result<Mode
     Ok(model)
 }
 
-/// A digest of what a topology and a workload hold.
+/// Digest of the contents of a topology and a workload.
 #[must_use]
 pub fn digest(topology: &Topology, workload: &Workload) -> String {
     let mut digest = Digest(Xxh3::new());
-    // It does not fail: no file is written.
+    // It cannot fail: no file is written.
     let _ = writeln!(digest, "{topology:?}").and_then(|()| workload.write(&mut digest));
     format!("{:016x}", digest.0.digest())
 }
 
-/// What is written to it is digested.
+/// A writer that computes a digest.
 struct Digest(Xxh3);
 
 impl Write for Digest {
@@ -143,11 +144,11 @@ impl Write for Digest {
 }
 
 impl Experiment {
-    /// Runs it, telling `watch` how far it is, until it is over or `stop` is set (`None`).
+    /// Runs it and reports progress to `watch`, until the end or until `stop` is set (`None`).
     ///
     /// # Errors
     ///
-    /// What does not fit together, or the law of the simulated world that broke, with the event.
+    /// Inputs that do not fit together, or a violated invariant of the simulation, with the event.
     pub fn run(
         &self,
         stop: &AtomicBool,
@@ -192,7 +193,7 @@ impl Experiment {
     }
 }
 
-/// A bar, how much is over, and how long the rest will take if it goes on like this.
+/// A progress bar, the completed share, and the estimated remaining time.
 #[must_use]
 pub fn progress_line(what: &str, share: f64, elapsed: Duration) -> String {
     const WIDTH: usize = 24;

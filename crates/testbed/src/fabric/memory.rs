@@ -7,19 +7,20 @@ use anyhow::bail;
 
 use super::experiment::Experiment;
 
-/// What a run takes for each of these, rather too much: 410,865 VMs and a million flows took 172 MiB.
-/// An open connection and what it has under way takes more than a row, but few are open at a time.
+/// Upper estimate of the memory of a run for each of these: 410,865 VMs and a million flows took
+/// 172 MiB. An open connection and its packets in flight take more than a row, but few are open at
+/// a time.
 const BYTES_PER_ROW: u64 = 256;
-/// A row's text, rather too much.
+/// Upper estimate for the text of a row.
 const BYTES_PER_LINE: u64 = 32;
 const BYTES_PER_VM: u64 = 64;
 const BYTES_PER_ENTRY: u64 = 16;
 const BYTES_PER_SERVER: u64 = 4 << 10;
 const BYTES_PER_SWITCH_SAMPLED: u64 = 16;
-/// Events, packets under way, what grows with neither.
+/// Events, packets in flight, and constant parts.
 const BYTES_BESIDE: u64 = 256 << 20;
 
-/// Bytes a run of this experiment takes, about and rather too many.
+/// Upper estimate of the memory of a run of this experiment, in bytes.
 #[must_use]
 pub fn estimate(experiment: &Experiment) -> u64 {
     let topology = &experiment.topology;
@@ -36,11 +37,11 @@ pub fn estimate(experiment: &Experiment) -> u64 {
     .fold(0, |sum, (count, bytes): (u64, u64)| sum.saturating_add(count.saturating_mul(bytes)))
 }
 
-/// Refuses what does not fit: the `jobs` largest of these, at the same time.
+/// Fails if the `jobs` largest of these do not fit into memory at the same time.
 ///
 /// # Errors
 ///
-/// Says how much is needed and how much there is.
+/// The error states the memory needed and available.
 pub fn check<'a>(
     experiments: impl Iterator<Item = &'a Experiment>,
     jobs: usize,
@@ -53,11 +54,11 @@ pub fn check<'a>(
     fits(needed, &format!(" for {jobs} at a time"), advice)
 }
 
-/// Refuses a trace of this many rows before they are generated.
+/// Fails if a trace of this many rows does not fit, before they are generated.
 ///
 /// # Errors
 ///
-/// Says how much is needed and how much there is.
+/// The error states the memory needed and available.
 pub fn check_rows(rows: f64) -> anyhow::Result<()> {
     fits((rows * BYTES_PER_ROW as f64) as u64, &format!(" for {rows:.0} rows"), "")
 }
@@ -81,7 +82,7 @@ fn fits(needed: u64, what: &str, advice: &str) -> anyhow::Result<()> {
     );
 }
 
-/// Bytes this process may still take: what the system has, or its control group leaves it.
+/// Memory available to this process, in bytes: of the system or of its control group.
 fn available() -> Option<u64> {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let of_group = |limit, used| Some(number(limit)?.saturating_sub(number(used)?));

@@ -1,6 +1,6 @@
 //! Experiments with the simulator: files in, runs on all cores, results out.
 //!
-//! What a packet does is `::fabric`'s business. Here is what it must not know: files, memory, time,
+//! `::fabric` simulates packets. This module adds what it must not depend on: files, memory, time,
 //! threads, and a solver.
 //!
 //! Read first: [`experiment`], one run; then [`sweep`], many.
@@ -9,8 +9,8 @@
 //! |---|---|
 //! | [`topology`] | the built-in fabrics, and others from small TOML files |
 //! | [`trace`] | traces from files, packed or not, and workloads drawn by name |
-//! | [`setting`] | what people write, checked, as an experiment |
-//! | [`experiment`] | one run: what goes in, how it is watched and stopped |
+//! | [`setting`] | from user input to a checked experiment |
+//! | [`experiment`] | one run: inputs, progress and cancellation |
 //! | [`memory`] | whether a run fits, before it starts |
 //! | [`controller`] | the Controller's integer program (Appendix A.1) and its solver |
 //! | [`results`] | what a run found, as JSON lines and CSV |
@@ -29,7 +29,7 @@ pub mod sweep;
 pub mod topology;
 pub mod trace;
 
-/// What is wrong with the text of a file, and where: `name:line:column: message`.
+/// A mistake in the text of a file, with its position: `name:line:column: message`.
 fn mistake(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
     anyhow::anyhow!("{name}:{}: {}", notation::place(text, error.span()), error.message())
 }

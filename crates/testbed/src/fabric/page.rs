@@ -1,4 +1,4 @@
-//! A run as one HTML page that plays it; the page needs nothing else.
+//! A run as one HTML page that plays it; the page has no external parts.
 
 use std::{fs, iter, path::Path, process::Command};
 
@@ -11,16 +11,16 @@ use super::{
     results::Record,
 };
 
-/// The page, with a place for the run.
+/// The page, with a placeholder for the run.
 const PAGE: &str = include_str!("page.html");
 
-/// Pictures of one run.
+/// Number of frames of one run.
 const FRAMES: u64 = 200;
 
-/// Packets of one run that are followed, about.
+/// Approximate number of packets of one run that are followed.
 const FOLLOWED: u64 = 400;
 
-/// Makes `experiment` record what the page shows.
+/// Makes `experiment` record the data of the page.
 pub fn prepare(experiment: &mut Experiment) {
     let starts = experiment.workload.flows.iter().map(|flow| flow.start_ns);
     experiment.config.sample_interval_ns = (starts.max().unwrap_or(0) / FRAMES).max(1);
@@ -30,7 +30,7 @@ pub fn prepare(experiment: &mut Experiment) {
         Protocol::Udp => 1,
     };
     let all: u64 = experiment.workload.flows.iter().map(|flow| packets(flow.bytes)).sum();
-    // Odd: senders that take turns are all seen.
+    // Odd, so that all of several alternating senders are sampled.
     experiment.config.follow_every = (all / FOLLOWED) | 1;
 }
 
@@ -38,7 +38,7 @@ pub fn prepare(experiment: &mut Experiment) {
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// An error of the file system.
 pub fn write(experiment: &Experiment, outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
     let topology = &experiment.topology;
     let gateways: Vec<_> =
@@ -73,7 +73,7 @@ fn samples(totals: &[Sample]) -> Value {
         }
     };
     let mut before = Sample::default();
-    // Late handshakes leave seconds in which nothing happens: not to be played.
+    // Late handshakes leave seconds without events, which are skipped.
     let happens = |now: &Sample, before: &Sample| {
         (now.sent, now.received, &now.switches) != (before.sent, before.received, &before.switches)
     };
@@ -99,7 +99,7 @@ fn samples(totals: &[Sample]) -> Value {
     moments
 }
 
-/// Followed packets, each place with what happened there.
+/// Followed packets: each place, with the event there.
 fn packets(followed: &[Followed]) -> Value {
     let step = |step: &Step, resolved_before: bool| {
         let found = step.resolved && !resolved_before;
@@ -135,7 +135,7 @@ fn packets(followed: &[Followed]) -> Value {
 ///
 /// # Errors
 ///
-/// There is no `xdg-open` here, or it failed.
+/// `xdg-open` is missing or failed.
 pub fn open(path: &Path) -> anyhow::Result<()> {
     let status = Command::new("xdg-open").arg(path).status();
     let status = status.context("cannot start xdg-open; open the page by hand")?;

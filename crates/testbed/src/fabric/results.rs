@@ -1,4 +1,4 @@
-//! What a run found, as a line of JSON and a line of CSV.
+//! Results of a run, as a line of JSON and a line of CSV.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,19 +16,19 @@ use super::{
     experiment::{Experiment, Inputs, Outcome},
 };
 
-/// One run: what it was made of and what it found. No times of this machine: the same inputs give
-/// the same bytes.
+/// One run: inputs and results. It contains no times of this machine: the same inputs give the same
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What it was made of.
+    /// Its inputs.
     #[serde(flatten)]
     pub inputs: Inputs,
-    /// What it found.
+    /// Its results.
     #[serde(flatten)]
     pub results: Results,
 }
 
-/// What a run found. Latencies are means unless named otherwise; packets of both directions count.
+/// Results of a run. Latencies are means unless named otherwise; packets of both directions count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names and docs/guide/fabric.md say it")]
 pub struct Results {
@@ -36,7 +36,7 @@ pub struct Results {
     pub packets_received: u64,
     pub packets_dropped: u64,
     pub packets_in_flight: u64,
-    /// Arrived, but wholly old: not counted as received.
+    /// Packets that arrived with duplicate data only; not counted as received.
     #[serde(default)]
     pub packets_repeated: u64,
     pub gateway_packets: u64,
@@ -69,7 +69,7 @@ pub struct Results {
     pub solves: Vec<SolveResult>,
 }
 
-/// One layer's part.
+/// Values of one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct LayerResults {
@@ -78,7 +78,7 @@ pub struct LayerResults {
     pub first_hits: u64,
 }
 
-/// What is kept of a solve: not its time, which differs from machine to machine.
+/// Recorded values of a solve, without its duration, which depends on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SolveResult {
@@ -96,7 +96,7 @@ impl From<&Solve> for SolveResult {
 }
 
 impl Record {
-    /// What `outcome` of `experiment` is.
+    /// Builds the result from the `outcome` of `experiment`.
     #[must_use]
     pub fn new(experiment: &Experiment, outcome: &Outcome) -> Self {
         let mut results = Results::new(&experiment.topology, &outcome.metrics);
@@ -234,7 +234,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// File and line of what is no result.
+    /// File and line of an invalid result.
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Record>)> {
         let name = path.display();
         let context = || format!("cannot open {name}");
@@ -266,11 +266,11 @@ impl Journal {
         Ok((Self { file }, records))
     }
 
-    /// Adds one; it is on the disk when this returns.
+    /// Adds one and syncs it to disk.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// An error of the file system.
     pub fn add(&mut self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
@@ -283,7 +283,7 @@ impl Journal {
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// An error of the file system.
 pub fn write_all(records: &[&Record], json: &Path, csv: &Path) -> anyhow::Result<()> {
     let (mut lines, mut table) = (String::new(), String::new());
     for record in records {

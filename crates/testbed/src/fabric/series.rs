@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// An error of the file system.
 pub fn write(samples: &[Sample], path: &Path) -> anyhow::Result<()> {
     let mut text = String::new();
     for sample in samples {

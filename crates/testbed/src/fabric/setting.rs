@@ -1,4 +1,4 @@
-//! From what people write to an [`Experiment`]: names, sizes and moves, each checked.
+//! From user input to an [`Experiment`]: names, sizes and moves, each checked.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,13 @@ use super::{
     topology, trace,
 };
 
-/// How often the controller solves unless said otherwise: the paper's faster setting.
+/// Default interval of the controller: the shorter one of the paper.
 pub const CONTROLLER_INTERVAL_US: f64 = 150.0;
 
-/// Most cache entries of all switches together.
+/// Maximum number of cache entries of all switches together.
 const CACHE_ENTRIES_MAX: u64 = 1 << 36;
 
-/// A fabric and a workload on it, and what they are called.
+/// A fabric and a workload on it, with their names.
 #[derive(Debug, Clone)]
 pub struct Source {
     topology_name: String,
@@ -38,7 +38,7 @@ pub struct Source {
     digest: String,
 }
 
-/// Everything else about a run, as it is written.
+/// All other options of a run, as given.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "the options of the command line say it")]
 pub struct Setting {
@@ -72,7 +72,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// File and line of what is wrong, or the names there are.
+    /// File and line of a mistake, or the list of valid names.
     pub fn trace(
         (topology_name, topology): (String, Arc<Topology>),
         name: &str,
@@ -107,7 +107,7 @@ impl Setting {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with a name or number, and what was expected.
+    /// The invalid name or number, and what was expected.
     pub fn experiment(&self, source: &Source) -> anyhow::Result<Experiment> {
         let scheme: Scheme = self.scheme.parse()?;
         let topology = &source.topology;

@@ -1,8 +1,8 @@
 //! A grid of runs: every combination of what an experiment file lists, on all cores.
 //!
-//! Each finished run is on the disk before the next begins. A sweep that was stopped, in whatever
-//! way, goes on from there; one that is done does nothing. Which runs are done their inputs say, so
-//! a changed file runs only what it adds.
+//! Each finished run is on the disk before the next begins. A sweep that was stopped or killed
+//! resumes from there; a completed one does nothing. Completed runs are identified by their inputs,
+//! so a changed file runs only what it adds.
 
 use std::{
     collections::BTreeMap,
@@ -32,10 +32,10 @@ use super::{
 };
 use crate::report::Progress;
 
-/// Most runs of one sweep.
+/// Maximum number of runs of one sweep.
 const RUNS_MAX: usize = 100_000;
 
-/// An experiment file: lists of which every combination is run. What has a default need not be said.
+/// An experiment file: lists of which every combination is run. Fields with a default are optional.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -48,7 +48,7 @@ struct Document {
     caches: Vec<Spanned<String>>,
     #[serde(default = "paper")]
     models: Vec<Spanned<String>>,
-    /// Quirks set otherwise than the model has them, a set for each run.
+    /// Sets of quirks that differ from the model, one set for each run.
     #[serde(default = "none")]
     quirks: Vec<Spanned<BTreeMap<String, bool>>>,
     #[serde(default = "one")]
@@ -97,7 +97,7 @@ fn every() -> Vec<f64> {
 /// A sweep, checked and loaded.
 #[derive(Debug)]
 pub struct Sweep {
-    /// What is to be run, in the order of the grid; no two are the same.
+    /// The runs, in the order of the grid, without duplicates.
     pub experiments: Vec<Experiment>,
     directory: PathBuf,
 }
@@ -105,16 +105,16 @@ pub struct Sweep {
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Runs that were done before, and are now.
+    /// Number of runs completed before, and now.
     pub before: usize,
     /// See `before`.
     pub now: usize,
-    /// Runs left: it was stopped.
+    /// Number of runs left after a stop.
     pub left: usize,
 }
 
 impl Sweep {
-    /// Reads an experiment file and everything it names. Results are to go into `directory`.
+    /// Reads an experiment file and everything it names. Results are written to `directory`.
     ///
     /// # Errors
     ///
@@ -135,11 +135,11 @@ impl Sweep {
         Ok(Self { experiments, directory: directory.to_owned() })
     }
 
-    /// Runs what is not done yet, `jobs` at a time, until `stop` is set.
+    /// Executes the remaining runs, `jobs` at a time, until `stop` is set.
     ///
     /// # Errors
     ///
-    /// The first run that failed; what was finished is kept.
+    /// The first run that failed; completed runs are kept.
     pub fn run(&self, jobs: usize, stop: &AtomicBool) -> anyhow::Result<Ended> {
         let directory = &self.directory;
         fs::create_dir_all(directory)
@@ -179,7 +179,7 @@ impl Sweep {
         let now = work.finished.into_inner();
         drop(work.written);
         let (_, records) = Journal::open(&json)?;
-        // In the order of the grid, whatever order they came in; other sweeps' runs behind.
+        // In the order of the grid, regardless of completion order; runs of other sweeps last.
         let mut sorted: Vec<&Record> = Vec::new();
         for experiment in &self.experiments {
             sorted.extend(records.iter().find(|record| record.inputs == experiment.inputs));
@@ -194,12 +194,12 @@ impl Sweep {
     }
 }
 
-/// What the threads of a sweep share.
+/// State shared by the threads of a sweep.
 struct Work<'a> {
     todo: &'a [&'a Experiment],
     next: AtomicUsize,
     finished: AtomicUsize,
-    /// How far each run is, in thousandths.
+    /// Progress of each run, in thousandths.
     shares: Vec<AtomicUsize>,
     written: Mutex<(Journal, File)>,
     failed: Mutex<Option<anyhow::Error>>,
@@ -248,7 +248,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// How far all is.
+    /// Progress of all runs.
     fn line(&self, began: Instant) -> String {
         let thousandths: usize = self.shares.iter().map(|share| share.load(Relaxed)).sum();
         let share = thousandths as f64 / 1_000.0 / self.shares.len().max(1) as f64;
@@ -272,7 +272,7 @@ fn cost(record: &Record, cost: Cost) -> serde_json::Value {
 }
 
 impl Document {
-    /// Every combination, without those that are the same; or what is wrong, and where.
+    /// Every combination, without duplicates; or the mistake and its position.
     fn experiments(&self, base: &Path) -> Result<Vec<Experiment>, (Range<usize>, anyhow::Error)> {
         self.check_names()?;
         let mut experiments: Vec<Experiment> = Vec::new();
@@ -307,7 +307,7 @@ impl Document {
         Ok(experiments)
     }
 
-    /// Names that mean nothing with any topology and trace.
+    /// Names that are invalid with any topology and trace.
     fn check_names(&self) -> Result<(), (Range<usize>, anyhow::Error)> {
         for scheme in &self.schemes {
             let known = scheme.get_ref().parse::<Scheme>();

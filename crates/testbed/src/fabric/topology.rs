@@ -13,14 +13,14 @@ use toml::Spanned;
 /// The fabrics of the paper's Table 3.
 const BUILT_IN: [&str; 2] = ["ft8-10k", "ft16-400k"];
 
-/// Most VMs of a topology file: virtual addresses have 32 bits, and nobody means more.
+/// Maximum number of VMs of a topology file: virtual addresses have 32 bits.
 const VMS_MAX: u64 = 100_000_000;
 
 /// Finds a built-in fabric, or reads a file.
 ///
 /// # Errors
 ///
-/// Says which names there are, or what is wrong with the file and where.
+/// The list of valid names, or the mistake in the file with its position.
 pub fn find(name: &str) -> anyhow::Result<Topology> {
     match name {
         "ft8-10k" => return Ok(Topology::ft8_10k()),
@@ -54,7 +54,7 @@ fn parse(text: &str, name: &str) -> anyhow::Result<Topology> {
     Ok(topology)
 }
 
-/// What the file calls a field of a topology.
+/// Name of a topology field in the file.
 fn key_of(field: &'static str) -> &'static str {
     match field {
         "gateways" => "gateway_racks",
@@ -63,13 +63,13 @@ fn key_of(field: &'static str) -> &'static str {
     }
 }
 
-/// Line and column of a key's value; of the file, if the key is not there.
+/// Line and column of the value of a key; start of the file if the key is missing.
 fn place_of(text: &str, key: &str) -> String {
     let document: BTreeMap<String, Spanned<toml::Value>> = toml::from_str(text).unwrap_or_default();
     notation::place(text, document.get(key).map(Spanned::span))
 }
 
-/// A topology file. What has a default need not be said; the defaults are the paper's.
+/// A topology file. Fields with a default are optional; the defaults are those of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -78,7 +78,7 @@ struct Document {
     servers_per_rack: u32,
     spines_per_pod: u32,
     cores: u32,
-    /// On each server; or `vms` of the whole, spread evenly in order.
+    /// VMs on each server; alternatively `vms` in total, distributed evenly in order.
     vms_per_server: Option<u32>,
     vms: Option<u64>,
     /// Racks with gateways, numbered over all pods.
@@ -127,7 +127,7 @@ impl Default for Roles {
 }
 
 impl Document {
-    /// Or the key that is wrong, and what was expected.
+    /// Or the invalid key, and what was expected.
     fn topology(&self) -> Result<Topology, (&'static str, String)> {
         let gateways = self.gateway_racks.iter();
         let gateways = gateways

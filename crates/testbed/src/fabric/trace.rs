@@ -15,20 +15,20 @@ use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 
 use super::memory;
 
-/// Most bytes a trace may have, unpacked.
+/// Maximum size of a trace in bytes, unpacked.
 const TRACE_BYTES_MAX: u64 = 8 << 30;
 
-/// Reads a trace, unpacking it if its name ends in `.gz`. `protocol` is what carries it, unless the
-/// trace says so itself.
+/// Reads a trace, unpacking it if its name ends in `.gz`. `protocol` applies if the trace does not
+/// name one.
 ///
 /// # Errors
 ///
-/// File and line of what is wrong, and what was expected there.
+/// File and line of a mistake, and what was expected there.
 pub fn read(path: &Path, protocol: Protocol, topology: &Topology) -> anyhow::Result<Workload> {
     Ok(Workload::parse(&unpacked(path)?, &path.display().to_string(), protocol, topology.vms())?)
 }
 
-/// What is wrong with a row of a trace that was read: with its file and line.
+/// A mistake in a row of a trace, with file and line.
 pub fn misfit(path: &Path, error: ::fabric::Error) -> anyhow::Error {
     let ::fabric::Error::Flow { index, what, expected, got } = &error else { return error.into() };
     let line = unpacked(path).ok().and_then(|text| Workload::line_of(&text, *index));
@@ -52,7 +52,7 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
     read.with_context(|| format!("cannot read the trace {name}"))?;
     ensure!(
         text.len() as u64 <= most,
-        "{name}: expected at most {most} bytes unpacked, what fits into memory with all that is \
+        "{name}: expected at most {most} bytes unpacked, what fits into memory with everything \
          made of it; got more"
     );
     Ok(text)
@@ -62,7 +62,7 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Says which names there are, or what the topology lacks.
+/// The list of valid names, or what the topology lacks.
 pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::Result<Workload> {
     let Some(generator) = Generator::named(name) else {
         let known = Generator::ALL.map(Generator::name).join(", ");
@@ -72,11 +72,11 @@ pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::R
     Ok(generator.draw(topology, share, seed)?)
 }
 
-/// Writes a trace, packed if its name ends in `.gz`; never half of one under its own name.
+/// Writes a trace atomically, packed if its name ends in `.gz`.
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// An error of the file system.
 pub fn write(workload: &Workload, path: &Path) -> anyhow::Result<()> {
     let context = || format!("cannot write {}", path.display());
     let mut unfinished = path.as_os_str().to_owned();

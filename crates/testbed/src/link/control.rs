@@ -1,4 +1,4 @@
-//! How a handle rules the thread that moves its bytes.
+//! Commands from a handle to the thread that moves its bytes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 use rustix::time::Timespec;
 
-/// What a handle asks of its thread.
+/// A command of a handle to its thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     Cut,
@@ -18,7 +18,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// A command, and whom to tell once it is carried out.
+/// A command, and the channel that reports its completion.
 type Order = (Command, SyncSender<()>);
 
 /// The handle's end. Dropping it stops the thread and waits for its end.
@@ -48,7 +48,7 @@ impl Control {
         Ok(Self { orders, wake, thread: Some(thread) })
     }
 
-    /// Returns once the thread has obeyed (or is gone).
+    /// Returns after the thread has carried out the command, or has ended.
     pub(super) fn command(&self, command: Command) {
         let (obeyed, wait) = sync_channel(1);
         if self.orders.send((command, obeyed)).is_ok() {
@@ -76,7 +76,7 @@ impl Drop for Control {
 }
 
 impl Commands {
-    /// Carries out what waits. False when the thread is to end.
+    /// Carries out waiting commands. False when the thread must end.
     pub(super) fn carry_out(&self, mut obey: impl FnMut(Command)) -> bool {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         while let Ok((command, obeyed)) = self.orders.try_recv() {
@@ -96,7 +96,7 @@ impl AsFd for Commands {
     }
 }
 
-/// A duration as the kernel takes it.
+/// A duration as the `timespec` of the kernel.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

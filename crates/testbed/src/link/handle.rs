@@ -1,4 +1,4 @@
-//! What rules a running path.
+//! Handle of a running path.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,14 +7,14 @@ use super::{
     stats::{LinkCounters, LinkStats},
 };
 
-/// A running path. Dropping it stops the path, and removes what it made.
+/// A running path. Dropping it stops the path and removes its devices.
 pub struct LinkHandle {
     pub(super) counters: Arc<LinkCounters>,
     pub(super) control: Control,
 }
 
 impl LinkHandle {
-    /// What has crossed so far; a tunnel knows of packets only, not of connections.
+    /// Traffic so far; a tunnel counts packets only, not connections.
     #[must_use]
     pub fn stats(&self) -> LinkStats {
         self.counters.snapshot()
@@ -30,12 +30,12 @@ impl LinkHandle {
         self.control.command(Command::Restore);
     }
 
-    /// Changes the one-way delays for what enters the path from now on.
+    /// Changes the one-way delays of data that enters the path from now on.
     pub fn set_delay(&self, up: Duration, down: Duration) {
         self.control.command(Command::SetDelay { up, down });
     }
 
-    /// Stops the path, removes what it made and returns what crossed it.
+    /// Stops the path, removes its devices and returns its statistics.
     pub fn stop(mut self) -> LinkStats {
         self.control.stop();
         self.stats()

@@ -7,8 +7,8 @@
 //! - [`Tunnel`] passes on packets between two network namespaces; it needs root. Handshakes,
 //!   slow start and retransmissions are then the kernel's own.
 //!
-//! Both ask the same [`Schedule`] when a thing that enters the path leaves it. That file reads no
-//! clock, so it is tested under virtual time, and a run is repeated by its seed.
+//! Both use the same [`Schedule`] for the time at which data leaves the path. It reads no clock, so
+//! tests run it under virtual time, and the seed reproduces a run.
 //!
 //! It is not: a model of congestion between flows beyond one shared bottleneck with one queue.
 //!

@@ -1,7 +1,7 @@
 //! A path for TCP connections, without root and for any client.
 //!
-//! The relay accepts a connection at once, opens one to the far side, and passes the bytes on
-//! when the [`Schedule`](super::Schedule) says so. What a relay can know only by its model:
+//! The relay accepts a connection at once, opens one to the server, and forwards the bytes at the
+//! times of the [`Schedule`](super::Schedule). A relay emulates the following only by a model:
 //!
 //! - **Handshake.** The kernel answers the client's SYN locally. With `handshake` (the default)
 //!   what the client sends is held for the round trip its connect would have taken, so the first
@@ -11,10 +11,10 @@
 //!   retransmission ([`Schedule::stream`](super::Schedule::stream)). Congestion windows do not
 //!   shrink.
 //! - **Rate.** All connections share one bottleneck each way; when its queue is full the relay
-//!   stops reading, and the sender feels it.
-//! - **Cut.** Nothing is read or delivered, connects included. What was on the way has to be sent
-//!   again at the restore and pays the delay again. Nobody's timeout is emulated: a real TCP
-//!   waits longer than the cut, up to twice as long.
+//!   stops reading, which blocks the sender.
+//! - **Cut.** Nothing is read or delivered, connects included. Data in flight is sent again at the
+//!   restore, with the full delay. Retransmission timeouts are not emulated: a real TCP waits
+//!   longer than the cut, up to twice as long.
 //! - **End.** Half-close and reset arrive after the bytes before them, with delay.
 
 use std::io;
@@ -33,28 +33,28 @@ mod connection;
 mod flow;
 mod worker;
 
-/// How to relay: where, and over what kind of path.
+/// Configuration of a relay: addresses and path.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// Where clients connect; port 0 picks a free one.
+    /// Address that clients connect to; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Where their connections go.
+    /// Address that connections are forwarded to.
     pub to: SocketAddr,
-    /// The path from the client to the far side.
+    /// The path from the client to the server.
     pub up: PathConfig,
     /// The path back.
     pub down: PathConfig,
     /// Whether a connection's first bytes also wait for the round trip of its handshake.
     pub handshake: bool,
-    /// When the path is cut, as ranges of time since the start.
+    /// Outages, as ranges of time since the start.
     pub cuts: Vec<Range<Duration>>,
-    /// Jitter and losses follow from this number. Connections share it, so they repeat only as
-    /// far as the order of their bytes repeats.
+    /// Seed of jitter and losses. Connections share it, so they repeat only as far as the order of
+    /// their bytes repeats.
     pub seed: u64,
     /// Limit on the connections open at once; later ones wait to be accepted.
     pub connections_max: usize,
-    /// Limit on the bytes one connection has on the way in one direction; `None` derives it from
-    /// rate and delay. It acts as a window: no more than this leaves per one-way delay.
+    /// Limit on the bytes in flight of one connection in one direction; `None` derives it from rate
+    /// and delay. It acts as a window: no more than this leaves per one-way delay.
     pub window_bytes: Option<usize>,
     /// The time before a departure for which the thread polls instead of sleeping, which costs
     /// processor time for precision: a sleeping thread wakes up this late on a busy virtual
@@ -98,7 +98,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// When it cannot listen on `listen`, or the system is out of descriptors or threads.
+    /// It cannot listen on `listen`, or the system is out of descriptors or threads.
     pub fn start(config: RelayConfig) -> io::Result<RelayHandle> {
         let listener = TcpListener::bind(config.listen).map_err(|error| {
             let explained = format!("cannot listen on {}: {error}", config.listen);
@@ -123,13 +123,13 @@ pub struct RelayHandle {
 }
 
 impl RelayHandle {
-    /// Where clients connect.
+    /// Address that clients connect to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Stops the relay, closes its connections and returns what crossed it.
+    /// Stops the relay, closes its connections and returns its statistics.
     pub fn stop(self) -> LinkStats {
         self.link.stop()
     }

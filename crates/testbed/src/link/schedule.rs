@@ -1,4 +1,4 @@
-//! When does what enters a path leave it? One direction of a path, as arithmetic.
+//! Departure times of one direction of a path, as pure arithmetic.
 //!
 //! ```text
 //! enters ──▶ queue ──▶ serialised at the rate ──▶ delay ± jitter ──▶ leaves
@@ -6,7 +6,7 @@
 //!              └ full, lost or cut: never leaves
 //! ```
 //!
-//! Nothing here reads a clock or draws from anything but its seed.
+//! It reads no clock, and all randomness comes from its seed.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use rand_pcg::Pcg64Mcg;
 /// The least retransmission timeout of Linux, beyond the round trip (`TCP_RTO_MIN`).
 const RETRANSMISSION_TIMEOUT_MIN: Duration = Duration::from_millis(200);
 
-/// So many segments must arrive behind a lost one before its sender notices without a timeout
-/// (RFC 5681, section 3.2: three duplicate acknowledgements).
+/// Number of segments that must arrive after a lost one before its sender detects the loss without
+/// a timeout (RFC 5681, section 3.2: three duplicate acknowledgements).
 const FAST_RETRANSMIT_SEGMENTS: usize = 3;
 
 /// One direction of a path. The default is a perfect one.
@@ -31,8 +31,8 @@ pub struct PathConfig {
     pub bits_per_second: Option<u64>,
     /// Share of lost packets, 0.0 to 1.0.
     pub loss: f64,
-    /// What the queue before the bottleneck holds, as the time to drain it. A packet that finds
-    /// it full is dropped; a stream is held back instead.
+    /// Length of the queue before the bottleneck, as the time to drain it. When it is full, a
+    /// packet is dropped; a stream is held back instead.
     pub queue: Duration,
     /// Whether jitter may let a later packet overtake an earlier one. Never so for a stream.
     pub reorder: bool,
@@ -54,18 +54,19 @@ impl Default for PathConfig {
     }
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It leaves the path at this time.
     Leaves(Duration),
     /// It is lost on the way.
     Lost,
-    /// It found the queue before the bottleneck full.
+    /// It is dropped, because the queue before the bottleneck is full.
     QueueFull,
 }
 
-/// What must leave in the order it entered: one stream, or all packets of a direction.
+/// Keeps the departure order equal to the order of entry: of one stream, or of all packets of a
+/// direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
     last: Duration,
@@ -79,7 +80,7 @@ impl Order {
     }
 }
 
-/// One direction of a path at work.
+/// State of one direction of a path.
 #[derive(Debug)]
 pub struct Schedule {
     config: PathConfig,
@@ -89,7 +90,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A path on which nothing travels yet. The same seed gives the same jitter and losses.
+    /// An empty path. The same seed gives the same jitter and losses.
     #[must_use]
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Self { config, random: Pcg64Mcg::seed_from_u64(seed), link_free_at: Duration::ZERO }
@@ -101,7 +102,7 @@ impl Schedule {
         &self.config
     }
 
-    /// Changes the one-way delay for what enters from now on.
+    /// Changes the one-way delay of data that enters from now on.
     pub fn set_delay(&mut self, delay: Duration) {
         self.config.delay = delay;
     }
@@ -120,7 +121,7 @@ impl Schedule {
         Fate::Leaves(if self.config.reorder { leaves_at } else { order.keep(leaves_at) })
     }
 
-    /// How often the packet that is about to enter does so.
+    /// Number of copies of the next packet.
     pub fn copies(&mut self) -> usize {
         let duplicate = self.config.duplicate;
         1 + usize::from(duplicate > 0.0 && self.random.random_bool(duplicate))
@@ -129,8 +130,8 @@ impl Schedule {
     /// Bytes of a stream enter the path together. Calls `leave(bytes, at)` for each run of them
     /// that leaves together, in order, and returns how many segments were lost.
     ///
-    /// A lost segment delays itself and all behind it by what its retransmission costs the real
-    /// protocol: one `round_trip` when enough follows for its sender to notice, else a timeout.
+    /// A lost segment delays itself and all behind it by the time of its retransmission: one
+    /// `round_trip` when enough segments follow for the sender to detect the loss, else a timeout.
     /// The retransmission itself is never lost.
     pub fn stream(
         &mut self,
@@ -165,7 +166,7 @@ impl Schedule {
         order.keep(now.max(self.link_free_at) + crossing)
     }
 
-    /// When a stream which is held back by a full queue may enter again; `None` is now.
+    /// Time at which a stream held back by a full queue may enter again; `None` is now.
     #[must_use]
     pub fn held_back_until(&self, now: Duration) -> Option<Duration> {
         let until = self.link_free_at.saturating_sub(self.config.queue);
@@ -185,7 +186,7 @@ impl Schedule {
         SEGMENT_BYTES.max(bytes as usize)
     }
 
-    /// How long what enters now waits for the bottleneck.
+    /// Current waiting time at the bottleneck.
     fn waiting(&self, now: Duration) -> Duration {
         self.link_free_at.saturating_sub(now)
     }
@@ -215,7 +216,7 @@ impl Schedule {
 /// What a segment of a stream carries: an Ethernet frame less its IP and TCP headers and options.
 pub(super) const SEGMENT_BYTES: usize = 1448;
 
-/// How much later than the first try a lost segment arrives.
+/// Additional delay of a lost segment.
 fn retransmission(segments_behind: usize, round_trip: Duration) -> Duration {
     if segments_behind >= FAST_RETRANSMIT_SEGMENTS {
         round_trip

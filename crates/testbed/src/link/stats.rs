@@ -1,25 +1,25 @@
-//! What crossed a path, counted.
+//! Counters of a path.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What crossed one direction of a path.
+/// Counters of one direction of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStats {
     /// Bytes delivered.
     pub bytes: u64,
     /// Packets which entered; for a relay, the pieces a stream was read in.
     pub packets: u64,
-    /// Packets or segments lost on the way, those a cut swallowed included.
+    /// Packets or segments lost on the way, including losses by a cut.
     pub lost: u64,
-    /// Packets which found the queue full.
+    /// Packets dropped because the queue was full.
     pub dropped: u64,
     /// Bytes on the way now.
     pub queued_bytes: u64,
 }
 
-/// What crossed a path. The time of the snapshot is left to the caller.
+/// Counters of a path. The caller records the time of the snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// From the client to the server, or from side a to side b.
@@ -33,7 +33,7 @@ pub struct LinkStats {
 }
 
 impl LinkStats {
-    /// One line about what happened since `earlier`, which was `elapsed` ago.
+    /// One line about the traffic since `earlier`, which was `elapsed` ago.
     pub fn since(&self, earlier: &Self, elapsed: Duration) -> impl fmt::Display + use<> {
         let (now, then) = (*self, *earlier);
         fmt::from_fn(move |f| {
@@ -125,7 +125,7 @@ pub(super) fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
 
-/// Takes from a gauge that only one thread writes.
+/// Subtracts from a gauge that only one thread writes.
 pub(super) fn take(gauge: &AtomicU64, amount: u64) {
     gauge.fetch_sub(amount, Ordering::Relaxed);
 }

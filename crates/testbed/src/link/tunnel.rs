@@ -1,13 +1,14 @@
 //! A path for packets between two network namespaces. Needs root.
 //!
-//! Two TUN devices, one in each namespace; what the kernel sends into one comes out of the other
-//! when the [`Schedule`](super::Schedule) says so. Handshakes, slow start and retransmissions are
-//! the kernel's own, so results depend on its congestion control: note it beside them.
+//! Two TUN devices, one in each namespace; packets that the kernel sends into one leave the other
+//! at the times of the [`Schedule`](super::Schedule). Handshakes, slow start and retransmissions
+//! are the kernel's own, so results depend on its congestion control: note it beside them.
 //!
 //! - **Offload.** On a path without loss and faster than 1 Gbit/s the kernel hands over packets
 //!   of up to 64 KiB, which cross whole; otherwise each packet on the wire is one here.
-//! - **Cut.** What enters is lost, and so is what was on the way.
-//! - **Layer 3.** There is no Ethernet header, so nothing that needs one works across.
+//! - **Cut.** Packets that enter are lost, and so are those in flight.
+//! - **Layer 3.** There is no Ethernet header, so protocols that need one do not work across the
+//!   tunnel.
 //!
 //! The devices vanish with the process, however it ends.
 
@@ -28,7 +29,7 @@ use worker::Worker;
 mod device;
 mod worker;
 
-/// Slower paths than this, in bits per second, are emulated one packet on the wire at a time.
+/// Rate, in bits per second, below which each packet on the wire is emulated on its own.
 const OFFLOAD_BITS_PER_SECOND_MIN: u64 = 1_000_000_000;
 
 /// An IPv4 address with the length of its network's prefix, as `10.0.0.1/30`.
@@ -65,20 +66,20 @@ pub struct TunnelEnd {
     pub address: Address,
 }
 
-/// How to tunnel: between what, and over what kind of path.
+/// Configuration of a tunnel: its ends and path.
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
     /// The client's end.
     pub a: TunnelEnd,
-    /// The far end.
+    /// The server's end.
     pub b: TunnelEnd,
     /// The path from a to b.
     pub up: PathConfig,
     /// The path back.
     pub down: PathConfig,
-    /// When the path is cut, as ranges of time since the start.
+    /// Outages, as ranges of time since the start.
     pub cuts: Vec<Range<Duration>>,
-    /// Jitter and losses follow from this number.
+    /// Seed of jitter and losses.
     pub seed: u64,
     /// Largest packet, in bytes.
     pub packet_bytes_max: u16,
@@ -116,7 +117,7 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// Without the right to make devices, or when a namespace or device name cannot be used.
+    /// Missing privileges to create devices, or an invalid namespace or device name.
     pub fn start(config: TunnelConfig) -> io::Result<LinkHandle> {
         let a = device::open(&config.a, config.packet_bytes_max, is_offloaded(&config.up))?;
         let b = device::open(&config.b, config.packet_bytes_max, is_offloaded(&config.down))?;

@@ -1,4 +1,4 @@
-//! A memcached in a namespace, with and without the program before it.
+//! A memcached in a namespace, with and without the XDP program in front of it.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -45,14 +45,14 @@ pub(super) fn key(number: u32) -> String {
     format!("key:{number:08}")
 }
 
-/// Keeps a thread on one processor; `None` is this one.
+/// Pins a thread to one processor; `None` is the current thread.
 pub(super) fn stay_on(processor: usize, thread: Option<Pid>) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor);
     sched_setaffinity(thread, &set).context("cannot choose a processor")
 }
 
-/// memcached, which ends with this.
+/// memcached; dropping this ends it.
 pub(super) struct Memcached(Child);
 
 impl Memcached {
@@ -107,7 +107,7 @@ fn store(server: SocketAddr) -> anyhow::Result<()> {
     let mut answers = BufReader::new(stream.try_clone()?);
     for number in 0..KEYS {
         let value = "v".repeat(VALUE_BYTES);
-        // At once: a piece would wait until the one before it is acknowledged.
+        // In one write: a second one would wait for the acknowledgement of the first.
         let command = format!("set {} 0 0 {VALUE_BYTES}\r\n{value}\r\n", key(number));
         stream.write_all(command.as_bytes())?;
         let mut line = String::new();
@@ -117,8 +117,8 @@ fn store(server: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Attaches the program to `client0` of this thread's namespace, fills it with `keys` first keys, says
-/// so and controls it until told to stop.
+/// Attaches the program to `client0` of this thread's namespace, caches the first `keys` keys,
+/// signals that, and runs the controller until it is stopped.
 fn control<S: Switch>(
     server: SocketAddr,
     keys: u32,
@@ -127,7 +127,7 @@ fn control<S: Switch>(
 ) -> anyhow::Result<()> {
     let mut config = Config { netcache_port: 0, memcache_port: PORT, ..Config::default() };
     if keys == 0 {
-        // Nothing becomes hot enough to be cached.
+        // No further key becomes hot enough to be cached.
         config.statistics.threshold = u16::MAX;
     }
     let mut plane = DataPlane::load(config)?;
@@ -147,7 +147,7 @@ fn control<S: Switch>(
     switch.run(stop)
 }
 
-/// Gets `at_once` keys at a time for `span`: microseconds each such round took.
+/// Gets `at_once` keys at a time for `span`; returns the microseconds of each round.
 pub(super) fn gets(server: SocketAddr, at_once: u16, span: Duration) -> anyhow::Result<Vec<f64>> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(server)?;
@@ -204,7 +204,7 @@ pub(super) fn beside<S: Switch, T: Send>(
             control::<S>(server, keys, is_ready, stop)
         });
         let done = scope.spawn(move || {
-            // Where it fails, the other thread says why.
+            // If it fails, the other thread reports the error.
             is_ready.recv().context("the program is not attached")?;
             namespaces.enter(End::Client)?;
             stay_on(0, None)?;
@@ -217,7 +217,7 @@ pub(super) fn beside<S: Switch, T: Send>(
     })
 }
 
-/// What attaching gives, in the server's namespace.
+/// Attaches the program in the server's namespace and returns the result.
 pub(super) fn at_switch<T: Send>(
     namespaces: &Namespaces,
     attach: impl FnOnce() -> anyhow::Result<T> + Send,
@@ -231,13 +231,13 @@ pub(super) fn at_switch<T: Send>(
     })
 }
 
-/// The one that a tenth are less than: what else the machine does makes a round longer, never shorter.
+/// The 10th percentile: other load on the machine makes a round longer, never shorter.
 pub(super) fn tenth(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 10).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle one.
+/// The median.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -38,7 +38,7 @@ pub(super) fn measure<S: Switch>(
     config.up.delay = ROUND_TRIP / 2;
     config.down.delay = ROUND_TRIP / 2;
     let tunnel = Tunnel::start(config).context("cannot make the link")?;
-    // What comes over the link is answered over it.
+    // Requests that arrive over the link are answered over it.
     let to_clients = ["route", "add", "10.1.0.0/24", "via", "10.77.0.1"];
     ip(&[&["-n", &namespaces.name(End::Servers)][..], &to_clients].concat())?;
     let _memcached = Memcached::start(&namespaces, End::Servers, SERVER)?;

@@ -1,6 +1,6 @@
-//! What the program costs gets it does not answer: memcached on the second processor, clients on the
-//! first, and nothing cached. Beside it what any program at a veth pair's end costs them, one that does
-//! nothing: the kernel copies each packet so that a program may change it.
+//! Cost of the program for gets that it does not answer: memcached on the second processor, clients
+//! on the first, and nothing cached. For comparison, the cost of an XDP program at the end of a
+//! veth pair that does nothing: the kernel copies each packet so that a program may change it.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const SPAN: Duration = Duration::from_millis(700);
-/// Gets under way.
+/// Number of outstanding gets.
 const AT_ONCE: u16 = 32;
 
 pub(super) fn measure<S: Switch>(
@@ -39,7 +39,7 @@ pub(super) fn measure<S: Switch>(
             drop(passing);
             rate
         };
-        // Each goes first as often as the others, so that a drift of the machine favours none.
+        // Each variant is first equally often, so that a drift of the machine favours none.
         without.push(rate(None)?);
         with.push(rate(Some(0))?);
         idle.push(rate_idle()?);

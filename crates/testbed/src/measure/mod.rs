@@ -1,4 +1,4 @@
-//! What the data plane costs and saves: a packet by itself, a machine behind a veth pair, a far
+//! Cost and savings of the data plane: a single packet, a machine behind a veth pair, a distant
 //! server.
 
 mod host;
@@ -19,7 +19,7 @@ pub struct Reading {
     pub name: String,
     /// In `unit`.
     pub values: Vec<f64>,
-    /// What the numbers are.
+    /// Meaning of the numbers.
     pub unit: &'static str,
 }
 
@@ -36,10 +36,11 @@ pub enum What {
     Link,
 }
 
-/// Measures `rounds` times, each thing once a round; `show` gets the name of each step.
+/// Measures everything once in each of `rounds` rounds; `show` is called with the name of each
+/// step.
 ///
 /// # Errors
-/// There is no data plane, or the kernel refuses.
+/// The build has no data plane, or a kernel call fails.
 pub fn measure<S: Switch>(
     what: What,
     rounds: usize,

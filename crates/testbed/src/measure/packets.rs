@@ -1,4 +1,5 @@
-//! What a packet costs in the kernel, ours and the smallest responder's, in interleaved rounds.
+//! Cost of a packet in the kernel, for our program and for the smallest responder, in interleaved
+//! rounds.
 
 use anyhow::{Context, ensure};
 use switch::{
@@ -13,7 +14,7 @@ use wire::netcache::{self, Flags, Message, Op};
 
 use super::Reading;
 
-/// Packets of one reading.
+/// Number of packets of one reading.
 const PACKETS: u32 = 200_000;
 const SMALL: u32 = 1024;
 const LARGE: u32 = 1 << 20;
@@ -25,7 +26,7 @@ struct Side {
     first: u32,
     op: Op,
     value_bytes: usize,
-    /// Of each put and its update, the update.
+    /// Of each pair of a put and its update, the update.
     updates: bool,
 }
 
@@ -37,7 +38,7 @@ fn name(number: u32) -> netcache::Key {
 
 fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPlane> {
     let plane = DataPlane::load(Config { entries: keys, values, ..Config::default() })?;
-    // What is run without a network comes in at the loopback interface.
+    // Test runs without a network arrive on the loopback interface.
     plane.take_side(1, attach::Side::Servers)?;
     let key = |number| Key {
         name: name(number),
@@ -58,7 +59,7 @@ fn plane(keys: u32, value_bytes: usize, values: Values) -> anyhow::Result<DataPl
                 bitmap: ((1 << units) - 1) << (number % share * units),
             },
         };
-        // A full bucket leaves one in a million out.
+        // About one in a million keys is not cached, because its bucket is full.
         plane.admit(number, &key(number), room, 1);
         plane.fill(number, 1, &value);
     }
@@ -141,7 +142,7 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str)) -> anyhow::Result<Vec<
 }
 
 fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
-    // An update comes from where its put goes to.
+    // The source of an update is the destination of its put.
     let server = ([10, 0, 0, 2], 50_000).into();
     let from = if side.updates { server } else { ([10, 0, 0, 1], 40_000).into() };
     let value = vec![7; side.value_bytes];
@@ -164,7 +165,7 @@ fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
     Ok(2.0 * pairs - alone)
 }
 
-/// Values stored by updates so far.
+/// Number of values stored by updates so far.
 fn updates(plane: &DataPlane) -> anyhow::Result<u64> {
     let counts = plane.counts()?;
     let update = COUNTERS.iter().position(|(name, _)| *name == "update");

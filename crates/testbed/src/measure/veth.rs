@@ -35,30 +35,30 @@ use crate::{
 };
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
-/// Rates asked at, a second: whoever is asked too much answers less than it could.
+/// Request rates per second: an overloaded responder answers less than its maximum.
 const RATES: [u32; 9] =
     [60_000, 90_000, 130_000, 200_000, 400_000, 700_000, 1_000_000, 1_500_000, 4_000_000];
 const STEP: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_micros(100);
-/// Asked by one call; each call makes its frames anew.
+/// Requests per call; each call builds its frames anew.
 const AT_ONCE: u32 = 8_192;
-/// How urgent it is to receive what there is, and to ask for more; 0 is what everything else has.
+/// Nice values of receiving and sending; 0 is the default of other processes.
 const RECEIVES: i32 = -20;
 const ASKS: i32 = -10;
-/// The port the smallest responder answers at.
+/// Port of the smallest responder.
 const SMALLEST_PORT: u16 = 50_000;
 
-/// Who is asked, and what for.
+/// The responder, and the requests.
 #[derive(Clone, Copy)]
 enum Peer {
-    /// memcached, or the program in its stead.
+    /// memcached, or the program in front of it.
     Memcached,
-    /// The smallest responder there could be: what the veth pair and the flood themselves allow.
+    /// The smallest possible responder: the limit of the veth pair and the flood.
     Smallest,
 }
 
-/// Answers a second, and answers a second that the second processor's part of the work took: the
-/// latter hardly changes with what else the machine does.
+/// Answers per second, and answers per second of processor time of the second processor; the latter
+/// hardly depends on other load.
 #[derive(Default)]
 struct Speed {
     rate: f64,
@@ -77,7 +77,7 @@ pub(super) fn measure<S: Switch>(
         show(&format!("round {} of {rounds}", round + 1));
         let most = |peer| best(&namespaces, peer, memcached.id());
         ours.push(beside::<S, _>(&namespaces, server, Some(KEYS), || most(Peer::Memcached))?);
-        // Frames go into a veth pair's end only where a program receives.
+        // A veth pair accepts XDP frames at one end only if a program is attached to the other.
         let passing = at_switch(&namespaces, || Ok(attach::accept("client0")?))?;
         theirs.push(beside::<S, _>(&namespaces, server, None, || most(Peer::Memcached))?);
         drop(passing);
@@ -115,7 +115,7 @@ fn name(number: u32) -> netcache::Key {
     name
 }
 
-/// A get of the first key, where its 8 digits begin in the payload, and what its answer has.
+/// A get of the first key, the position of its 8 digits in the payload, and the expected answer.
 fn get(peer: Peer) -> (u16, Vec<u8>, u32, Awaited) {
     match peer {
         Peer::Memcached => {
@@ -132,7 +132,7 @@ fn get(peer: Peer) -> (u16, Vec<u8>, u32, Awaited) {
     }
 }
 
-/// The most answers a second, over all rates.
+/// Maximum number of answers per second over all rates.
 fn best(namespaces: &Namespaces, peer: Peer, memcached: Pid) -> anyhow::Result<Speed> {
     let (port, payload, digits, awaited) = get(peer);
     let frame = Frame::udp((CLIENT, 40_000).into(), (GATEWAY, port).into());
@@ -141,13 +141,13 @@ fn best(namespaces: &Namespaces, peer: Peer, memcached: Pid) -> anyhow::Result<S
     frame[6..12].copy_from_slice(&station(End::Client));
     // Without a checksum, since the key changes.
     frame[40..42].copy_from_slice(&[0, 0]);
-    // Behind Ethernet, IPv4, UDP.
+    // After the Ethernet, IPv4 and UDP headers.
     let question = Question { frame: &frame, key_offset: 14 + 20 + 8 + digits, keys: KEYS };
     let index = index_of("eth0").context("no eth0")?;
     let mut flood = Flood::at("eth0", index, question, awaited)?;
     let working = [apart(namespaces, End::Switch, "client0", 1)?, memcached];
     apart(namespaces, End::Client, "eth0", 0)?;
-    // Answers that wait are received before more is asked: there is room for 256.
+    // Waiting answers are received before further requests are sent: the buffer holds 256.
     setpriority_process(None, ASKS).context("cannot set a priority")?;
     let mut best = Speed::default();
     for rate in RATES {
@@ -187,7 +187,7 @@ fn index_of(interface: &str) -> Option<u32> {
     })
 }
 
-/// Lets an interface's packets be received by a thread of their own, on one processor.
+/// Lets a separate kernel thread, pinned to one processor, receive the packets of an interface.
 fn apart(
     namespaces: &Namespaces,
     end: End,
@@ -205,7 +205,7 @@ fn apart(
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         threads.extend(id.filter(|_| comm.starts_with(&prefix)));
     }
-    // Others' interfaces may have the same name; this one's thread is the newest.
+    // Interfaces in other namespaces may have the same name; this one has the newest thread.
     let newest = threads.into_iter().max().and_then(Pid::from_raw);
     let newest = newest.with_context(|| format!("no thread {prefix}"))?;
     setpriority_process(Some(newest), RECEIVES).context("cannot set a priority")?;
@@ -213,7 +213,7 @@ fn apart(
     Ok(newest)
 }
 
-/// How long the threads of these processes have run.
+/// Processor time of the threads of these processes.
 fn ran(processes: [Pid; 2]) -> anyhow::Result<Duration> {
     let mut sum = 0;
     for process in processes {

@@ -1,5 +1,5 @@
-//! Clients that ask at one rate, in total, whatever is answered, and find the rate at which a rack
-//! loses little: the throughput the paper means (section 6.1).
+//! Open-loop clients with one total rate. They search the rate at which a rack loses little: the
+//! throughput as the paper defines it (section 6.1).
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -15,35 +15,35 @@ use wire::netcache::{Flags, Message, Op};
 
 use super::{Config, Popularity, now, servers::SOCKET_BYTES};
 
-/// What is counted together, and how often the rate is set.
+/// Length of a counting window, and the interval at which the rate is set.
 pub const WINDOW: Duration = Duration::from_millis(100);
-/// Answers that come in a later window than this one after the question's are lost.
+/// Number of windows after the query's in which an answer counts; a later one counts as lost.
 const LATE_WINDOWS: usize = 1;
-/// How long servers may take until they take writes.
+/// Timeout until the servers accept writes.
 const WRITES_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_micros(500);
-/// Queries made up for after a pause; more would be a burst nobody asked for.
+/// Maximum number of queries that are caught up after a pause; more would be an unintended burst.
 const BEHIND_MAX: Duration = Duration::from_millis(20);
-/// Between these the rate stays: the lower half of the paper's 0.5 % to 1 %, so that a second of bad
-/// luck is still in it.
+/// Loss range in which the rate is kept: the lower half of the paper's 0.5 % to 1 %, so that a
+/// second of random excess stays within it.
 const LOSS: (f64, f64) = (0.005, 0.0075);
-/// So many queries tell loss from luck: four lost at the lower bound.
+/// Number of queries that makes the loss significant: four lost at the lower bound.
 const JUDGED: u64 = 800;
-/// Questions that may be under way; a power of two.
+/// Maximum number of outstanding queries; a power of two.
 const QUESTIONS: usize = 1 << 18;
-/// What each further raise in a row is larger by than the one before, and each further cut.
+/// Increment by which consecutive raises grow, and by which consecutive cuts grow.
 const RAISED: f64 = 0.002;
 const CUT: f64 = 0.01;
-/// The rate changes by no more at once, unless more was lost.
+/// Maximum change of the rate at once, unless more was lost.
 const STEP_MAX: f64 = 0.2;
-/// From this share of what was held before, each raise is like the first: full queues tell late.
+/// Above this share of the last sustained rate, raises do not grow: full queues show loss late.
 const NEAR: f64 = 0.95;
-/// What was held before is forgotten by so much with each cut.
+/// Share by which each cut reduces the last sustained rate.
 const FORGOTTEN: f64 = 0.05;
-/// The share of what the servers answer that is asked at first.
+/// Initial rate, as a share of the total rate of the servers.
 const FIRST: f64 = 0.25;
 
-/// What happened to the questions of some time.
+/// Results of the queries of some period.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Second {
     /// Asked.
@@ -55,7 +55,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// Lost over asked.
+    /// Share of queries that were lost.
     pub fn loss(&self) -> f64 {
         let answered = self.switch + self.servers;
         self.asked.saturating_sub(answered) as f64 / self.asked.max(1) as f64
@@ -77,14 +77,14 @@ struct Clients {
     share_of_writes: f64,
     value: Vec<u8>,
     sequence: u32,
-    /// The window each question was asked in.
+    /// The window of each query.
     asked_in: Vec<u32>,
-    /// When the first window did.
+    /// Start of the first window.
     began: Duration,
     windows: Vec<Second>,
 }
 
-/// Asks for as long as the configuration says: what happened, window by window.
+/// Runs for the configured time; returns the results of each window.
 pub(super) fn ask(
     servers: SocketAddr,
     config: &Config,
@@ -125,13 +125,13 @@ pub(super) fn ask(
 
 struct Rate {
     qps: f64,
-    /// By which share of itself it was changed last.
+    /// Last relative change.
     step: f64,
-    /// By how much it was raised more than the time before.
+    /// Current growth of consecutive raises.
     faster: f64,
-    /// What was held before.
+    /// Last sustained rate.
     held: f64,
-    /// The first window that counts: those before were judged, or asked before a cut.
+    /// First window that counts: earlier ones were evaluated already, or were sent before a cut.
     since: usize,
 }
 
@@ -140,7 +140,7 @@ impl Rate {
         Self { qps, step: STEP_MAX, faster: 0.0, held: f64::INFINITY, since: 0 }
     }
 
-    /// Follows what was lost until a whole window.
+    /// Accumulates losses until the sample is large enough.
     fn follow(&mut self, windows: &[Second], whole: usize) {
         let Some(judged) = windows.get(self.since..=whole) else { return };
         let judged = judged.iter().fold(Second::default(), Second::and);
@@ -154,7 +154,8 @@ impl Rate {
             self.faster = if is_first { RAISED } else { self.faster + RAISED };
             self.step = if is_first { RAISED } else { (self.step + self.faster).min(STEP_MAX) };
         } else if loss > LOSS.1 {
-            // What all servers drop is gone at once; where it is a hot one's, a cut takes little away.
+            // Loss at all servers ends at once after a cut; loss at one hot server decreases only
+            // slowly.
             self.step = (self.step.min(0.0) - CUT).max(-STEP_MAX);
             self.since = windows.len();
         } else {
@@ -187,8 +188,8 @@ impl Clients {
         })
     }
 
-    /// Servers that just began take no writes as long as a switch may have been promised something.
-    /// Asked meanwhile, clients would take that for loss and settle far too low.
+    /// Servers accept no writes after a start until all leases of the switch have expired. Queries
+    /// sent before would count as lost and lead to a far too low rate.
     fn wait_for_writes(&mut self) -> anyhow::Result<()> {
         let (began, mut buffer) = (now(), [0; 2048]);
         while now() < began + WRITES_MAX {
@@ -207,7 +208,7 @@ impl Clients {
         bail!("servers acknowledged no write within {} s", WRITES_MAX.as_secs())
     }
 
-    /// Asks at one rate until this window is over: one that began late ends in time all the same.
+    /// Sends at one rate until the end of this window; a window that began late still ends on time.
     fn window(&mut self, qps: f64) {
         let number = self.windows.len() as u32;
         self.windows.push(Second::default());
@@ -240,7 +241,7 @@ impl Clients {
             if writes { (Op::Put, self.writes.draw()) } else { (Op::Get, self.reads.draw()) };
         let value: &[u8] = if writes { &self.value } else { b"" };
         let message = Message { value, ..Message::new(op, self.sequence, key(number)) };
-        // What does not go out is lost.
+        // A query that cannot be sent counts as lost.
         let _ = self.socket.send(&message.bytes());
     }
 
@@ -269,7 +270,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// Answers like servers of so many queries a second in all do, of which the hottest has a share.
+    /// Simulates servers of a given total rate, of which the hottest receives a given share.
     fn held(all: f64, hottest: f64, seconds: usize) -> Vec<Second> {
         let (mut rate, mut windows) = (Rate::new(all * FIRST), Vec::new());
         for window in 0..seconds * 10 {
@@ -302,7 +303,7 @@ mod tests {
         let servers = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = servers.local_addr().expect("an address");
         let mut clients = Clients::new(address, &Config::default()).expect("clients");
-        // They did not run for three windows: what they ask now counts in the fourth.
+        // The clients did not run for three windows: their next queries count in the fourth.
         clients.began -= WINDOW * 3;
         while clients.windows.last().is_none_or(|window| window.asked == 0) {
             clients.window(10_000.0);

@@ -1,8 +1,8 @@
 //! NetCache's rack with the real program: clients, a switch and rate-limited servers in network
 //! namespaces of one machine (SOSP 2017, section 6.1, "server emulation").
 //!
-//! Read first: [`run`]. The rates are a forty-thousandth of the paper's; what is compared with it are
-//! ratios. `fabric::rack` simulates the same rack packet by packet.
+//! Read first: [`run`]. The rates are 1/40,000 of the paper's; only ratios are compared with it.
+//! `fabric::rack` simulates the same rack packet by packet.
 
 mod arrival;
 mod clients;
@@ -46,37 +46,37 @@ pub(crate) fn now() -> Duration {
 }
 
 const PORT: u16 = 50_000;
-/// How long the cache may take to be filled.
+/// Timeout for filling the cache.
 const WARM_MAX: Duration = Duration::from_secs(20);
 /// Runs that lose more are rejected (OrbitCache's rule).
 pub const LOSS_MAX: f64 = 0.02;
-/// Throughput is back once it is so much of what it was before a change.
+/// Share of the throughput before a change at which it counts as recovered.
 const RECOVERED: f64 = 0.9;
 
-/// A rack, and what its clients do.
+/// Configuration of a rack and its clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Config {
-    /// Queues of one rate; each key belongs to one.
+    /// Number of servers, each a queue with the same rate; each key belongs to one.
     pub servers: u32,
-    /// What each answers, queries a second.
+    /// Capacity of one server, in queries per second.
     pub server_qps: u32,
-    /// Queries that wait at one before more are dropped.
+    /// Queue length of one server; further queries are dropped.
     pub server_queue: u32,
-    /// Hottest items cached before the first query; 0 leaves the program away.
+    /// Number of hottest items cached before the first query; 0 runs without the program.
     pub cached: u32,
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// The exponent of their popularity; 0 is uniform.
+    /// Zipf exponent of the popularity of reads; 0 is uniform.
     pub skew: f64,
     /// Share of writes.
     pub writes: f64,
-    /// The exponent of the written keys' popularity.
+    /// Zipf exponent of the popularity of writes.
     pub write_skew: f64,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Seconds before anything counts, while the rate is found.
+    /// Warm-up time, in seconds; clients use it to find the rate.
     pub settle_s: u32,
-    /// Seconds measured.
+    /// Measured time, in seconds.
     pub seconds: u32,
     /// How popularity changes during the run.
     pub change: Change,
@@ -104,32 +104,32 @@ impl Default for Config {
     }
 }
 
-/// What a rack did.
+/// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// What was run.
+    /// Configuration of the run.
     pub config: Config,
-    /// Answers a second.
+    /// Answers per second.
     pub throughput_qps: f64,
-    /// Of them, the switch's.
+    /// Of these, answers by the switch.
     pub switch_qps: f64,
-    /// Of them, the servers'.
+    /// Of these, answers by the servers.
     pub servers_qps: f64,
-    /// Lost over asked.
+    /// Share of queries that were lost.
     pub loss: f64,
-    /// Whether that is too much for the run to count.
+    /// Whether the loss is too high for a valid run.
     pub rejected: bool,
-    /// Seconds after each change until throughput was back; a change that never was counts to the
-    /// next.
+    /// Seconds from each change until throughput recovered; without recovery, until the next
+    /// change.
     pub recovery_s: Vec<f64>,
-    /// Second by second.
+    /// Results of each second.
     pub seconds: Vec<Second>,
 }
 
 /// Builds the rack, runs it, and takes it down; `show` is called every second.
 ///
 /// # Errors
-/// This is not root, or the kernel refuses something.
+/// The process lacks root privileges, or a kernel call fails.
 pub fn run<S: Switch>(
     config: &Config,
     show: impl Fn(&Second) + Send + Sync,
@@ -153,7 +153,7 @@ pub fn run<S: Switch>(
         let (ready, is_ready) = mpsc::channel();
         let (namespaces, ended) = (&namespaces, &stop);
         let mut switched = (config.cached > 0).then(|| {
-            // Where it fails, `ready` ends unsaid.
+            // If it fails, `ready` is closed without a message.
             scope.spawn(move || {
                 namespaces.enter(End::Switch)?;
                 let mut switch = attached::<S>(config)?;
@@ -185,7 +185,7 @@ pub fn run<S: Switch>(
     })
 }
 
-/// Tells the threads of a rack to end, however it ends.
+/// Stops the threads of a rack when dropped.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -194,7 +194,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Where the program sends frames back over a veth pair, the far end must receive by a program too.
+/// Frames that the program sends back over a veth pair arrive only if a program is attached to the
+/// other end.
 fn accepting(config: &Config) -> anyhow::Result<Option<attach::Accepting>> {
     Ok(if config.cached > 0 { Some(attach::accept("eth0")?) } else { None })
 }
@@ -203,9 +204,9 @@ fn attached<S: Switch>(config: &Config) -> anyhow::Result<S> {
     let mut plane = DataPlane::load(PlaneConfig {
         netcache_port: PORT,
         memcache_port: 0,
-        // A sixteenth is kept free for what becomes hot.
+        // A sixteenth is kept free for keys that become hot.
         entries: (config.cached + config.cached / 15 + 32).next_multiple_of(32),
-        // The rates are a forty-thousandth of the paper's, so every access counts.
+        // The rates are 1/40,000 of the paper's, so every access is counted.
         statistics: hotkey::Config {
             threshold: 3,
             sampled_per_65536: 65_536,
@@ -228,7 +229,7 @@ fn warm(switch: &mut impl Switch, config: &Config, servers: SocketAddr) -> anyho
     });
     let keys: Vec<Key> = keys.collect();
     let cached = switch.warm(&keys, WARM_MAX)?;
-    // One in a million finds no room in the lookup table.
+    // About one in a million keys does not fit into the lookup table.
     ensure!(cached + 10 >= keys.len(), "only {cached} of {} keys could be cached", keys.len());
     Ok(())
 }
@@ -253,7 +254,7 @@ fn outcome(config: &Config, windows: &[Second]) -> Outcome {
     }
 }
 
-/// How long after each change throughput was back at what it was in the second before it.
+/// Time from each change until throughput recovered to that of the second before the change.
 fn recoveries(config: &Config, windows: &[Second]) -> Vec<f64> {
     let every = (config.change.every().as_secs_f64() / WINDOW.as_secs_f64()).round() as usize;
     let second = (1.0 / WINDOW.as_secs_f64()).round() as usize;
@@ -267,7 +268,7 @@ fn recoveries(config: &Config, windows: &[Second]) -> Vec<f64> {
             let before: u64 = windows[at - second..at].iter().map(answered).sum();
             let enough = before as f64 / second as f64 * RECOVERED;
             let after = &windows[at..at + every];
-            // The window of the change itself is half before it.
+            // Half of the window of the change is before the change.
             let fell = after.iter().position(|window| (answered(window) as f64) < enough);
             let back = fell.and_then(|fell| {
                 after[fell..].iter().position(|window| answered(window) as f64 >= enough)

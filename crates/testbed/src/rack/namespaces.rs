@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The router's address at the clients' side.
+/// Address of the router on the client side.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
-/// The router's address at the servers' side.
+/// Address of the router on the server side.
 pub const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 /// The servers' address.
 pub const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 2);
@@ -30,17 +30,17 @@ pub enum End {
     Servers,
 }
 
-/// The namespaces; they end with this.
+/// The namespaces; dropping this removes them.
 #[derive(Debug)]
 pub struct Namespaces {
     id: String,
 }
 
 impl Namespaces {
-    /// Makes them, with a veth pair from the router to each of the others.
+    /// Creates them, with a veth pair from the router to each of the other two.
     ///
     /// # Errors
-    /// This is not root, or there is no `ip`.
+    /// The process lacks root privileges, or `ip` is not installed.
     pub fn build() -> anyhow::Result<Self> {
         static BUILT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), BUILT.fetch_add(1, Relaxed));
@@ -90,7 +90,7 @@ impl Namespaces {
         format!("er{}{letter}", self.id)
     }
 
-    /// Where it can be opened.
+    /// Path of its file.
     pub fn file(&self, end: End) -> PathBuf {
         format!("/run/netns/{}", self.name(end)).into()
     }
@@ -98,7 +98,7 @@ impl Namespaces {
     /// Moves this thread into one of them.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel call fails.
     pub fn enter(&self, end: End) -> anyhow::Result<()> {
         let path = self.file(end);
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -115,7 +115,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// The Ethernet address of an end's interfaces.
+/// Ethernet address of the interfaces of an end.
 pub fn station(end: End) -> [u8; 6] {
     [2, 0, 0, 0, 0, end as u8]
 }
@@ -123,7 +123,7 @@ pub fn station(end: End) -> [u8; 6] {
 /// Runs iproute2's `ip`.
 ///
 /// # Errors
-/// It says so.
+/// `ip` failed; the error contains its output.
 pub fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("ip").args(arguments).output().context("cannot run ip")?;
     if !output.status.success() {

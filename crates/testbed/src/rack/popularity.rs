@@ -1,5 +1,5 @@
-//! Which keys are asked for: Zipf by rank, and ranks that change owners while clients ask (NetCache,
-//! section 6.4).
+//! Popularity of keys: Zipf by rank, with an assignment of keys to ranks that changes during the
+//! run (NetCache, section 6.4).
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,9 +9,9 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-/// Ranks whose keys can change; colder ones are too rarely asked for to matter.
+/// Number of ranks whose keys can change; colder ones are read too rarely to matter.
 const RANKS: usize = 20_000;
-/// Keys that change at once.
+/// Number of keys that change at once.
 const CHANGED: usize = 200;
 /// The hottest, of which `random` replaces some.
 const HOTTEST: usize = 10_000;
@@ -44,7 +44,7 @@ impl Change {
 pub(super) struct Popularity {
     zipf: Zipf,
     random: Pcg64Mcg,
-    /// Keys of the first ranks; behind them a key is its rank.
+    /// Keys of the first ranks; beyond them a key is its rank.
     hot: VecDeque<u64>,
     /// The coldest key that was never hot.
     cold: u64,
@@ -60,7 +60,7 @@ impl Popularity {
         }
     }
 
-    /// The next key asked for.
+    /// The key of the next query.
     pub(super) fn draw(&mut self) -> u64 {
         let point = self.unit();
         let rank = self.zipf.rank(point);

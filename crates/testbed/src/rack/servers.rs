@@ -1,4 +1,4 @@
-//! Servers as queues of one rate: what exceeds it is dropped.
+//! Servers as queues with a fixed rate; queries beyond the queue are dropped.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -14,7 +14,7 @@ use wire::netcache::{Key, Message, Op};
 use super::{Config, arrival};
 use crate::services::Switch;
 
-/// Room for what arrives while the thread does not run.
+/// Socket buffer for queries that arrive while the thread does not run.
 pub(super) const SOCKET_BYTES: usize = 16 << 20;
 
 pub(super) fn serve<S: Switch>(
@@ -35,7 +35,7 @@ pub(super) fn serve<S: Switch>(
     S::serve(&socket, switch, &mut values, takes, stop)
 }
 
-/// When each server has done what it took.
+/// Time at which the queue of each server is empty.
 struct Queues {
     free: Vec<Duration>,
     service: Duration,
@@ -43,7 +43,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// Whether the key's server has room for the query; what keeps caches coherent is not limited.
+    /// Whether the queue of the key's server accepts the query; coherence messages are not limited.
     fn take(&mut self, message: &Message<'_>, now: Duration) -> bool {
         if !matches!(message.op, Op::Get | Op::Put | Op::Delete | Op::PutCached | Op::DeleteCached)
         {
@@ -59,7 +59,7 @@ impl Queues {
     }
 }
 
-/// Every key has a value: one made of it, until it is written.
+/// Every key has a value: derived from the key until it is written.
 struct Values {
     written: Memory,
     bytes: usize,

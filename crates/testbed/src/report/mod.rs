@@ -1,4 +1,4 @@
-//! What people see of a run: lines that change while it lasts, a table at its end.
+//! Output of a run for people: progress lines, and a table at the end.
 //!
 //! Plain ASCII, so it needs no font; a table is also JSON, for other programs.
 //!
@@ -14,8 +14,8 @@ mod table;
 pub use progress::{Progress, live_line};
 pub use table::Table;
 
-/// A value as a person reads it: a text as it is, of a number thousands apart, and of what is not a whole number three
-/// significant digits.
+/// Formats a value for people: text unchanged, integers with thousands separators, other numbers
+/// with three significant digits.
 fn readable(value: &Value) -> String {
     if let Value::String(text) = value {
         return text.clone();

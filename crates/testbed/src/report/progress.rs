@@ -6,26 +6,26 @@ use std::time::Duration;
 use super::readable;
 use crate::workload::Summary;
 
-/// In place, lines change at most this often: faster cannot be read.
+/// Minimum interval of updates in place.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Elsewhere, as in a file, they appear anew at most this often.
+/// Minimum interval of blocks where the output is not a terminal.
 const BLOCK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows a few lines of progress. On a terminal they change in place; anything else gets a block of
-/// them now and then. An output that goes away is no error: the run goes on.
+/// Shows a few lines of progress. On a terminal they change in place; any other output gets a block
+/// of them at intervals. A closed output is no error: the run continues.
 #[derive(Debug)]
 pub struct Progress<Output: Write> {
     output: Output,
     /// The terminal's width; `None` where there is no terminal.
     columns: Option<usize>,
     next_at: Duration,
-    /// Lines that stand on the terminal already.
+    /// Number of lines shown on the terminal.
     shown: usize,
 }
 
 impl Progress<io::Stderr> {
-    /// Progress on standard error: standard output stays data.
+    /// Progress on standard error; standard output carries data only.
     #[must_use]
     pub fn stderr() -> Self {
         let output = io::stderr();
@@ -38,12 +38,12 @@ impl Progress<io::Stderr> {
 }
 
 impl<Output: Write> Progress<Output> {
-    /// Progress on some output, which is a terminal if it has columns.
+    /// Progress on the given output, which is a terminal if `columns` is set.
     pub fn new(output: Output, columns: Option<usize>) -> Self {
         Self { output, columns, next_at: Duration::ZERO, shown: 0 }
     }
 
-    /// Shows lines, unless the last ones are too fresh; call it as often as convenient.
+    /// Shows lines, unless the last update is too recent; can be called at any rate.
     pub fn show(&mut self, lines: &[String], now: Duration) {
         if now < self.next_at {
             return;
@@ -52,7 +52,7 @@ impl<Output: Write> Progress<Output> {
         if let Some(columns) = self.columns {
             self.next_at = now + CHANGE_INTERVAL;
             if self.shown > 0 {
-                // Back to the first line, and everything from there away, the user's ^C included.
+                // Move to the first line and erase everything below, including the user's ^C.
                 text += &format!("\x1b[{}F\x1b[J", self.shown);
             }
             for line in lines {

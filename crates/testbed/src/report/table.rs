@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::readable;
 
-/// A table. Its text stands in columns, to the right; a column's name says its unit.
+/// A table. Columns are aligned to the right; the name of a column contains its unit.
 #[derive(Clone, Debug)]
 pub struct Table<const COLUMNS: usize> {
     columns: [&'static str; COLUMNS],
@@ -25,7 +25,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.push(cells);
     }
 
-    /// The same for programs: `[{column: cell, …}, …]`.
+    /// The table as JSON: `[{column: cell, …}, …]`.
     #[must_use]
     pub fn json(&self) -> Value {
         let object = |row: &[Value; COLUMNS]| -> Map<String, Value> {

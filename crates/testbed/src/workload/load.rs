@@ -1,4 +1,4 @@
-//! What is asked, and until when.
+//! Reads, and the end of the load.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,25 +9,25 @@ use rand_pcg::Pcg64Mcg;
 
 use super::recorder::{Outcome, Recorder};
 
-/// Reads of one client, which asks when its last read is answered (a closed loop).
+/// Reads of one client, which sends the next when the last is answered (a closed loop).
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Keys are drawn uniformly from 1 to this.
     pub keys: u64,
-    /// Keys follow from this number.
+    /// Seed of the keys.
     pub seed: u64,
-    /// No more reads than this.
+    /// Maximum number of reads.
     pub reads_max: u64,
-    /// No read starts later than this after the start.
+    /// Time after the start at which the last read may start.
     pub duration_max: Duration,
 }
 
 impl Load {
-    /// Carries the load out on this thread; `read` gets a key and returns what answered it. Once
+    /// Runs the load on this thread; `read` reads a key and returns the source of the answer. Once
     /// `stop` is true no further read starts. Read `recorder` from another thread.
     ///
     /// # Errors
-    /// The first one of `read`, which ends the load.
+    /// The first error of `read`, which ends the load.
     pub fn drive(
         &self,
         recorder: &Mutex<Recorder>,
@@ -57,7 +57,7 @@ mod tests {
         Load { keys: 100, seed: 1, reads_max, duration_max: Duration::MAX }
     }
 
-    /// How often each key was read.
+    /// Number of reads of each key.
     fn counts(load: &Load) -> Vec<u64> {
         let mut counts = vec![0; load.keys as usize + 1];
         let read = |key: u64| {

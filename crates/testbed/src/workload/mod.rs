@@ -1,9 +1,10 @@
-//! Load: which keys are asked for, until when, and how long the answers took.
+//! Load: the keys that are read, the end of the load, and the latencies.
 //!
-//! - [`Load`]: reads of random keys, each waiting for the last; a seed repeats the sequence.
-//! - [`Recorder`]: latencies, rate and hit ratio of what was read so far.
+//! - [`Load`]: reads of random keys, each after the answer of the last; a seed repeats the
+//!   sequence.
+//! - [`Recorder`]: latencies, rate and hit ratio of the reads so far.
 //!
-//! It is not: a client of any protocol. A read is a closure.
+//! It implements no protocol: a read is a closure.
 //!
 //! Read first: `load.rs`.
 

@@ -1,4 +1,4 @@
-//! How long reads took, how many there were, and how many came from the cache.
+//! Latency, number and hit ratio of reads.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Recorder {
         self.ended_at = now;
     }
 
-    /// All so far.
+    /// Summary of all reads so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let reads = self.all_ns.len();

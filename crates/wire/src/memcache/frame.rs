@@ -15,7 +15,7 @@ pub struct Frame<'a> {
     pub sequence: u16,
     /// Of how many.
     pub datagrams: u16,
-    /// What is said.
+    /// The payload.
     pub payload: &'a [u8],
 }
 

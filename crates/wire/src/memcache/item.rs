@@ -3,7 +3,7 @@
 use super::PROTOCOL;
 use crate::{Error, Result};
 
-/// What a server says of a key.
+/// Reply of a server about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The client's own flags.

@@ -33,11 +33,11 @@ pub enum Effect {
     Write(Scope),
     /// Goes on with a cursor, or ends it.
     Cursor,
-    /// Ends a transaction: what was written in it shows, or is gone.
+    /// Ends a transaction: its writes become visible, or are discarded.
     TransactionEnd,
-    /// Changes whom the connection speaks for.
+    /// Changes the user of the connection.
     Authentication,
-    /// Says who the server is, and starts compression and authentication.
+    /// Describes the server, and starts compression and authentication.
     Handshake,
     /// Concerns sessions only.
     Session,

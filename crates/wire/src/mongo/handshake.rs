@@ -1,4 +1,4 @@
-//! `hello`: what a driver learns of the servers, and how to change it.
+//! `hello`: topology information for drivers, and rewriting it.
 //!
 //! A driver that learns the members' own addresses connects to them and never comes back, so the
 //! addresses in a reply are rewritten. Everything else passes as it stands.
@@ -12,12 +12,12 @@ use crate::Result;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of the compressors a client offers and a server accepts.
+/// Handling of the compressors that a client offers and a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// They pass.
     Keep,
-    /// They go, so both ends speak uncompressed.
+    /// They are removed, so both ends use no compression.
     Strip,
 }
 

@@ -6,7 +6,7 @@
 //! and writes replies; [`key`] makes equal values equal bytes.
 //!
 //! **What it is not.** Not a driver and not a general BSON library: documents are read in place and
-//! only as deep as somebody asks. What a cache may answer is decided in `cache`.
+//! only as deep as requested. What a cache may answer is decided in `cache`.
 //!
 //! **Read first:** [`frame::decode`], [`request::Request::parse`], [`touch::touches`].
 //! The protocol's picture is in `docs/protocols/mongodb.md`.

@@ -1,4 +1,4 @@
-//! Every operation, and who sends it to whom: the one table of the protocol.
+//! Every operation, with its sender and receiver: the single table of the protocol.
 //!
 //! The build script of `switch` includes this file and writes the same for the data plane in C, and a test
 //! holds `docs/protocols/netcache.md` against it. It uses nothing but `std`, therefore.
@@ -48,7 +48,7 @@ macro_rules! operations {
 }
 
 operations! {
-    /// What is the key's value?
+    /// Requests the value of the key.
     Get = 1, Client => Agent;
     /// This is its value.
     Put = 2, Client => Agent;
@@ -72,7 +72,7 @@ operations! {
     Invalidate = 11, Agent => DataPlane;
     /// Its tag, if the key is [`Flags::CACHED`](super::Flags::CACHED); else the version that was asked with.
     InvalidateAck = 12, DataPlane => Agent;
-    /// Hold writes to this key and tell its value, to be cached under this version.
+    /// Requests to hold writes to this key and to send its value, to be cached under this version.
     Fetch = 13, Controller => Agent;
     /// The value asked for.
     Fetched = 14, Agent => Controller;
@@ -80,7 +80,7 @@ operations! {
     Installed = 15, Controller => Agent;
     /// It will not be, release the writes.
     Abandoned = 16, Controller => Agent;
-    /// May your keys be served?
+    /// Requests permission to serve the agent's keys.
     Lease = 17, Controller => Agent;
     /// Yes, for the agreed time after you asked, if you know me by this generation.
     Leased = 18, Agent => Controller;

@@ -2,7 +2,7 @@
 //!
 //! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or one line typed by
 //! hand (`GET k\r\n`, "inline"). Lengths are read as strictly as Redis reads them. Where Redis
-//! skips two bytes without looking, this codec wants CR LF: bytes that two programs could cut
+//! skips two bytes unchecked, this codec requires CR LF: bytes that two programs could cut
 //! differently must not pass a cache.
 
 use std::{borrow::Cow, mem, ops::Range, slice};

@@ -9,7 +9,7 @@ use std::io::Write;
 use super::length::{self, Length};
 use super::{Frame, Kind, Limits, frame};
 
-/// Which protocol a connection speaks: RESP2 until `HELLO 3`.
+/// Protocol version of a connection: RESP2 until `HELLO 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Version {
     /// Five types; null is `$-1` or `*-1`.

@@ -1,4 +1,4 @@
-//! What an edge may ask: three operations, each given by the parts of a handshake.
+//! Requests of an edge: three operations, each given by the parts of a handshake.
 
 use std::fmt;
 
@@ -58,13 +58,13 @@ impl fmt::Debug for KeyId {
 pub struct Request {
     /// Which key.
     pub key: KeyId,
-    /// The name the TLS client asked for, if the edge says it.
+    /// The name that the TLS client requested, if the edge sends it.
     pub server_name: Option<String>,
     /// What to do with the key.
     pub operation: Operation,
 }
 
-/// What is asked of a key.
+/// The operation on a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// TLS 1.2, method `ECDHE`: sign a ServerKeyExchange (RFC 8422 §5.4).

@@ -13,7 +13,7 @@ pub enum Refusal {
     /// The request breaks the protocol, or asks of a key what such a key cannot do.
     #[error("malformed request")]
     Malformed,
-    /// The policy or a rate limit says no, or the audit log could not be written.
+    /// Denied by the policy or a rate limit, or the audit log could not be written.
     #[error("request denied")]
     Denied,
     /// The policy would allow it, but there is no such key.
@@ -32,7 +32,7 @@ impl Refusal {
         (Self::Unspecified, "unspecified error"),
     ];
 
-    /// Its word in an answer.
+    /// Its name in an answer.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(refusal, _)| *refusal == self).map_or("", |(_, word)| word)
     }

@@ -1,4 +1,4 @@
-//! How something is signed: TLS's signature schemes, and which key each of them is for.
+//! TLS signature schemes, and the kind of key of each.
 
 /// What kind of key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,7 +97,7 @@ impl Scheme {
         self.row().3
     }
 
-    /// Whether TLS 1.3 knows it in a CertificateVerify.
+    /// Whether TLS 1.3 allows it in a CertificateVerify.
     pub fn is_of_tls13(self) -> bool {
         !matches!(self, Self::RsaPkcs1Sha256 | Self::RsaPkcs1Sha384 | Self::RsaPkcs1Sha512)
     }

@@ -51,7 +51,7 @@ pub(in crate::measure) fn overwrite(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ))])
 }
 
-/// What the files take on disk; those that vanish meanwhile count for nothing.
+/// Size of the files on disk; files that are removed during the scan are ignored.
 fn bytes(directory: &Path) -> anyhow::Result<u64> {
     let mut total = 0;
     for shard in fs::read_dir(directory)? {

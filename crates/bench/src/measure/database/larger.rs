@@ -131,7 +131,7 @@ fn read_peer(
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<f64> =
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().context("numbers")?;
-    ensure!(numbers.len() == 4, "RocksDB's peer said {text:?}");
+    ensure!(numbers.len() == 4, "RocksDB's peer replied {text:?}");
     Ok(Reading::new(numbers[0])
         .with("p50_ms", numbers[1])
         .with("p99_ms", numbers[2])

@@ -22,7 +22,7 @@ const RATE: f64 = 30_000.0;
 const OVERWRITES_PER_SECOND: u64 = 2_000;
 /// Overwrites asked for at once.
 const OVERWRITES_AT_ONCE: u64 = 20;
-/// Who watches the machine stood still if it waited for longer.
+/// Wait of the watching thread above which the machine counts as stalled.
 const STALL: Duration = Duration::from_millis(1);
 
 /// 1 M × 4 KiB, 1 GiB, Zipf 0.99: left alone, rescaled to 2 GiB and back, and beside compaction.
@@ -90,8 +90,8 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What lookups took, and what the machine did meanwhile to threads, one on each core, that wanted nothing but the
-/// time and one that wanted a page of the same files, each once a millisecond.
+/// What lookups took, and what the machine did meanwhile to threads, one on each core, that only
+/// read the clock and one that read a page of the same files, each once a millisecond.
 struct Part {
     outcome: Outcome,
     time: Waits,
@@ -121,7 +121,7 @@ impl Waits {
 impl Part {
     /// Late lookups that would have been late even without the time in which one of those threads stood still. A lookup
     /// that came when that was over, and queued behind those that had waited, is among them. What the
-    /// database's own threads do to a core is not: whoever shares it waits for them, too.
+    /// database's own threads do to a core is not: other threads on that core wait for them, too.
     fn unexplained(&self) -> usize {
         let mut stalls: Vec<&Wait> = self.time.stalls().chain(self.page.stalls()).collect();
         stalls.sort_unstable_by_key(|stall| stall.began);
@@ -150,7 +150,7 @@ impl Part {
     }
 }
 
-/// Lookups while something else is done, which is told a third of their time.
+/// Lookups during another operation, which gets a third of their time as an argument.
 fn beside(
     load: Load,
     segments: &Segments,

@@ -92,7 +92,7 @@ pub(crate) struct Accesses {
 }
 
 impl Scenario {
-    /// Makes hosts, cluster and functions, and lets them run; `show` is told which share is over.
+    /// Makes hosts, cluster and functions, and lets them run; `show` gets the completed share.
     pub(crate) fn run(&self, servers: &Servers, show: impl Fn(f64)) -> anyhow::Result<Outcome> {
         let stays = self.functions.iter().flat_map(|function| &function.0);
         for stay in stays {

@@ -107,7 +107,7 @@ impl<'a> Hosts<'a> {
                 return Ok(node(host));
             }
         }
-        bail!("nobody owns {key}")
+        bail!("{key} has no owner")
     }
 
     /// Runs `work` on a host; sockets it makes stay there.

@@ -1,7 +1,7 @@
-//! Who a MongoDB connection speaks for, in the origin's own words.
+//! Identity check of a MongoDB connection at the origin.
 //!
-//! Where somebody has logged in, `connectionStatus` says who, and what that user may do. Where nobody
-//! has, the origin either asks for no login or refuses everything: a read of ours tells which.
+//! If a user is logged in, `connectionStatus` returns the user and its rights. Otherwise the origin
+//! either requires no login or refuses everything: a read of our own shows which.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -21,7 +21,7 @@ pub struct Access {
     unknown: AtomicBool,
 }
 
-/// What a check asks.
+/// The command of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// `connectionStatus`: the users and their rights.
@@ -68,7 +68,7 @@ impl Mongo {
     pub(super) fn answered_who(&self, asked: Asked, reply: &[u8]) -> Finding<'_> {
         let limits = &self.settings.limits;
         let secret = self.settings.secret;
-        // Its name is what a login proved, where the origin says no more.
+        // The name that the login proved, if the origin reports nothing more.
         let name = match self.identity.name() {
             Some(b"") => Finding::Proven(Proof::Unauthenticated),
             Some(name) => Finding::Proven(Proof::Name(name)),
@@ -85,7 +85,7 @@ impl Mongo {
                 };
                 match info.filter(|info| has_users(info)) {
                     Some(info) => digest(info),
-                    // Some servers do not tell; and somebody may have logged out.
+                    // Some servers do not report it; and the user may have logged out.
                     None if self.identity.is_proven() => name,
                     None => Finding::Refused,
                 }
@@ -101,7 +101,7 @@ impl Mongo {
     }
 }
 
-/// Is the reply what a connection is told that is not logged in?
+/// Whether the reply is the one for a connection that is not logged in.
 pub(super) fn is_refusal(body: &Document<'_>, ok: bool) -> bool {
     let refusals = [UNAUTHORIZED, AUTHENTICATION_FAILED, COMMAND_NOT_FOUND];
     !ok && code(body).is_some_and(|code| refusals.contains(&code))

@@ -111,7 +111,7 @@ impl Mongo {
             touched.everything = true;
         }
         if in_transaction(command) {
-            // Nobody sees it before the commit.
+            // It is invisible before the commit.
             self.settings.transactions.note(command, self.user(), &touched.extent());
             return Flow::Write(Write::to_all(SmallVec::new()));
         }
@@ -149,7 +149,7 @@ impl Touched {
         match touch {
             Touch::Document { namespace, document } => {
                 let id = document.element("_id");
-                // Without an _id the server makes one that nobody can have asked for.
+                // Without an _id the server generates one that no client can have read before.
                 if !matches!(id, Ok(None)) {
                     self.key(mongo, namespace, id.ok().flatten(), scratch);
                 }

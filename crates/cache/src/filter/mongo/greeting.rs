@@ -1,7 +1,7 @@
-//! What of a greeting may be repeated to another client.
+//! The parts of a greeting that may be repeated to another client.
 //!
-//! A driver asks `hello` on every new connection and every few seconds on one of its own, and takes
-//! a server that does not answer for gone.
+//! A driver asks `hello` on every new connection and every few seconds on one of its own, and
+//! considers a server that does not answer to be down.
 
 use wire::mongo::{
     bson::{Document, Writer},
@@ -19,7 +19,7 @@ pub(super) fn form(request: &Request<'_>) -> Option<Form> {
     Some(if request.name == "hello" { Form::New } else { Form::Old })
 }
 
-/// What of a greeting lasts; none if it cannot be read.
+/// The lasting parts of a greeting; `None` if it cannot be read.
 pub(super) fn lasting(greeting: &Document<'_>) -> Option<Vec<u8>> {
     let mut kept = Vec::new();
     let mut complete = true;

@@ -1,5 +1,5 @@
-//! Who a connection says it is, and what the origin said to that. What a user may do is asked in
-//! `check`.
+//! Login state of a connection: claims of the client and replies of the origin. The rights of a
+//! user are queried in `check`.
 
 use wire::mongo::{bson::Document, request::Request};
 
@@ -11,24 +11,24 @@ pub(super) struct Identity {
     state: State,
     /// Conversations that are under way.
     unsettled: u32,
-    /// Somebody has proven a name, and nobody has logged out since.
+    /// A name was proven, and there was no logout since.
     proven: bool,
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// Nobody has logged in.
+    /// No user is logged in.
     #[default]
     Anonymous,
     /// The conversation of this claim has begun.
     Claimed(Claim),
     /// The claim was proven.
     Known(Claim),
-    /// Somebody logged in in a way that does not tell who.
+    /// A login whose method does not reveal the user.
     Unknown,
 }
 
-/// Who somebody says they are: database, NUL, name. Empty if that could not be read.
+/// The claimed user: database, NUL, name. Empty if it could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim(Box<[u8]>);
 
@@ -43,15 +43,15 @@ pub(super) enum Step {
     Logout,
 }
 
-/// What the origin said to a step.
+/// Reply of the origin to a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Told {
-    /// No, or nothing about it.
+    /// Refused, or no statement.
     #[default]
     No,
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Welcome.
+    /// Accepted.
     Done,
 }
 
@@ -78,7 +78,7 @@ impl Told {
 }
 
 impl Identity {
-    /// Who has logged in: nobody is an empty name; none while that is not settled.
+    /// The user: an empty name without a login; `None` while a login is in progress.
     pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.state {
             _ if self.unsettled > 0 => None,
@@ -102,7 +102,7 @@ impl Identity {
         self.is_settled() && !matches!(self.state, State::Claimed(_))
     }
 
-    /// Is somebody logged in, whoever it is?
+    /// Whether any user is logged in.
     pub(super) fn is_proven(&self) -> bool {
         self.proven
     }
@@ -118,10 +118,10 @@ impl Identity {
         self.state = State::Unknown;
     }
 
-    /// The origin answered a step; says what it is known of the login if that has changed.
+    /// The origin answered a step; returns the login state if it has changed.
     ///
-    /// Whoever is known stays alone: a connection on which a second user logs in, or one logs out,
-    /// has rights that nobody else has.
+    /// Only a single login is followed: a connection with a second login or a logout is treated as
+    /// having unique rights.
     pub(super) fn settle(&mut self, step: &Step, told: Told) -> Option<Login> {
         self.unsettled = self.unsettled.saturating_sub(1);
         let state = std::mem::take(&mut self.state);
@@ -171,7 +171,7 @@ impl Step {
 }
 
 impl Claim {
-    /// Who `saslStart` or `authenticate` says it is.
+    /// The user claimed in `saslStart` or `authenticate`.
     fn of(body: &Document<'_>, database: &str) -> Self {
         let field = |name| body.element(name).ok().flatten();
         let mechanism = field("mechanism").and_then(|mechanism| mechanism.str());

@@ -134,7 +134,7 @@ impl Mongo {
                 _ => everything(),
             },
             Effect::Session | Effect::Other => Flow::Coordination,
-            // No login is so long: whom the connection speaks for is not followed.
+            // No login is that long: the identity of the connection is not followed.
             Effect::Authentication | Effect::Handshake => {
                 self.identity.lose_track();
                 standing.begin_again(Login::Unknown);

@@ -59,7 +59,7 @@ pub struct Mongo {
     request_left: usize,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
-    /// The current reply is one that somebody asked for.
+    /// The current reply answers a request.
     reply_answers: bool,
     /// The oldest request is answered by a stream of replies that is not over.
     reply_continues: bool,
@@ -86,11 +86,11 @@ pub struct Tag {
     exhaust: bool,
     /// It is answered when something has changed.
     waits: bool,
-    /// Asks what every client is told.
+    /// A request whose reply is the same for every client.
     greets: Option<Form>,
     /// Its part in authentication.
     step: Option<identity::Step>,
-    /// Our own question who the connection speaks for.
+    /// Our own identity check.
     asked: Option<check::Asked>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
@@ -123,7 +123,7 @@ impl Mongo {
         )
     }
 
-    /// Whom the connection speaks for, as far as that is settled.
+    /// The user of the connection, if known.
     fn user(&self) -> &[u8] {
         self.identity.name().unwrap_or_default()
     }
@@ -356,7 +356,7 @@ impl Filter for Mongo {
     }
 
     fn remember(&self, _: &Tag, _: &[u8], _: Duration) {
-        // Only once its addresses are ours: see `rewrite`.
+        // Only after its addresses were rewritten: see `rewrite`.
     }
 
     fn restore(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
@@ -408,8 +408,8 @@ impl Filter for Mongo {
     }
 
     fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        // A server closes the connection without a word, and so do we, but to who speaks another
-        // protocol.
+        // A server closes the connection without an answer, and so does the cache, except to a
+        // client that speaks another protocol.
         if let Error::Foreign { found, first, .. } = error {
             detect::refuse(*found, first, &error.to_string(), out);
         }

@@ -1,4 +1,4 @@
-//! Which request a reply answers, and what it says of a login.
+//! Matching replies to requests, and login results.
 
 use wire::{
     Result,
@@ -37,8 +37,8 @@ impl Mongo {
         let Some(length) = frame::frame_bytes(bytes, limits)? else { return Ok(None) };
         let Some(head) = bytes.get(..FLAGS_END) else { return Ok(None) };
         let header = header(head, length);
-        // Some servers answer what asks for no answer. The client is told, as it would be without
-        // us, and no other request takes that for its reply.
+        // Some servers answer requests that need no answer. The reply is forwarded, as without the
+        // cache, and is not matched to another request.
         let awaited = |tag: &Tag| if self.reply_continues { self.reply_id } else { tag.request_id };
         let Some(tag) = tag.filter(|tag| header.response_to == awaited(tag)) else {
             self.reply_answers = false;

@@ -21,11 +21,11 @@ pub struct Settings {
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
     /// The address drivers are to use instead of the members' own. None leaves the members' own:
-    /// the client believes it talks to the origin.
+    /// the client was diverted and uses the address of the origin.
     pub advertise: Option<String>,
-    /// What the origin says to a handshake, for when it cannot be asked.
+    /// The origin's last handshake reply, used while it cannot be reached.
     pub greetings: Arc<Greetings>,
-    /// For how long that is repeated.
+    /// Maximum age of that reply.
     pub greeting_age_max: Duration,
     /// What open transactions have written.
     pub transactions: Arc<Transactions>,

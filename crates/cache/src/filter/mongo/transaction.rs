@@ -14,8 +14,8 @@ use wire::mongo::request::Request;
 
 use crate::key::{Namespace, Scope};
 
-/// At most this many sessions are followed; beyond, what is known of all of them is forgotten, and
-/// their commits count as writes to everything.
+/// Maximum number of followed sessions; above it, the state of all is dropped, and their commits
+/// count as writes to everything.
 const SESSIONS_MAX: usize = 4_096;
 /// A transaction that touches more collections counts as a write to everything.
 const COLLECTIONS_MAX: usize = 64;

@@ -1,7 +1,7 @@
-//! Who a Redis connection speaks for, in the origin's own words.
+//! Identity check of a Redis connection at the origin.
 //!
-//! `ACL GETUSER` says what the user may do. Where the user may not ask that, or the server knows no
-//! `ACL`, it says no more than that the connection is logged in.
+//! `ACL GETUSER` returns the rights of the user. If the user may not run it, or the server has no
+//! `ACL`, only the fact of the login is known.
 
 use std::{
     collections::HashSet,
@@ -20,8 +20,8 @@ use super::{
 };
 use crate::principal::{Finding, Proof};
 
-/// How an origin can be asked for a user's rights. Learned once, so that its log of refused commands
-/// does not fill with our questions.
+/// How an origin can be asked for a user's rights. Determined once, so that the origin's log of
+/// refused commands is not filled by these checks.
 #[derive(Debug, Default)]
 pub struct Access {
     /// The server knows no `ACL`.
@@ -46,12 +46,12 @@ impl Access {
     }
 }
 
-/// What a check asks.
+/// The command of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// `ACL GETUSER`: the user's rights.
     Rights,
-    /// `HELLO`, which every user may say, and nobody who is not logged in.
+    /// `HELLO`, which every logged-in user may send, and no other client.
     Greeting,
     /// `PING`, which servers of every age know.
     Ping,
@@ -125,7 +125,7 @@ impl Resp {
         while let (Some(name), Some(value)) = (elements.next(), elements.next()) {
             let one = || value.elements().map(|one| text(&one));
             match text(&name) {
-                // They say who may log in, not what may be done then.
+                // They affect the login, not the rights after it.
                 b"passwords" => continue,
                 b"flags" => all[0] = one().any(|flag| flag == b"on"),
                 b"commands" => all[1] = text(&value) == b"+@all",
@@ -166,12 +166,12 @@ fn text<'a>(frame: &Frame<'a>) -> &'a [u8] {
     frame.payload().or_else(line).unwrap_or_default()
 }
 
-/// Says the error that the connection is not logged in?
+/// Whether the error means that the connection is not logged in.
 fn is_no_login(error: &[u8]) -> bool {
     error.starts_with(b"NOAUTH") || error.starts_with(b"ERR operation not permitted")
 }
 
-/// Says the error that there is no such command? Servers say so before they look who asks.
+/// Whether the error means that the command is unknown. Servers check that before the user.
 fn is_unknown(error: &[u8]) -> bool {
     [&b"ERR unknown command"[..], b"ERR unknown subcommand", b"ERR wrong number of arguments"]
         .iter()
@@ -180,8 +180,8 @@ fn is_unknown(error: &[u8]) -> bool {
         })
 }
 
-/// Is the reply what a connection is told that is not logged in? To EXEC that is said in words of its
-/// own, and so it is to a command with many arguments or long ones.
+/// Whether the reply is the one for a connection that is not logged in. EXEC, and a command with
+/// many or long arguments, have their own error texts for that.
 pub(super) fn is_refusal(reply: &Frame<'_>) -> bool {
     const OTHER_WORDS: [&[u8]; 2] = [b"EXECABORT ", b"ERR Protocol error"];
     let refuses = |error: &[u8]| OTHER_WORDS.iter().any(|words| error.starts_with(words));

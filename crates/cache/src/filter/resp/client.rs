@@ -77,7 +77,7 @@ impl Resp {
             return Ok(plain(Flow::Coordination));
         }
         if command.name == "reset" {
-            // Who it is then depends on the origin's default user.
+            // The user then depends on the origin's default user.
             standing.begin_again(Login::Unknown);
         }
         let mut request = self.flow_of(command, message, asking, scratch);
@@ -109,7 +109,7 @@ impl Resp {
             Effect::Transaction => self.transaction(command),
             Effect::Connection => self.connection(command, message),
             Effect::PubSub => self.stream(command, message),
-            // A configuration can change who may do what.
+            // A configuration can change rights.
             Effect::Other if command.name == "config|set" => {
                 self.write(command, Write::to(self.namespace.whole_origin()))
             }
@@ -319,7 +319,7 @@ impl Resp {
         request
     }
 
-    /// In the new protocol what the origin says unasked is marked, and a subscription is no stream.
+    /// In RESP3 pushes are marked, so a subscription does not turn the connection into a stream.
     fn stream<'m>(&self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
         let settled = self.unsettled == 0 && !self.lost_track && !self.may_queue();
         let channels = message.len() - 1;
@@ -378,7 +378,7 @@ impl Resp {
             _ => return plain(Flow::Coordination),
         };
         if self.in_transaction || (self.queues && self.endings == 0 && self.unsettled == 0) {
-            // It takes effect at EXEC, or never: from here on the state is anybody's guess.
+            // It takes effect at EXEC, or never: from here on the state is unknown.
             self.lost_track = true;
             return plain(Flow::Coordination);
         }
@@ -420,7 +420,7 @@ fn hello(message: &Message<'_>) -> Tag {
     Tag::Identify { version, user: identity, greets }
 }
 
-/// Whom `AUTH [user] password` at argument `place` speaks for: without a name, the default user.
+/// User of `AUTH [user] password` at argument `place`: without a name, the default user.
 fn user(message: &Message<'_>, place: usize) -> Box<[u8]> {
     let named = place > 0 || message.len() > 2;
     message.argument(place + 1).filter(|_| named).unwrap_or(b"default").into()

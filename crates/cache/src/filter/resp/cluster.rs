@@ -24,14 +24,14 @@ struct Address {
     port: u16,
 }
 
-/// Addresses that nobody stands for.
+/// Addresses without a listener.
 #[derive(Debug, Default)]
 struct Strangers {
     seen: BTreeSet<Address>,
     untold: Vec<String>,
 }
 
-/// So many addresses that nobody stands for are told of.
+/// Maximum number of reported addresses without a listener.
 const STRANGERS_MAX: usize = 64;
 
 /// A reply that names nodes.
@@ -76,8 +76,8 @@ impl Addresses {
         mem::take(&mut strangers.untold)
     }
 
-    /// Who stands for `host:port`. A node that does not say its host is known by its port, if only
-    /// one is.
+    /// The listener for `host:port`. A node without a host is identified by its port, if that is
+    /// unique.
     fn find(&self, host: &str, port: u16) -> Option<&Address> {
         let named = !matches!(host, "" | "?");
         let mut matching = self
@@ -183,8 +183,8 @@ impl Addresses {
         Some(format!("{id} {}:{}@{bus} {rest}", ours.host, ours.port))
     }
 
-    /// The redirection `-MOVED slot host:port` or `-ASK slot host:port`, rewritten; none if `reply`
-    /// is none, or leads to nobody we stand for.
+    /// The redirection `-MOVED slot host:port` or `-ASK slot host:port`, rewritten; `None` if
+    /// `reply` is no redirection, or leads to a node without a listener.
     pub(super) fn redirect(&self, reply: &[u8]) -> Option<Vec<u8>> {
         let line = reply.strip_prefix(b"-").and_then(|line| line.strip_suffix(b"\r\n"))?;
         let words = [b"MOVED ".as_slice(), b"ASK "];

@@ -82,7 +82,7 @@ impl Resp {
                 self.write(command, Write::to(self.namespace.whole_origin()))
             }
             Effect::Other => Request::new(Flow::Coordination, Tag::Plain),
-            // No user or database has so long a name: what it asks for is not followed.
+            // No user or database has such a long name: the requested change is not followed.
             Effect::Connection => {
                 self.lost_track = true;
                 Request::new(Flow::Coordination, Tag::Plain)

@@ -50,7 +50,7 @@ pub struct Resp {
     scanner: Scanner,
     namespace: Namespace,
     database: u32,
-    /// Who has logged in last; none is the default user.
+    /// The user that logged in last; `None` is the default user.
     user: Option<Box<[u8]>>,
     version: Version,
     /// Requests under way that will change database, user or protocol.
@@ -70,7 +70,7 @@ pub struct Resp {
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
-    /// The next command is the one that CLIENT CACHING speaks of.
+    /// The next command is the one that CLIENT CACHING applies to.
     caching: bool,
     /// Nothing of ours may stand before the current command.
     between: bool,
@@ -183,7 +183,7 @@ impl Filter for Resp {
         if is_queued(&reply) {
             return Err(NotFilled::Incomplete);
         }
-        // MGET says null where GET would say "wrong type".
+        // MGET returns null where GET returns a "wrong type" error.
         if reply.is_null() && matches!(tag, Tag::Many) {
             return Err(NotFilled::Incomplete);
         }
@@ -196,8 +196,8 @@ impl Filter for Resp {
         server::unpack(packed, self.version, out);
     }
 
-    /// A key's expiry is the origin's to say, and it is asked with every fill: a PTTL right behind
-    /// the read, on the same connection.
+    /// The expiry of a key is queried at the origin with every fill: a PTTL right behind the read,
+    /// on the same connection.
     fn probe(&mut self, read: &Read<'_>, _: Character, out: &mut Vec<u8>) -> Option<Tag> {
         request::write_command(out, &[b"PTTL".as_slice(), read.key.bytes]);
         Some(Tag::Probe)

@@ -1,9 +1,9 @@
 //! Which replies prove that a write did nothing.
 //!
-//! What is not listed counts as applied. Errors of scripts are their author's, who may say anything after
-//! having written anything: that one lacks the right to run it is believed if the same command with nothing
-//! to run, sent right behind it, is refused too. Those of an unknown command may be a module's, so only the server's own
-//! words for a command it does not have, and for a client that has not logged in, are believed there.
+//! What is not listed counts as applied. A script can return any error after any write: an error
+//! about missing rights counts only if the same command with an empty script, sent right after it,
+//! is refused too. An unknown command may belong to a module, so only the server's own errors for
+//! an unknown command and for a client that is not logged in count.
 
 use super::Tag;
 use crate::filter::Verdict;
@@ -43,7 +43,7 @@ pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
     let is = |start: &&[u8]| reply.starts_with(start);
     match tag {
         Tag::Exec => match reply.first() {
-            // What it watched has changed.
+            // A watched key has changed.
             Some(b'*') if queues && reply.starts_with(b"*-1") => Verdict::Refused,
             Some(b'_') if queues => Verdict::Refused,
             Some(b'-') if queues && is(&b"-EXECABORT ".as_slice()) => Verdict::Refused,

@@ -26,14 +26,14 @@ pub struct Settings {
     pub keys: Rules,
     /// What a script can write.
     pub scripts: Scripts,
-    /// A [`crate::feed::Feed`] names the writes that go around the cache. Only the first
+    /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
-    /// What the origin says to HELLO, for when it cannot be asked.
+    /// The origin's last reply to HELLO, used while it cannot be reached.
     pub greetings: Arc<Greetings>,
-    /// For how long that is repeated.
+    /// Maximum age of that reply.
     pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,

@@ -1,4 +1,5 @@
-//! The state of a connection: as far as the origin has agreed to it, and what must wait until it has.
+//! The state of a connection: as confirmed by the origin, and requests that must wait for the
+//! confirmation.
 
 use wire::resp::{
     Command, Request as Message, Version,
@@ -26,7 +27,8 @@ impl Resp {
         self.in_transaction || self.queues || self.endings > 0
     }
 
-    /// Is nothing under way that decides whether the origin queues the next command, or who it is from?
+    /// Whether no outstanding request decides if the origin queues the next command, or changes the
+    /// user.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
     }
@@ -103,7 +105,7 @@ impl Resp {
         message: &Message<'_>,
         arguments: usize,
     ) -> Option<Request<'m, Tag>> {
-        // A transaction was begun by who was logged in, and a question would become part of it.
+        // A transaction was begun by the current user, and a check would become part of it.
         if self.may_queue() && self.unsettled == 0 {
             return None;
         }

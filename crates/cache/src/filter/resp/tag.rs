@@ -13,13 +13,13 @@ use crate::filter::Form;
 pub enum Tag {
     /// Nothing.
     Plain,
-    /// A command that waits for what other clients do.
+    /// A command that blocks until another client acts.
     Blocking,
     /// A read of several keys.
     Many,
     /// Our own PTTL.
     Probe,
-    /// Our own question who the connection speaks for.
+    /// Our own identity check.
     Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),

@@ -1,4 +1,4 @@
-//! The connection: who is at the other end, and what it wants to be told.
+//! Commands about the connection: login, names, tracking, subscriptions.
 
 pub(super) mod auth;
 pub(super) mod client;

@@ -1,5 +1,5 @@
-//! SUBSCRIBE and UNSUBSCRIBE: what a client needs to hear invalidations in RESP2. Nothing else is
-//! ever published.
+//! SUBSCRIBE and UNSUBSCRIBE: needed to receive invalidations in RESP2. Nothing else is ever
+//! published.
 
 use crate::{call::Call, failure::Failure, outcome::Outcome};
 

@@ -92,7 +92,7 @@ impl Options {
         })
     }
 
-    /// Prefixes must not overlap, or one change would be told twice.
+    /// Prefixes must not overlap, or one change would be reported twice.
     fn check_prefixes(&self, present: &Tracking) -> Result<(), Failure> {
         if self.prefixes.len() + present.prefixes.len() > PREFIXES_MAX {
             return Err(Failure::new(format!("ERR more than {PREFIXES_MAX} prefixes")));

@@ -35,7 +35,8 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     }
     // The keys of one database lie among those of the others: they are dropped one by one.
     let mut walk = call.connection.progress.walk.take().unwrap_or_else(|| {
-        // Who keeps keys is told at once, of all; of what is read from now on, by name.
+        // Tracking clients get one invalidation of everything now, and per-key ones for later
+        // reads.
         call.keys.held().for_each(|shard| shard.tracking.flushed());
         call.server.clients.invalidate_all();
         Walk::default()

@@ -213,7 +213,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
         };
         let Some(key) = key else { continue };
         match call.keys.load(database, &key[1..], false) {
-            // Whether its time is over cannot be read: another key will do.
+            // Its expiry cannot be read: draw another key.
             Err(failure) if failure.is_of_disk() => continue,
             loaded => loaded?,
         }

@@ -1,4 +1,4 @@
-//! COMMAND: the table, told to clients.
+//! COMMAND: reports the command table to clients.
 
 use notation::glob;
 use wire::resp::command::Categories;

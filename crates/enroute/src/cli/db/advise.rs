@@ -1,4 +1,4 @@
-//! `enroute db advise`: what a running database would do with more memory, or with less.
+//! `enroute db advise`: hit ratio and disk wait of a running database at other memory sizes.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,5 +1,5 @@
-//! `enroute db orchestrator`: the reference receiver of `docs/formats/rescale.md`. It grants what it
-//! may and makes it the limit of a cgroup.
+//! `enroute db orchestrator`: the reference receiver of `docs/formats/rescale.md`. It grants memory
+//! and sets the limit of a cgroup to the grant.
 
 use std::{
     fs,
@@ -53,10 +53,10 @@ pub(super) struct Arguments {
 
 /// Longest request.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// One request after the other: grants are rare, and each counts on the one before.
+/// Requests are handled one at a time: grants are rare, and each depends on the one before.
 const CONNECTIONS_MAX: usize = 1;
 
-/// What requests are judged by.
+/// Rules for requests.
 struct Receiver {
     /// The file that holds the group's limit.
     limit: PathBuf,
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file of a group's limit: the second version's, or the first's.
+/// The limit file of a group: of version 2, or of version 1.
 fn limit_of(cgroup: &Path) -> anyhow::Result<PathBuf> {
     let files = ["memory.max", "memory.limit_in_bytes"].map(|name| cgroup.join(name));
     match files.into_iter().find(|file| file.is_file()) {

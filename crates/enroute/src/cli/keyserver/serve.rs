@@ -120,7 +120,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is read again while serving, and who uses it.
+/// Files that are read again on SIGHUP, and the components that use them.
 struct Reloaded {
     policy: PathBuf,
     kek: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The clients of a worker: who comes, what each may keep waiting, and who has to go.
+//! The clients of a worker: accepting, limits of waiting bytes, closing.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use super::{
     Note, Worker,
 };
 
-/// However many clients there are, each may have so much output waiting.
+/// Minimum of the output limit of each client, for any number of clients.
 const OUTPUT_BYTES_MIN: usize = 16 << 10;
 /// Clients accepted in one round.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -31,7 +31,7 @@ impl Worker {
         let bytes_max = server.parameters.clients_bytes_max();
         self.limits.request_bytes_max = bytes_max;
         self.limits_before_login = self.limits.before_login();
-        // Half for answers, half for all else.
+        // Half for answers, half for the rest.
         let share = bytes_max / 2 / server.clients.len().max(1);
         self.output_bytes_max = share.clamp(OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX);
     }
@@ -89,8 +89,8 @@ impl Worker {
         connection.session.close(&self.shared.server, &*self.shared.locks);
     }
 
-    /// Counts what a connection keeps waiting; if all together keep more than clients may, the
-    /// greediest of this worker's has to go.
+    /// Updates the waiting bytes of a connection; if all clients exceed their limit, closes the
+    /// client of this worker with the most.
     pub(super) fn count(&mut self, token: Token) {
         let Some(connection) = self.seats.get_mut(token) else { return };
         let bytes_max = self.shared.server.parameters.clients_bytes_max();
@@ -101,7 +101,7 @@ impl Worker {
         let greediest = self.seats.iter().max_by_key(|(_, connection)| connection.kept_bytes());
         let Some((token, connection)) = greediest else { return };
         if connection.kept_bytes() < OUTPUT_BYTES_MIN {
-            // Others' clients keep it.
+            // Clients of other workers hold the bytes.
             return;
         }
         warn!(
@@ -119,7 +119,7 @@ impl Worker {
         chosen.into_iter().for_each(|token| self.close(token));
     }
 
-    /// Closes clients that have said nothing for longer than they may.
+    /// Closes clients that have been idle for longer than the timeout.
     pub(super) fn close_idle(&mut self) {
         let timeout = self.shared.server.parameters.timeout_seconds.load(Relaxed);
         if timeout > 0 {

@@ -1,4 +1,4 @@
-//! Where the database is, and who it has to be.
+//! Address and identity of the database.
 
 use std::{fmt, path::Path, str::FromStr, sync::Arc};
 
@@ -68,7 +68,7 @@ impl Address {
     }
 }
 
-/// An address, and whose signature the certificate there must have.
+/// An address, and the authorities for its certificate.
 #[derive(Clone)]
 pub struct Place {
     address: Address,
@@ -97,7 +97,7 @@ impl Place {
                  the certificate of the database"
             ),
             (_, None) => return Ok(Self { address, tls: None }),
-            // Whoever names authorities does not want to talk to just anybody.
+            // Authorities without TLS would silently not be checked.
             (_, Some(_)) => {
                 bail!("{address}: expected {TLS} with --database-authorities, got {PLAIN}")
             }

@@ -1,4 +1,4 @@
-//! The origin's side of a connection: how it is reached, read, written and lost.
+//! The origin side of a connection: connecting, reading, writing, loss.
 
 use std::{io, sync::Arc};
 
@@ -32,7 +32,7 @@ impl<F: Filter> Connection<F> {
         match &mut self.origin {
             Link::Up(origin) => match write(origin, &mut self.session, Side::Server) {
                 Ok(()) => self.tell_origin(),
-                // What the origin said before it hung up is still to be read.
+                // Data that the origin sent before it closed are still to be read.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
             },
@@ -43,8 +43,8 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Passes the client's end on to an origin that would otherwise speak to nobody: to a
-    /// subscriber, or to one who waits for what others do and would be given what is meant for them.
+    /// Passes the client's close on to an origin that would otherwise keep sending: for a
+    /// subscriber, or for a blocking command that would consume data meant for other clients.
     fn tell_origin(&mut self) {
         let ended = self.client_state == ClientState::Ended;
         let due = ended && !self.origin_told && self.session.is_written(Side::Server);
@@ -52,7 +52,7 @@ impl<F: Filter> Connection<F> {
             && self.session.waits()
             && let Link::Up(origin) = &mut self.origin
         {
-            // What went wrong with it, reading from it will tell.
+            // The next read from it returns the error.
             self.origin_told = origin.end().is_ok();
         }
     }
@@ -92,7 +92,7 @@ impl<F: Filter> Connection<F> {
     }
 }
 
-/// An origin that ends a connection before it has read all resets it.
+/// An origin that closes a connection with unread data resets it.
 fn loss(error: &io::Error) -> Loss {
     match error.kind() {
         io::ErrorKind::ConnectionReset => Loss::Ended,

@@ -1,4 +1,4 @@
-//! What slots in use take, and what nodes have room for.
+//! Memory of slots in use, and free memory of nodes.
 
 use std::{
     collections::BTreeMap,
@@ -61,7 +61,7 @@ impl Census {
         Ok(())
     }
 
-    /// What a slot takes.
+    /// Memory of a slot.
     pub(super) fn bytes(&self, slot: Slot) -> u64 {
         self.bytes.get(&slot).copied().unwrap_or_default()
     }

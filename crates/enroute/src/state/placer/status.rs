@@ -1,4 +1,4 @@
-//! What the placer tells of itself.
+//! The published status of the placer.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use tracing::{info, warn};
 use super::Placer;
 use crate::state::{cluster::View, explanation::explanation};
 
-/// Slots of which the status says why they are where they are; the busiest are.
+/// Number of slots explained in the status, the busiest.
 const EXPLAINED_MAX: usize = 1_024;
-/// Moves it tells of, the latest.
+/// Number of moves in the status, the latest.
 const LATEST_MAX: usize = 16;
 
 /// What the placer leaves in the cluster for `enroute state status` and `why`.
@@ -45,7 +45,7 @@ impl Status {
 }
 
 impl Placer {
-    /// A move is over: it was refused, or came about.
+    /// A move has ended: it was refused, or succeeded.
     pub(super) fn note(&mut self, slot: Slot, line: String, refusal: Option<String>) {
         self.initiator.ended(slot, refusal.is_none(), self.start.elapsed());
         let line = match refusal {
@@ -65,7 +65,7 @@ impl Placer {
         self.status.tell(line);
     }
 
-    /// Says of every busy slot why it is where it is.
+    /// Explains the place of every busy slot.
     pub(super) fn explain(&mut self, view: &View, problem: &Problem<'_>) {
         let mut waits = Vec::new();
         let status = &mut self.status;

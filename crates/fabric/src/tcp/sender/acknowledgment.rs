@@ -1,4 +1,4 @@
-//! What an acknowledgment tells: the round trip, what is held beyond a gap, what is lost.
+//! Processing of an acknowledgment: the round trip, what is held beyond a gap, what is lost.
 
 use super::{Congestion, Reduction, Sender, State};
 use crate::{

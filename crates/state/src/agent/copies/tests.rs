@@ -1,4 +1,4 @@
-//! Copies, told and proven by hand.
+//! Copies, with reports and proofs fed by the test.
 
 use super::*;
 

@@ -16,7 +16,7 @@ impl World {
             wire.input.drain(..taken);
             let before = wire.from_node.len();
             let answer = self.execute(link, words);
-            // A client is told of its own writes behind their answers, as Redis 7 does.
+            // A client gets invalidations of its own writes after their replies, as in Redis 7.
             let from_node = &mut self.wires.get_mut(&link).expect("a wire").from_node;
             let told = from_node.split_off(before);
             from_node.extend(answer.into_iter().chain(told));
@@ -159,7 +159,7 @@ impl World {
                 self.servers[agreed].migrating[slot] = Some(to);
                 return;
             }
-            // Somebody hears who owns it.
+            // A node receives the owner.
             let owner =
                 (0..NODES).find(|&node| self.servers[node].owner[slot] == node).expect("an owner");
             let node = self.some(NODES);
@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// Tells who read `key` at `node` to be told.
+/// Sends invalidations to the connections that track `key` at `node`.
 fn tell_of_change(wires: &mut BTreeMap<usize, Wire>, node: usize, key: &str) {
     for wire in wires.values_mut().filter(|wire| wire.node == node) {
         if wire.tracked.remove(key) {

@@ -23,7 +23,7 @@ impl Pair {
         Self { agent, link, client, now: Duration::ZERO }
     }
 
-    /// What the node is asked next is answered: who owns what by the truth, the rest by `answer`.
+    /// Answers the next request at the node: owner queries truthfully, others by `answer`.
     fn node_answers(&mut self, answer: &str) {
         let Some(output) = self.agent.link_output(self.link) else { return };
         let mut said = output.bytes().to_vec();
@@ -46,7 +46,7 @@ impl Pair {
         }
     }
 
-    /// What the client is told in the end.
+    /// The final reply to the client.
     pub(super) fn told(&mut self, line: &str, answer: &str) -> String {
         self.node_answers(answer);
         let mut command = Vec::new();

@@ -12,7 +12,7 @@ const KEYS: u8 = 12;
 /// Fewer than [`KEYS_MAX`], so that a slot takes more than one batch.
 const BATCH: usize = 5;
 
-/// Whose turn it is, the turn of the latest batch, and keys of it.
+/// The current turn, the turn of the latest batch, and its keys.
 pub(super) type Noted = (u64, u64, Vec<Vec<u8>>);
 
 #[derive(Debug, Default, Clone, Hash)]
@@ -20,9 +20,10 @@ pub(super) struct Server {
     pub(super) keys: BTreeMap<u8, u64>,
     pub(super) migrating: Option<Node>,
     pub(super) importing: Option<Node>,
-    /// Whom it takes for the owner, and since which epoch.
+    /// The node that it considers the owner, and since which epoch.
     pub(super) owner: (u64, u16),
-    /// Whom it took for the owner said that it was not, at some time: it keeps that whoever it is told to take for the owner.
+    /// A node that it considered the owner has denied that at some time: this is kept when another
+    /// owner is set.
     pub(super) disowned: bool,
     /// It takes no more keys than these.
     pub(super) room: Option<usize>,
@@ -30,7 +31,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// A script reaches the note where the slot is, or comes to.
+    /// A script can access the note at the owner and at an importing node.
     fn forget_note(&mut self, owns: bool) {
         self.note.take_if(|_| owns || self.importing.is_some());
     }
@@ -40,14 +41,14 @@ impl Server {
     }
 }
 
-/// What a node has said of its epoch and whether it owns the slot, on its way to another.
+/// A message in flight with a node's epoch and whether it owns the slot.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Said {
     pub(super) from: Node,
     pub(super) to: Node,
     pub(super) epoch: u64,
     pub(super) owns: bool,
-    /// Nobody answers it, so that nobody can tell whether it was heard.
+    /// It is not acknowledged, so its delivery is unknown.
     pub(super) unasked: bool,
 }
 
@@ -56,24 +57,24 @@ pub(super) struct Cluster {
     pub(super) servers: Vec<Server>,
     epoch: u64,
     turns: u64,
-    /// What clients were told is written.
+    /// Acknowledged writes of clients.
     pub(super) written: BTreeMap<u8, u64>,
     /// Answers of targets are lost now and then, and sources die.
     pub(super) loses: bool,
-    /// Keys on their way to a node, from nobody who waits for its answer.
+    /// Keys in flight to a node, whose sender no longer waits for the reply.
     pub(super) late: Vec<(Node, u8, u64)>,
-    /// Steps on their way from nobody who waits for their answers.
+    /// Steps in flight whose sender no longer waits for the replies.
     late_steps: Vec<(Node, Step)>,
     pub(super) said: Vec<Said>,
-    /// Who is to change a slot's owner waits for what the other has asked or answered.
+    /// A node that changes the owner of a slot waits for outstanding messages of the other.
     pub(super) waits: bool,
-    /// No slot leaves a node before all have heard what that told everybody.
+    /// No slot leaves a node before all have received the node's broadcasts.
     pub(super) hears: bool,
-    /// Targets do as they are told by [`Step::Settle`].
+    /// Targets execute [`Step::Settle`].
     pub(super) settles: bool,
     /// Clients delete keys, and read.
     pub(super) deletes: bool,
-    /// What a client read and should not have.
+    /// A wrong value that a client read.
     pub(super) misread: bool,
     pub(super) chance: Chance,
 }
@@ -111,7 +112,7 @@ impl Cluster {
         &mut self.servers[usize::from(node.0)]
     }
 
-    /// Who owns it, of those who say that they do the one with the latest epoch.
+    /// The owner: of the nodes that claim it, the one with the latest epoch.
     pub(super) fn latest(&self) -> Option<(u64, u16)> {
         let own = |(node, server): (usize, &Server)| {
             (usize::from(server.owner.1) == node).then_some(server.owner)
@@ -123,7 +124,7 @@ impl Cluster {
         self.latest().map(|(_, node)| Node(node))
     }
 
-    /// What is on its way arrives.
+    /// Messages in flight arrive.
     fn arrive(&mut self) {
         if !self.late.is_empty() && self.chance.one_in(3) {
             self.arrives_late(0);
@@ -132,7 +133,7 @@ impl Cluster {
             let (node, step) = self.late_steps.remove(0);
             let is_open = self.at(node).migrating.is_some();
             let arrives = match step {
-                // A slot that is closed it opens again; the others have no turn.
+                // It opens a closed slot again; the others have no turn.
                 Step::Turn { .. } => is_open,
                 Step::Settle { .. } | Step::Send { .. } | Step::Move { .. } => true,
                 _ => false,
@@ -143,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// A node says whether it owns the slot, or another hears of it.
+    /// A node sends whether it owns the slot, or another receives it.
     fn gossip(&mut self) {
         let from = self.chance.below(NODES);
         let to = (from + 1 + self.chance.below(NODES - 1)) % NODES;
@@ -168,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// A node tells everybody that the slot is its own.
+    /// A node broadcasts that it owns the slot.
     fn tell(&mut self, from: Node) {
         let epoch = self.at(from).owner.0;
         let others = (0..NODES).map(Node).filter(|&to| to != from);
@@ -182,7 +183,7 @@ impl Cluster {
         }
     }
 
-    /// Until all have heard what `from` told everybody.
+    /// Until all have received the broadcasts of `from`.
     pub(super) fn heard(&mut self, from: Node) {
         if self.hears {
             self.arrives(|said| said.unasked && said.from == from);
@@ -209,7 +210,7 @@ impl Cluster {
         }
     }
 
-    /// Who serves a client that wants a key, if anybody does, by the redirections there are.
+    /// The node that serves a request for a key after all redirections, if any.
     fn serves(&mut self, key: u8) -> Option<Node> {
         let first = Node(self.chance.below(NODES));
         self.serves_from(first, key)

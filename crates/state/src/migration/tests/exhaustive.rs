@@ -2,8 +2,9 @@
 //! lost, keys, steps and claims that come late, clients that write and delete, a replica that takes a node's place, and a
 //! second placer that goes on. The nodes are those of the random tests (`cluster.rs`), and the placers' logic is the real one.
 //!
-//! In every state a client that asks any node finds what was written last, or waits (but after a failover of the source); and whoever goes on from
-//! there, with nothing going wrong any more, leaves the slot closed, with what was written.
+//! In every state a client that asks any node finds what was written last, or waits (but after a
+//! failover of the source); and a placer that resumes from there, without further faults, leaves
+//! the slot closed, with all written data.
 
 use std::{
     collections::HashSet,
@@ -16,7 +17,7 @@ const KEY: u8 = 0;
 /// So late every step may be repeated.
 const LATER: Duration = Duration::from_secs(1_000);
 
-/// How often what happens.
+/// Budgets: how often each fault happens.
 #[derive(Debug, Clone, Copy, Default, Hash)]
 struct Budgets {
     /// Answers that do not come, of steps that were taken, or not, or are taken late.
@@ -29,7 +30,7 @@ struct Budgets {
     takeovers: u8,
 }
 
-/// Mends that can be taken out.
+/// Protections that can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
@@ -37,9 +38,9 @@ enum Without {
     Settling,
     /// A slot's owner is changed while claims of the other are on their way (decision 102).
     Waiting,
-    /// A node is left although what it has told everybody has not arrived (decision 102).
+    /// A slot leaves a node although its broadcasts have not arrived (decision 102).
     Hearing,
-    /// Nodes do what a placer of before tells them (decision 133).
+    /// Nodes execute steps of an earlier placer (decision 133).
     Fences,
 }
 
@@ -52,8 +53,8 @@ struct World {
     /// Steps on their way, and of which placer.
     late: Vec<(usize, Node, Step)>,
     fences: bool,
-    /// Who is asked for a key cannot tell any more whether it has gone or was deleted, until somebody goes on: replicas of Redis 7
-    /// know nothing of migrations (`docs/guide/state.md`).
+    /// The node cannot distinguish moved keys from deleted ones until a placer resumes: replicas of
+    /// Redis 7 know nothing of migrations (`docs/guide/state.md`).
     failed_over: bool,
     values: u64,
 }
@@ -71,7 +72,8 @@ impl World {
         let (from, to) = (Node(0), Node(2));
         cluster.at(from).keys.insert(KEY, 1);
         cluster.written.insert(KEY, 1);
-        // The target has heard at some time that the owner it knows does not own the slot, and the owner has said that it does.
+        // The target once received that the owner it knows does not own the slot, and later that it
+        // does.
         cluster.at(to).disowned = true;
         let said = |unasked| Said { from, to, epoch: 0, owns: true, unasked };
         cluster.said = vec![said(false), said(true)];
@@ -98,7 +100,7 @@ impl World {
         }
     }
 
-    /// A node takes a step, if the fence of who sends it stands there.
+    /// A node takes a step, if the fence of its sender stands there.
     fn run(&mut self, placer: usize, node: Node, step: &Step) -> Outcome {
         if self.fences && placer + 1 < self.placers.len() {
             return Outcome::Failed;

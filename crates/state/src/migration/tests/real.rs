@@ -1,8 +1,9 @@
 //! The scripts, as they are sent, against the model of their steps (`cluster/steps.rs`): two real nodes are brought into every
 //! small state, take the step, and are then as the model's.
 //!
-//! The nodes do not gossip, as each believes that it knows no address of the others: nothing changes but by what they are told.
-//! Valkey 9 takes such nodes for failed, and moves slots by itself; so these are redis-server's.
+//! The nodes do not gossip, as each has no address of the others: only the test's commands change
+//! their state. Valkey 9 considers such nodes failed, and moves slots; so these are redis-server
+//! processes.
 
 use std::collections::BTreeMap;
 

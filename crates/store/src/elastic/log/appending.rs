@@ -54,8 +54,8 @@ impl Log {
         let record = Record { more: self.step.is_open, durable, ..record };
         self.step.last = self.step.is_open.then_some(offset);
         record.write(Address::new(open.number, offset), &mut open.buffer);
-        // Where the next ones will be written. Nothing that is written behind them gets anywhere while
-        // they wait for memory, and what is read back of that waits, too.
+        // Where the next ones will be written. Later writes, and reads of them, are delayed while
+        // these wait for memory.
         let ahead = open.buffer.ahead();
         ahead.iter().step_by(item::LINE_BYTES).take(LINES_AHEAD).for_each(prefetch);
         let slot = open.slot;
@@ -118,7 +118,7 @@ impl Log {
     /// Drops all segments there are, in favour of a new one.
     pub(in crate::elastic) fn clear(&mut self, now: Duration) -> Result<(), Error> {
         let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
-        // What ends before the clearing says nothing of it.
+        // A sync that ends before the clearing does not cover it.
         self.seal();
         self.floor = number;
         // It frees everything, so it may have the last. What a step writes behind it has to fit, too.

@@ -1,4 +1,4 @@
-//! What the log asks of the device, and what the ends of that mean.
+//! Device commands of the log, and handling of their completions.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl Log {
     }
 
     fn keep_buffer(&mut self, bytes: Arc<Blocks>) {
-        // Whoever wrote it may hold it still. That of a trailer is no use.
+        // The writer may still hold it. That of a trailer is no use.
         if let Ok(mut bytes) = Arc::try_unwrap(bytes)
             && (self.unused.0.capacity()..=4 * self.write_bytes).contains(&bytes.capacity())
         {

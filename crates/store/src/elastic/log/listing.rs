@@ -37,7 +37,7 @@ pub(super) struct Listing {
     dropped: Vec<usize>,
     /// Segments of which nothing counts, and the files of which could not be removed.
     left: Vec<u64>,
-    /// The copy being written says that the store is closed.
+    /// The copy being written marks the store as closed.
     closes: bool,
     closed: bool,
     /// When the disk had no room for it.
@@ -58,7 +58,7 @@ impl Listing {
 }
 
 impl Log {
-    /// What the manifest is to say now, were it written next.
+    /// Contents of the next manifest.
     pub(in crate::elastic) fn manifest(&self) -> Manifest {
         let closed = self.listing.closes;
         let dropped = &self.listing.dropped;

@@ -27,7 +27,7 @@ pub(in crate::elastic) struct Segment {
     /// when that was counted.
     kills: u64,
     older: usize,
-    /// What its trailer says, once it is sealed.
+    /// Its trailer, once it is sealed.
     pub(in crate::elastic) trailer: Option<Trailer>,
     /// Nothing here counts once the log is durable up to there.
     pub(in crate::elastic) doomed: Option<u64>,

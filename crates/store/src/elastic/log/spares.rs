@@ -31,18 +31,18 @@ const LENGTHS: u64 = 8;
 /// Shorter ones would be all header and footer.
 const BYTES_MIN: u64 = 32 << 10;
 
-/// Who appends.
+/// The appending component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::elastic) enum Who {
     /// A client's new data.
     Writer,
-    /// Compaction, which wins room in the end.
+    /// Compaction, which reclaims space in the end.
     Mover,
-    /// Removals, which let compaction win room.
+    /// Removals, which let compaction reclaim space.
     Remover,
 }
 
-/// A segment nobody has written to.
+/// An unused segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::elastic) struct Spare {
     pub(in crate::elastic) number: u64,
@@ -57,7 +57,7 @@ pub(super) struct Spares {
     unlisted: usize,
     creating: bool,
     next_number: u64,
-    /// When the disk said that it is full.
+    /// Time at which the disk was reported full.
     refused: Option<Since>,
     /// What was removed since and is not taken again. On a full disk no more is asked for: it would
     /// be what another shard has just won, and needs to go on.
@@ -118,7 +118,7 @@ impl Spares {
         self.ready.push_back(spare);
     }
 
-    /// Are there spares that are not reserved from `who`?
+    /// Whether there are spares that `who` may use.
     pub(super) fn has_for(&self, who: Who) -> bool {
         self.ready.len() > self.reserved_from(who)
     }
@@ -190,7 +190,7 @@ impl Spares {
         self.unlisted += usize::from(spare.is_some());
     }
 
-    /// The disk said that it has no room.
+    /// The disk is full.
     pub(super) fn note_full(&mut self, now: Duration) {
         self.refused = Some(Since::new(now));
         self.won = 0;
@@ -201,7 +201,7 @@ impl Spares {
         self.won += bytes;
     }
 
-    /// True while the disk has no room.
+    /// True while the disk is full.
     pub(super) fn is_full(&self) -> bool {
         self.refused.is_some() && self.won < self.bytes_next
     }

@@ -1,4 +1,4 @@
-//! What a store says of itself before its segments are looked at: superblock and manifest. Making them where
+//! Metadata of a store that is read before its segments: superblock and manifest. Making them where
 //! there is no store.
 
 use std::io::ErrorKind;

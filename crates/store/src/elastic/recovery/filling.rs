@@ -15,8 +15,8 @@ use crate::elastic::{Config, Error};
 use crate::mapping::PAGE_BYTES;
 
 impl<D: Device + ?Sized> Opening<'_, D> {
-    /// Fills the table with what nobody kills, one range of hashes after another, so that what is
-    /// needed at once fits the budget.
+    /// Fills the table with the records that no record kills, one range of hashes after another, so
+    /// that what is needed at once fits the budget.
     pub(super) fn fill(
         &mut self,
         log: &mut Log,

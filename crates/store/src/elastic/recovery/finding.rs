@@ -1,4 +1,4 @@
-//! Finding out what is in every segment, and mending the last.
+//! Scans every segment, and repairs the last.
 
 use super::{Found, Lines, Opening, mending, write_failed};
 use crate::blocks::Blocks;
@@ -22,7 +22,7 @@ struct Scanned {
 }
 
 impl<D: Device + ?Sized> Opening<'_, D> {
-    /// Reads what all segments say of themselves, and mends the last.
+    /// Reads the metadata of all segments, and repairs the last.
     pub(super) fn find_segments(
         &mut self,
         files: &[(FileName, u64)],
@@ -75,7 +75,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         })
     }
 
-    /// What is in a segment; nothing if it was never used.
+    /// Contents of a segment; `None` if it was never used.
     fn find_segment(
         &mut self,
         mut segment: Segment,
@@ -148,7 +148,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         match Header::read(&bytes).filter(|header| header.number == number) {
             Some(header) => self.floor = self.floor.max(header.floor),
             None if behind_damage(number, &bytes, 0, !is_last).is_none() => {
-                // Never used, or torn at its very beginning: what follows was promised to nobody.
+                // Never used, or torn at its very beginning: the rest was never acknowledged as
+                // durable.
                 return Ok(None);
             }
             None => self.damaged(number, 0, "a header with a wrong checksum"),
@@ -167,7 +168,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let number = segment.number;
         let mut whole = match self.read(number, 0, segment.bytes as usize) {
             Ok(bytes) => return Ok(bytes),
-            // What was promised might lie where the log seems to end.
+            // Durable records may follow the apparent end of the log.
             Err(error) if is_last => return Err(error),
             Err(_) => vec![0; segment.bytes as usize],
         };
@@ -238,8 +239,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         scanned
     }
 
-    /// Adds what the header of a damaged record says, if the record ends where it should: then whoever asks
-    /// for its key is told of the damage.
+    /// Adds what the header of a damaged record says, if the record ends where it should: then a
+    /// lookup of its key reports the damage.
     fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) {
         let at = address.offset() as usize;
         if let Ok(record) = Record::parse(&bytes[at..])
@@ -250,7 +251,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         }
     }
 
-    /// What tells how to mend records of a segment without footer lines.
+    /// Data for repairing records of a segment without footer lines.
     fn parity(&mut self, segment: &[u8], trailer: &Trailer) -> Option<Parity> {
         if trailer.footer == Footer::Lines {
             return None;
@@ -266,8 +267,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Some(parity)
     }
 
-    /// Overwrites what a crash left behind the end of the log, before anything else is written there: nobody
-    /// takes it for a part of what is.
+    /// Overwrites what a crash left behind the end of the log, before anything else is written
+    /// there: so that it is never taken for part of the log.
     fn wipe(&self, number: u64, end: usize, bytes: &[u8]) -> Result<(), Error> {
         let Some(last) = bytes[end..].iter().rposition(|byte| *byte != 0) else { return Ok(()) };
         let begin = end / BLOCK_BYTES * BLOCK_BYTES;
@@ -309,7 +310,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         // The file may have been growing.
         let end = trailer.footer_offset() + footer.len() as u64 + BLOCK_BYTES as u64;
         let bytes = segment.bytes.max(end);
-        // A damaged segment stays as it is, for whoever wants to look at it.
+        // A damaged segment stays unchanged, for inspection.
         if is_last && bytes <= self.segment_bytes {
             self.wipe(number, scanned.end as usize, whole)?;
             let mut last = Blocks::default();

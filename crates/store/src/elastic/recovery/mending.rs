@@ -1,8 +1,8 @@
 //! Finding out what a record was of which one byte is wrong.
 //!
-//! A checksum of 32 bits tells more than that something is wrong: if it is one byte, it tells which, and what
-//! that was. Whose record a damaged one is, and which one it kills, is known then; what is on disk stays
-//! damaged, and is not served.
+//! A checksum of 32 bits shows more than the fact of damage: for a single byte, it determines which
+//! one, and what that was. Whose record a damaged one is, and which one it kills, is known then;
+//! what is on disk stays damaged, and is not served.
 
 use crate::elastic::record::{Address, Record};
 

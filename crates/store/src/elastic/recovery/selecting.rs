@@ -9,8 +9,8 @@ use crate::elastic::log::Segment;
 use crate::elastic::segment::{BLOCK_BYTES, Header};
 
 impl<D: Device + ?Sized> Opening<'_, D> {
-    /// Those segments of which something may count. What is missing, and what nobody knows, is an error
-    /// unless the loss of data is accepted.
+    /// The segments that may contain valid records. A missing or unknown segment is an error unless
+    /// the loss of data is accepted.
     pub(super) fn select(
         &mut self,
         segments: Vec<Segment>,

@@ -148,7 +148,7 @@ fn searched(rack: &Rack, arguments: &Arguments, stop: Stop) -> anyhow::Result<(u
     }
 }
 
-/// What was run and what came of it; rates and shares under the names `enroute switch rack` has.
+/// Configuration and result of the run; rates and shares have the names of `enroute switch rack`.
 fn result(rack: &Rack, arguments: &Arguments, qps: u64, metrics: &RackMetrics) -> Value {
     let answers = metrics.answers().max(1) as f64;
     let throughput_qps = qps as f64 * (1.0 - metrics.loss());

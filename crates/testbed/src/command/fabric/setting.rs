@@ -1,4 +1,4 @@
-//! The options that say what is run.
+//! The options that define a run.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -80,7 +80,7 @@ fn parse_quirk(text: &str) -> Result<(String, bool), String> {
 }
 
 impl Arguments {
-    /// Everything read and checked.
+    /// Reads and checks all options.
     pub(super) fn experiment(&self) -> anyhow::Result<Experiment> {
         let here = Path::new("");
         let topology = Source::topology(&self.topology, here)?;

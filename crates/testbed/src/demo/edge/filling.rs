@@ -20,10 +20,10 @@ use wire::ski::KeyKind;
 use super::{super::program::ourselves, stage::DOMAIN};
 use crate::report::Progress;
 
-/// Keys of one `enroute keyserver import`.
+/// Number of keys per call of `enroute keyserver import`.
 const BATCH: usize = 500;
 
-/// A database to be filled; the directory has the key-encryption key, and the key of the domain.
+/// A database to fill; the directory contains the key-encryption key and the key of the domain.
 pub(super) struct Filling<'a> {
     pub(super) directory: &'a Path,
     pub(super) database: SocketAddr,
@@ -64,7 +64,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Makes `count` keys and stores them; `number` is this thread's.
+    /// Makes `count` keys and stores them; `number` is the number of this thread.
     fn store(
         &self,
         number: usize,
@@ -102,7 +102,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Keys the database has.
+    /// Number of keys in the database.
     fn stored(&self) -> anyhow::Result<usize> {
         Ok(self.said_by(&mut self.keyserver("list")?)?.lines().count())
     }

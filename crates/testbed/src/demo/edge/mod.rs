@@ -1,10 +1,10 @@
-//! `enroute demo edge`: the paper's Figure 1 on one machine, and what happens when the key server
-//! dies.
+//! `enroute demo edge`: the paper's Figure 1 on one machine, and the effect of a failure of the key
+//! server.
 //!
 //! An origin site, a database with the private keys of 100,000 domains, a key server and an edge
-//! ([`stage`]), each but the origin a process of its own. A returning visitor (one curl that keeps
-//! its TLS session) and new visitors (a curl each) fetch pages all the while ([`visitors`]); the key
-//! server is killed and started again.
+//! ([`stage`]), each except the origin a separate process. A returning visitor (one curl that keeps
+//! its TLS session) and new visitors (a curl each) fetch pages all the while ([`visitors`]); the
+//! key server is killed and started again.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -23,12 +23,12 @@ mod visitors;
 use stage::Stage;
 use visitors::Returning;
 
-/// How long each phase is.
+/// Duration of each phase.
 const PHASE: Duration = Duration::from_secs(5);
-/// Time between two new visitors.
+/// Interval between new visitors.
 const VISIT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the columns of the table mean.
+/// Legend of the table.
 pub const EXPLANATION: &str = "
 returning: pages to a visitor that resumes its TLS session (each page over its own connection); new:
 pages to new visitors, each of which needs the private key; a failure is the TLS alert internal_error.
@@ -37,7 +37,7 @@ full, resumed, refused: handshakes that the edge counted; hits: pages that it ha
 /// Runs the demonstration with this many keys in the database; `stop` ends it early.
 ///
 /// # Errors
-/// A process could not be started, or did not do what it is there for.
+/// A process could not be started, or did not behave as expected.
 pub fn run(keys: usize, stop: &AtomicBool) -> anyhow::Result<Table<9>> {
     visitors::look_for_curl()?;
     let mut stage = Stage::set(keys, stop)?;

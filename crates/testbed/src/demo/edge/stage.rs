@@ -1,4 +1,4 @@
-//! What the demonstration plays on: files in a directory of its own, an origin, three processes.
+//! Set-up of the demonstration: files in its own directory, an origin, three processes.
 
 use std::{
     fs,
@@ -23,12 +23,12 @@ use super::{
 
 /// The domain whose pages are visited; its key is one of many.
 pub(super) const DOMAIN: &str = "shop.example";
-/// Of the database: less than what it keeps.
+/// Memory of the database; less than its data.
 const MEMORY: &str = "32MiB";
-/// Longer than any of the processes takes to start.
+/// Timeout for the start of a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Everything that runs. Dropping it ends the processes and removes the directory.
+/// The running processes. Dropping it ends them and removes the directory.
 pub(super) struct Stage {
     directory: PathBuf,
     database: SocketAddr,
@@ -43,7 +43,7 @@ impl Stage {
     /// `stop` ends the filling of the database early, which is an error.
     pub(super) fn set(keys: usize, stop: &AtomicBool) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("enroute-demo-{}", std::process::id()));
-        // Private keys lie in it.
+        // It contains private keys.
         fs::DirBuilder::new().mode(0o700).create(&directory)?;
         let mut stage = Self {
             directory,
@@ -127,7 +127,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What the edge counted so far, by name.
+    /// Counters of the edge, by name.
     pub(super) fn counted(&self) -> anyhow::Result<impl Fn(&str) -> u64 + use<>> {
         let mut stream = TcpStream::connect(self.admin_at)?;
         write!(stream, "GET /stats HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin_at)?;
@@ -140,14 +140,14 @@ impl Stage {
 
     fn write(&self, name: &str, text: &[u8]) -> anyhow::Result<()> {
         let path = self.path(name);
-        // Keys are among them.
+        // Some of the files are private keys.
         let file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(text))
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Starts a process in our directory and waits until it listens.
+    /// Starts a process in the directory and waits until it listens.
     fn start(&self, name: &str, command: &mut Command, at: SocketAddr) -> anyhow::Result<Running> {
         let log = self.path(&format!("{}.log", name.replace(' ', "-")));
         let file = fs::File::create(&log)?;
@@ -202,7 +202,7 @@ fn serve(mut client: TcpStream) -> Option<()> {
     let mut lines = BufReader::new(client.try_clone().ok()?).lines();
     loop {
         let request = lines.next()?.ok()?;
-        // The headers say nothing this site cares about.
+        // The headers of the request are ignored.
         while !lines.next()?.ok()?.is_empty() {}
         let page = request.split(' ').nth(1).and_then(visitors::page);
         let (status, page) = page.map_or(("404 Not Found", String::new()), |page| ("200 OK", page));

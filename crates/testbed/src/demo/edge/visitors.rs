@@ -17,7 +17,7 @@ use super::stage::{DOMAIN, Stage};
 
 /// Pages of the site.
 const PAGES: usize = 20;
-/// Pages a minute the returning visitor fetches.
+/// Pages that the returning visitor fetches per minute.
 const PAGES_PER_MINUTE: u64 = 240;
 
 fn curl(stage: &Stage) -> Command {
@@ -35,7 +35,7 @@ fn url(stage: &Stage, page: &str) -> String {
 const ABSENT: &str = "cannot start curl, the visitor of this demonstration: install it, version 7.84 \
                       or later, and try again";
 
-/// Fails if there is no curl, or one that cannot play a visitor who returns at a rate.
+/// Fails if curl is missing, or too old to fetch pages at a given rate.
 pub(super) fn look_for_curl() -> anyhow::Result<()> {
     let asked = Command::new("curl").args(["--rate", "1/m", "--version"]).output();
     let output = asked.context(ABSENT)?;
@@ -44,7 +44,7 @@ pub(super) fn look_for_curl() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches a page and says how it came.
+/// Fetches a page and prints its HTTP version, status and TLS result.
 pub(super) fn first_look(stage: &Stage) -> anyhow::Result<String> {
     let told = "HTTP/%{http_version} %{http_code}, TLS certificate verified: %{ssl_verify_result}, \
                 handshake after %{time_appconnect} s, page after %{time_total} s";
@@ -55,13 +55,13 @@ pub(super) fn first_look(stage: &Stage) -> anyhow::Result<String> {
         .context(ABSENT)?;
     anyhow::ensure!(
         output.status.success(),
-        "the first page does not come: {}",
+        "the first page did not arrive: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8_lossy(&output.stdout).replace("verified: 0", "verified: yes"))
 }
 
-/// A new visitor, who knows nothing of the site; what curl said if the page did not come.
+/// A new visitor, without a TLS session. Returns the error of curl if the page did not arrive.
 pub(super) fn visit(stage: &Stage) -> anyhow::Result<Result<(), String>> {
     let output = curl(stage)
         .args(["-S", "-o", "/dev/null"])
@@ -74,7 +74,7 @@ pub(super) fn visit(stage: &Stage) -> anyhow::Result<Result<(), String>> {
     Ok(Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// A visitor who stays: each page a new connection, all with the TLS session of the first.
+/// A returning visitor: a new connection for each page, all with the TLS session of the first.
 pub(super) struct Returning {
     child: Child,
     good: Arc<AtomicU64>,
@@ -83,10 +83,10 @@ pub(super) struct Returning {
 
 impl Returning {
     pub(super) fn start(stage: &Stage, duration: Duration) -> anyhow::Result<Self> {
-        // More than it will fetch: the end of the demonstration ends it.
+        // More pages than it can fetch before the end of the demonstration, which ends it.
         let pages = PAGES_PER_MINUTE * duration.as_secs() / 30;
         let mut command = curl(stage);
-        // To standard error, since curl keeps what it prints on a pipe until its end.
+        // To standard error, because curl buffers standard output on a pipe until it ends.
         command.args(["--http1.1", "-H", "Connection: close", "-w", "%{stderr}%{http_code}\\n"]);
         command.args(["--rate", &format!("{PAGES_PER_MINUTE}/m")]);
         for number in 0..pages as usize {
@@ -106,7 +106,7 @@ impl Returning {
         Ok(Self { child, good, failed })
     }
 
-    /// Pages that came, and pages that did not.
+    /// Number of pages that arrived and that did not.
     pub(super) fn pages(&self) -> (u64, u64) {
         (self.good.load(Relaxed), self.failed.load(Relaxed))
     }

@@ -1,11 +1,11 @@
-//! The Controller (Appendix A): now and then it reads which VMs sent how many packets to which,
-//! decides which mapping is best kept in which switch, and fills the caches accordingly. Traffic
-//! stands still meanwhile, as in the paper.
+//! The Controller (Appendix A): at intervals it reads the number of packets between each pair of
+//! VMs, decides which switch stores which mapping, and fills the caches accordingly. Traffic is
+//! paused during a solve, as in the paper.
 //!
 //! The paper's program minimises Σ L·T over the mappings K stored in switches, at most M in each.
-//! Here it is written as a maximum of what is saved against going to the gateway, which has the
-//! same solutions: a packet that passes switch s before the gateway may use a mapping stored there,
-//! and saves what is left of the way to the gateway, its delay, and the way back.
+//! Here it is written as a maximum of the savings relative to the path through the gateway, which
+//! has the same solutions: a packet that passes switch s before the gateway may use a mapping
+//! stored there, and saves the rest of the path to the gateway, its delay, and the path back.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,14 +17,14 @@ use ::fabric::{Config, Placement, Simulation, topology::Topology};
 #[cfg(feature = "highs")]
 mod solver;
 
-/// Is there a solver in this build?
+/// Whether this build includes a solver.
 pub const SOLVER: bool = cfg!(feature = "highs");
 
 #[cfg(not(feature = "highs"))]
 mod solver {
     use super::{Choice, Program};
 
-    /// Refused before: see [`super::SOLVER`].
+    /// Rejected before this is reached: see [`super::SOLVER`].
     pub(super) fn solve(_: &Program) -> anyhow::Result<Choice> {
         anyhow::bail!("this build does not include a solver; build with --features highs")
     }
@@ -33,19 +33,19 @@ mod solver {
 /// One solve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solve {
-    /// When, ns of simulated time.
+    /// Simulated time of the solve, in ns.
     pub at_ns: u64,
-    /// How large the program was.
+    /// Size of the integer program.
     pub variables: usize,
-    /// Mappings it stored.
+    /// Number of mappings stored.
     pub entries: usize,
-    /// How far from the best it may be: 0.01 is 1 %.
+    /// Bound of the distance from the optimum: 0.01 is 1 %.
     pub gap: f64,
-    /// How long it took.
+    /// Duration of the solve.
     pub time: Duration,
 }
 
-/// Who fills the caches of a run.
+/// Fills the caches of a run.
 #[derive(Debug)]
 pub(super) struct Controller {
     topology: Topology,
@@ -56,16 +56,16 @@ pub(super) struct Controller {
     solves: Vec<Solve>,
 }
 
-/// What may be stored and what it is good for.
+/// The mappings that may be stored, and what each saves.
 #[derive(Debug, Default, PartialEq)]
 struct Program {
     /// Mappings that may be stored: in which switch, of which VM.
     stores: Vec<(u32, u32)>,
-    /// Who would use them: the demand, the store, and what is saved if so.
+    /// Possible uses: the demand, the store, and the saving.
     uses: Vec<Use>,
-    /// Demands: packets of one way to one VM. Each uses one store at most.
+    /// Demands: packets of one path to one VM. Each uses at most one store.
     demands: usize,
-    /// Mappings each switch may hold, where that is fewer than it could use.
+    /// Maximum number of mappings of each switch, where it is below the number of possible ones.
     capacities: BTreeMap<u32, usize>,
 }
 
@@ -76,7 +76,7 @@ struct Use {
     saving: f64,
 }
 
-/// A solution: which of the program's stores, and how far it may be from the best.
+/// A solution: the chosen stores, and the bound of its distance from the optimum.
 struct Choice {
     stores: Vec<usize>,
     gap: f64,
@@ -95,7 +95,7 @@ impl Controller {
         }
     }
 
-    /// When it is to solve next, ns.
+    /// Time of the next solve, in ns.
     pub(super) fn next_ns(&self) -> u64 {
         self.next_ns
     }
@@ -132,14 +132,14 @@ impl Controller {
         self.solves
     }
 
-    /// `traffic`: source VM, destination VM, gateway's node, packets; `way`: switches from a VM to a
-    /// gateway.
+    /// `traffic`: source VM, destination VM, gateway's node, packets; `way`: the switches on the
+    /// path from a VM to a gateway.
     fn program(
         &self,
         traffic: &[(u32, u32, u32, u64)],
         mut way: impl FnMut(u32, u32) -> Vec<u32>,
     ) -> Program {
-        // Packets that take the same way to the same VM are one demand.
+        // Packets on the same path to the same VM are one demand.
         let mut demands: BTreeMap<(Vec<u32>, u32), u64> = BTreeMap::new();
         for &(source, destination, gateway, packets) in traffic {
             *demands.entry((way(source, gateway), destination)).or_default() += packets;
@@ -148,7 +148,7 @@ impl Controller {
         let mut stores = HashMap::new();
         for (demand, ((way, vm), packets)) in demands.into_iter().enumerate() {
             let server = self.topology.placement[vm as usize];
-            // Hops are a microsecond each, like the paper's; so the gateway's delay counts in µs.
+            // A hop takes 1 µs, as in the paper, so the delay of the gateway is counted in µs.
             let delay = self.topology.gateway_delay_ns as f64 / 1e3;
             let Some(&last) = way.last() else { continue };
             let by_gateway = way.len() as f64 + delay + 1.0 + self.hops_left(last, server);

@@ -5,11 +5,11 @@ use highs::{HighsModelStatus, RowProblem, Sense};
 
 use super::{Choice, Program};
 
-/// Close enough to the best: half a percent, far less than the traffic changes between two solves.
+/// Accepted gap: 0.5 %, far less than the change of the traffic between two solves.
 const GAP: f64 = 0.005;
 
-/// Branch and bound gives up here and says how far it came. Nodes, not seconds: a slow machine must
-/// find the same.
+/// Limit of branch and bound, which then reports the gap. It is in nodes, not seconds, so that the
+/// result does not depend on the speed of the machine.
 const NODES_MAX: i32 = 10_000;
 
 pub(super) fn solve(program: &Program) -> anyhow::Result<Choice> {

@@ -1,4 +1,4 @@
-//! One relayed connection: two sockets, and what is on the way between them.
+//! One relayed connection: two sockets, and the bytes in flight between them.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ impl Paths {
     }
 }
 
-/// What a connection wants after it was advanced.
+/// State of a connection after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It is over; drop it.
+    /// It has ended; drop it.
     Closed,
-    /// It could do more at once.
+    /// It can make progress at once.
     Again,
-    /// Nothing before this time, unless a socket becomes ready.
+    /// Nothing to do before this time, unless a socket becomes ready.
     Wait(Option<Duration>),
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A connection accepted `now`, whose far side is connecting or was `refused` at once.
+    /// A connection accepted `now`; the one to the server is being made or was `refused` at once.
     pub(super) fn new(
         client: TcpStream,
         server: TcpStream,
@@ -89,7 +89,7 @@ impl Connection {
         [(&self.client.stream, Side::Client), (&self.server.stream, Side::Server)]
     }
 
-    /// Notes what epoll said about one end.
+    /// Records an epoll event of one end.
     pub(super) fn note_ready(&mut self, side: Side, possible: Possible) {
         let end = match side {
             Side::Client => &mut self.client,
@@ -100,7 +100,7 @@ impl Connection {
         end.writable |= possible.is_write();
     }
 
-    /// The path works again: what it held has to cross it once more.
+    /// The outage has ended: data in flight crosses the path again.
     pub(super) fn restore(&mut self, cut_at: Duration, paths: &Paths, now: Duration) {
         if self.established_at > cut_at {
             self.shake_hands(paths, now);
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what has arrived and passes on what is due.
+    /// Reads what has arrived and writes what is due.
     pub(super) fn advance(&mut self, paths: &mut Paths, buffer: &mut [u8], now: Duration) -> Next {
         if paths.is_cut {
             return Next::Wait(None);
@@ -159,7 +159,7 @@ impl Connection {
         if self.handshake {
             self.established_at = now + paths.round_trip();
             self.up.opens_at = self.established_at;
-            // The far side accepts when the handshake's last packet reaches it.
+            // The server accepts when the last packet of the handshake reaches it.
             self.down.opens_at = self.established_at + paths.up.schedule.config().delay;
         }
     }
@@ -174,8 +174,7 @@ impl Connection {
         }
     }
 
-    /// The far side does not take the connection: the client hears of it one round trip after it
-    /// asked.
+    /// The server refuses the connection: the client is reset one round trip after its connect.
     fn refuse(&mut self, error: Errno, now: Duration) {
         tracing::warn!(%error, "cannot connect to the address of --to, client reset; check that a \
                                 server listens there");
@@ -184,7 +183,7 @@ impl Connection {
         self.server.failed = false;
     }
 
-    /// The socket of `side` is gone: the other side learns of it after what was sent before.
+    /// The socket of `side` is closed: the other side sees that after the data sent before.
     fn note_reset(&mut self, side: Side, paths: &mut Paths, now: Duration) {
         let (from, toward, path) = match side {
             Side::Client => (&mut self.up, &mut self.down, &mut paths.up),
@@ -225,7 +224,7 @@ impl Connection {
         wake_at
     }
 
-    /// What is still on the way, so that the gauges can forget it.
+    /// Bytes still in flight, to be subtracted from the gauges.
     pub(super) fn queued_bytes(&self) -> (usize, usize) {
         (self.up.bytes.len(), self.down.bytes.len())
     }

@@ -1,5 +1,5 @@
-//! One direction of a relayed connection: the bytes on the way, and the step from one socket to
-//! the other.
+//! One direction of a relayed connection: the bytes in flight, and the step from one socket to the
+//! other.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -9,18 +9,18 @@ use std::time::Duration;
 use crate::link::schedule::{Order, Schedule};
 use crate::link::stats::{DirectionCounters, add, take};
 
-/// A queue that once held a burst gives its memory back when it runs empty.
+/// Capacity above which an empty queue releases its memory.
 const KEPT_QUEUE_BYTES: usize = 64 * 1024;
 
 /// One direction of the path, shared by all connections.
 pub(super) struct Path {
     pub(super) schedule: Schedule,
-    /// Limit on what one connection has on the way.
+    /// Limit on the bytes in flight of one connection.
     pub(super) window_bytes: usize,
 }
 
-/// A socket and what epoll last said about it; edge-triggered, so it is remembered here until the
-/// socket says "would block".
+/// A socket and its readiness; epoll is edge-triggered, so readiness is kept here until a call
+/// returns "would block".
 pub(super) struct End {
     pub(super) stream: TcpStream,
     pub(super) readable: bool,
@@ -36,7 +36,7 @@ pub(super) enum Ending {
     Reset,
 }
 
-/// The bytes on the way in one direction, each with the time it leaves, and how they end.
+/// The bytes in flight in one direction, each with its departure time, and the end of the stream.
 #[derive(Default)]
 pub(super) struct Flow {
     pub(super) order: Order,
@@ -45,13 +45,13 @@ pub(super) struct Flow {
     pub(super) runs: VecDeque<(usize, Duration)>,
     pub(super) ending: Option<(Ending, Duration)>,
     pub(super) half_closed: bool,
-    /// Nobody reads the far end any more.
+    /// The receiving end is closed.
     pub(super) dead: bool,
-    /// Nothing enters before this time: the handshake is still on the way.
+    /// Nothing enters before this time: the end of the emulated handshake.
     pub(super) opens_at: Duration,
 }
 
-/// One direction of one connection, with all it touches.
+/// One direction of one connection, with the state that it uses.
 pub(super) struct Crossing<'a> {
     pub(super) source: &'a mut End,
     pub(super) flow: &'a mut Flow,
@@ -68,7 +68,7 @@ impl Crossing<'_> {
             && self.path.schedule.held_back_until(now).is_none()
     }
 
-    /// Reads once at most, so that one connection cannot keep the others waiting.
+    /// Reads at most once, so that one connection does not delay the others.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -76,7 +76,7 @@ impl Crossing<'_> {
         now: Duration,
     ) -> io::Result<()> {
         if !self.may_receive(now) {
-            // What cannot be read in time must not hide that the source is gone.
+            // A full window must not hide that the source has closed.
             let held_back = self.path.schedule.held_back_until(now).is_some();
             return match self.source.failed && !held_back {
                 true => Err(ErrorKind::ConnectionReset.into()),
@@ -148,7 +148,7 @@ impl Crossing<'_> {
         Ok(())
     }
 
-    /// When this direction needs the worker again, sockets aside.
+    /// Time of the next step of this direction, unless a socket becomes ready before.
     pub(super) fn wakes_at(&self, now: Duration, sink_connecting: bool) -> Option<Duration> {
         let mut wake_at = None;
         if self.source.readable
@@ -174,7 +174,7 @@ impl Crossing<'_> {
 }
 
 impl Flow {
-    /// Whether what the source sends is still wanted.
+    /// Whether data of the source can still be delivered.
     pub(super) fn receives(&self) -> bool {
         self.ending.is_none() && !self.dead
     }

@@ -149,7 +149,7 @@ fn a_reader_that_stops_holds_its_sender_back() {
     let sent = pattern(30_000_000);
     let expected = sent.clone();
     let sending = thread::spawn(move || client.write_all(&sent).unwrap());
-    // The relay takes in what its window and the sockets hold, and no more.
+    // The relay reads only what its window and the sockets hold.
     let mut before = relay.stats().up.packets;
     loop {
         thread::sleep(50 * MS);
@@ -179,7 +179,7 @@ fn a_cut_stalls_and_restore_resumes() {
     client.write_all(b", behind").unwrap();
     let delivered = relay.stats().up.bytes;
     server.set_read_timeout(Some(50 * MS)).unwrap();
-    // Whatever left before the cut may still be read; afterwards nothing comes.
+    // Data that left before the cut may still arrive; after that nothing arrives.
     let mut received = vec![0; (delivered - 6) as usize];
     server.read_exact(&mut received).unwrap();
     let error = server.read(&mut [0; 100]).unwrap_err();
@@ -266,7 +266,7 @@ fn a_reset_arrives_after_the_bytes_on_either_side() {
         let (mut gone, mut left) = if client_resets { (client, server) } else { (server, client) };
         let before = relay.stats();
         gone.write_all(b"last words").unwrap();
-        // Linux discards what a reset socket has not yet been asked for; let it be read first.
+        // Linux discards unread data of a reset socket; wait until it is read.
         while relay.stats().up.bytes + relay.stats().down.bytes
             == before.up.bytes + before.down.bytes
         {

@@ -22,10 +22,10 @@ use crate::link::cuts::Cuts;
 use crate::link::schedule::{PathConfig, SEGMENT_BYTES, Schedule};
 use crate::link::stats::{LinkCounters, add, take};
 
-/// One read takes this much at most.
+/// Maximum size of one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Without a rate, a connection has this much on the way, as the largest window of Linux would.
+/// Window of a connection without a rate: the largest window of Linux.
 const WINDOW_BYTES_UNRATED: usize = 6 * 1024 * 1024;
 
 /// Bounds of a window derived from rate and delay.
@@ -35,7 +35,7 @@ const WINDOW_BYTES_MAX: usize = 64 * 1024 * 1024;
 const LISTENER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
 
-/// Everything the relay's thread owns.
+/// State of the relay's thread.
 pub(super) struct Worker {
     to: SocketAddr,
     handshake: bool,
@@ -91,7 +91,7 @@ impl Worker {
         })
     }
 
-    /// Relays until told to stop.
+    /// Relays until stopped.
     pub(super) fn run(mut self) {
         // Without this the kernel may wake a sleeping thread 50 µs late to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -124,7 +124,7 @@ impl Worker {
         loop {
             let now = self.started.elapsed();
             let left = until.map(|until| until.saturating_sub(now));
-            // Near the time, poll rather than sleep.
+            // Shortly before the departure, poll instead of sleeping.
             self.reactor.wait(events, left.map(|left| left.saturating_sub(self.spin)))?;
             if !events.is_empty() || left == Some(Duration::ZERO) {
                 return Ok(());
@@ -146,7 +146,7 @@ impl Worker {
         for (event, possible) in events.iter() {
             match event {
                 LISTENER => self.acceptor.notice(),
-                // Commands are looked for after every wait.
+                // Commands are checked after every wait.
                 WAKE => {}
                 event => {
                     let (token, tag) = Token::of(event);
@@ -159,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// Carries out what the handle asked for. False when it asked to stop.
+    /// Carries out the commands of the handle. False after a stop command.
     fn obey(&mut self) -> bool {
         let (cuts, paths) = (&mut self.cuts, &mut self.paths);
         self.commands.carry_out(|command| match command {
@@ -241,7 +241,7 @@ impl Worker {
     }
 
     fn advance(&mut self, token: Token, buffer: &mut [u8]) {
-        // Each connection is advanced at its own time: those before it took some.
+        // Each connection is advanced with its own timestamp, because those before it took time.
         let now = self.started.elapsed();
         let Some(connection) = self.seats.end_turn(token) else { return };
         match connection.advance(&mut self.paths, buffer, now) {
@@ -267,7 +267,7 @@ impl Worker {
     }
 }
 
-/// Starts to connect. The error is the far side's answer if it is there already.
+/// Starts to connect. Returns an error if the server has refused already.
 fn connect(to: SocketAddr) -> io::Result<(TcpStream, Option<Errno>)> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -279,7 +279,7 @@ fn connect(to: SocketAddr) -> io::Result<(TcpStream, Option<Errno>)> {
     Ok((TcpStream::from(socket), refused))
 }
 
-/// What one connection may have on the way: as much as the path itself holds, with some to spare.
+/// Window of one connection: the capacity of the path, with some reserve.
 fn window_bytes(path: &PathConfig) -> usize {
     let Some(bits_per_second) = path.bits_per_second else { return WINDOW_BYTES_UNRATED };
     let held = path.delay + path.jitter + path.queue;

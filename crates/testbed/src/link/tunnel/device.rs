@@ -1,7 +1,7 @@
 //! TUN devices: made in a namespace, given an address, brought up.
 //!
-//! The one file with calls that the compiler cannot check. A device lives as long as its
-//! descriptor.
+//! This file contains the `unsafe` calls of the tunnel. A device exists until its descriptor is
+//! closed.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,17 +18,17 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::TunnelEnd;
 
-/// So many packets wait in the device for us to take them; with the kernel's 500 a burst of a
-/// large window is lost before it enters the path.
+/// Queue length of the device, in packets; with the kernel's default of 500, a burst of a large
+/// window is lost before it enters the path.
 const DEVICE_QUEUE_PACKETS: i32 = 10_000;
 
-/// What precedes each packet: the kernel's notes on checksum and segmentation, passed on as is
+/// Header before each packet: the kernel's checksum and segmentation metadata, passed on unchanged
 /// (`struct virtio_net_hdr`).
 pub(super) const HEADER_BYTES: usize = 10;
 
 /// Makes the device of one end. `offload` lets the kernel hand over TCP packets of up to 64 KiB.
 pub(super) fn open(end: &TunnelEnd, packet_bytes_max: u16, offload: bool) -> io::Result<OwnedFd> {
-    // A thread can change its namespace but the process must not, so it is a thread of its own.
+    // Only a thread may change its namespace, not the process, so this uses a separate thread.
     thread::scope(|scope| {
         let made = scope.spawn(|| {
             if let Some(namespace) = &end.namespace {
@@ -106,7 +106,7 @@ fn configure(name: &ifreq, end: &TunnelEnd, packet_bytes_max: u16) -> io::Result
 fn named(name: &str) -> io::Result<ifreq> {
     // SAFETY: every field of `ifreq` is a number, an array or a union of such: zero is valid.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
-    // One byte stays zero: the name's end.
+    // The last byte stays zero: it terminates the name.
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(['/', '\0']) {
         let text = "a device name has 1 to 15 bytes and no slash";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -1,4 +1,4 @@
-//! The tunnel's thread: takes packets from either device and puts them into the other.
+//! The tunnel's thread: reads packets from either device and writes them to the other.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,13 +18,13 @@ use crate::link::cuts::Cuts;
 use crate::link::schedule::{Fate, Order, Schedule};
 use crate::link::stats::{DirectionCounters, LinkCounters, add, take};
 
-/// No packet with its header is larger, offload included.
+/// Maximum size of a packet with its header, including offload.
 const READ_BYTES: usize = HEADER_BYTES + 65_536;
 
-/// So many packets are taken from a device before the other one and the departures get a turn.
+/// Number of packets read from a device before the other one and the departures are served.
 const BATCH_PACKETS: usize = 64;
 
-/// Everything the tunnel's thread owns.
+/// State of the tunnel's thread.
 pub(super) struct Worker {
     a: OwnedFd,
     b: OwnedFd,
@@ -39,7 +39,7 @@ pub(super) struct Worker {
     counters: Arc<LinkCounters>,
 }
 
-/// What is on the way in one direction.
+/// Packets in flight in one direction.
 struct Direction {
     schedule: Schedule,
     order: Order,
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Passes packets until told to stop.
+    /// Passes packets until stopped.
     pub(super) fn run(mut self) {
         // Without this the kernel may wake a sleeping thread 50 µs late to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -121,7 +121,7 @@ impl Worker {
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         loop {
             let left = until.map(|until| until.saturating_sub(self.started.elapsed()));
-            // Near the time, poll rather than sleep.
+            // Shortly before the departure, poll instead of sleeping.
             let timeout = left.map(|left| timespec(left.saturating_sub(self.spin)));
             match rustix::event::poll(&mut descriptors, timeout.as_ref()) {
                 Ok(count) if count > 0 || left == Some(Duration::ZERO) => return Ok(()),
@@ -171,7 +171,7 @@ impl Direction {
         self.queue.peek().map(|packet| packet.leaves_at)
     }
 
-    /// Takes what the source's kernel has sent.
+    /// Reads what the kernel of the source has sent.
     fn enter(
         &mut self,
         source: &OwnedFd,
@@ -225,7 +225,7 @@ impl Direction {
         }
     }
 
-    /// Gives what is due to the sink's kernel.
+    /// Writes what is due to the kernel of the destination.
     fn leave(&mut self, sink: &OwnedFd, counters: &DirectionCounters, now: Duration) {
         while self.leaves_at().is_some_and(|at| at <= now)
             && let Some(packet) = self.pop(counters)

@@ -1,4 +1,4 @@
-//! What a command is, in the words of Redis, and what a cache has to know beside that.
+//! Properties of a command, in Redis's terms, and further ones that a cache needs.
 
 /// Properties beside the effect, as a small set: the flags of COMMAND INFO that change what is done
 /// with a command, and two of our own.
@@ -24,7 +24,7 @@ impl Flags {
     pub const READONLY: Self = Self(1 << 4);
     /// Refused when memory is full.
     pub const DENYOOM: Self = Self(1 << 5);
-    /// For who administers the server.
+    /// An administrative command.
     pub const ADMIN: Self = Self(1 << 6);
     /// Publishes or subscribes.
     pub const PUBSUB: Self = Self(1 << 7);

@@ -75,9 +75,9 @@ const fn range(first: u8, last: i8, step: u8) -> Keys {
 impl Command {
     /// The keys of a request of this command, in the order in which they stand.
     ///
-    /// Fails if they cannot be told: too few arguments, a count that does not fit, options that
-    /// the command does not know. The server will most likely refuse such a request, but a caller
-    /// that cannot be sure has to treat it as a write to everything.
+    /// Fails if they cannot be determined: too few arguments, a count that does not fit, options
+    /// that the command does not know. The server will most likely refuse such a request, but a
+    /// caller that cannot be sure has to treat it as a write to everything.
     #[inline]
     pub fn keys<'r>(&self, request: &'r Request<'_>) -> Result<KeyIter<'r>> {
         self.keys.select(request).ok_or_else(|| Error::Malformed {

@@ -10,7 +10,7 @@ use crate::resp::response::write_bulk;
 /// Splits a line without its LF; returns the arguments as bulk strings and their number.
 ///
 /// `"…"` knows `\n \r \t \b \a \xHH` and takes any other escaped byte as itself; `'…'` knows `\'`
-/// only. A closing quote ends its argument and wants a blank or the end behind it. `offset` is
+/// only. A closing quote ends its argument and must be followed by a blank or the end. `offset` is
 /// where the line starts, for errors.
 pub(super) fn split(line: &[u8], offset: usize) -> Result<(Vec<u8>, usize)> {
     // Redis reads the line as a C string: what stands behind a NUL would be cut off there and not

@@ -10,7 +10,7 @@ use crate::resp::{
     length::{self, Length},
 };
 
-/// What has come of a request.
+/// The received part of a request.
 #[derive(Debug, Clone)]
 pub struct Beginning<'a> {
     /// Its arguments as far as they are whole, possibly none.

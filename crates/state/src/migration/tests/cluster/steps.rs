@@ -1,9 +1,9 @@
-//! What a node does when it is told to take a step.
+//! Execution of a step at a node.
 
 use super::*;
 
 impl Cluster {
-    /// What the server does when it is told; nothing if it refuses.
+    /// Result of a step at the server; `None` if it refuses.
     pub(in super::super) fn run(&mut self, node: Node, step: &Step) -> Outcome {
         let owns = self.at(node).owner.1 == node.0;
         match step {
@@ -73,7 +73,7 @@ impl Cluster {
         Outcome::Done
     }
 
-    /// What `node` does when it is told that `owner` owns the slot; false if it refuses since it still has
+    /// Sets `owner` as the owner of the slot at `node`; false if it refuses because it still has
     /// keys of the slot.
     fn hand_over(&mut self, node: Node, owner: Node, owns: bool) -> bool {
         self.wait();
@@ -83,7 +83,8 @@ impl Cluster {
                 (self.at(node).owner, self.at(node).note) = ((self.epoch, node.0), None);
                 self.tell(node);
             } else {
-                // It claims the slot with no new epoch, so others may not believe it, and tells nobody.
+                // It claims the slot with no new epoch, so others may not accept it, and sends no
+                // broadcast.
                 self.at(node).owner.1 = node.0;
             }
             return true;
@@ -112,7 +113,7 @@ impl Cluster {
         self.servers[usize::from(node.0)].note.as_ref().is_some_and(|note| note.0 == turn)
     }
 
-    /// The script of [`Step::Move`]: nobody else is served meanwhile.
+    /// The script of [`Step::Move`]: no other request is served during it.
     fn migrate(&mut self, node: Node, to: Node, turn: u64) -> Outcome {
         let before = self.at(node).clone();
         let batch: Vec<(u8, u64)> =
@@ -167,7 +168,7 @@ impl Cluster {
         if refused { Outcome::Refused("OOM".to_owned()) } else { failed }
     }
 
-    /// MIGRATE fails: who looks after it is told of which keys nobody knows.
+    /// MIGRATE fails: the mover gets the keys with an unknown state.
     fn lost(&mut self, node: Node, turn: u64, third: Node, batch: &[(u8, u64)]) -> Outcome {
         let server = self.at(node);
         let left = batch.iter().filter(|(key, _)| server.keys.contains_key(key));

@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("module", -2, WriteEverything, Keys::None, NONE).containing(MODULE),
     Command::new("monitor", 1, PubSub, Keys::None, ADMIN_ALWAYS),
     Command::new("psync", -3, PubSub, Keys::None, ADMIN.and(Flags::NO_MULTI)),
-    // Speaks the language of a replica; ACK has no reply.
+    // Part of the replication protocol; ACK has no reply.
     Command::new("replconf", -1, PubSub, Keys::None, ADMIN_ALWAYS),
     Command::new("replicaof", 3, WriteEverything, Keys::None, ADMIN.and(Flags::STALE)),
     Command::new("restore-asking", -4, Write, Keys::FIRST, WM).within(AT_RISK),
